@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use reqwest::{Method, Url};
 use server::shape::channel::{ChannelBody, signers};
 use server::shape::database::DatabaseBody;
-use server::{Trials, Tried};
+use server::{Known, Trials, Tried};
 use store::SharedStore;
 use vault::Vault;
 
@@ -226,6 +226,10 @@ pub struct RealTrials {
 impl Trials for RealTrials {
     fn database<'a>(&'a self, tenant: TenantId, name: &'a str) -> Tried<'a> {
         Box::pin(self.agent.try_database(tenant, name))
+    }
+
+    fn known_database<'a>(&'a self, tenant: TenantId, name: Option<&'a str>) -> Known<'a> {
+        Box::pin(self.agent.known_database(tenant, name))
     }
 
     fn objection(&self, tenant: TenantId, definition: &Definition) -> Option<String> {

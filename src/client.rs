@@ -3,6 +3,7 @@
 //! Answers are kept as the server gave them, so that `-o json` shows fields that this program
 //! does not know yet.
 
+pub mod contexts;
 mod place;
 mod problem;
 
@@ -78,8 +79,10 @@ pub struct Client {
 impl Client {
     /// The client of the server that arguments, environment and files name.
     pub fn new(args: &ServerArgs) -> Result<Self, Failure> {
-        let tenant = args.tenant.clone().or_else(place::tenant);
-        Ok(Client { is_verbose: args.verbose, tenant, ..Client::at(Place::find(args)?)? })
+        let place = Place::find(args)?;
+        let of_context = || place.tenant().map(str::to_owned);
+        let tenant = args.tenant.clone().or_else(place::tenant).or_else(of_context);
+        Ok(Client { is_verbose: args.verbose, tenant, ..Client::at(place)? })
     }
 
     /// The client of a server.
@@ -119,6 +122,11 @@ impl Client {
     /// Asks for something to be done.
     pub fn post(&self, path: &[&str]) -> Call<'_> {
         self.call(Method::POST, path)
+    }
+
+    /// The same without a key: for what makes one.
+    pub fn post_openly(&self, path: &[&str]) -> Call<'_> {
+        Call { needs_key: false, ..self.call(Method::POST, path) }
     }
 
     /// The items of a list up to a limit, page after page, and whether there are more.

@@ -31,6 +31,12 @@ pub fn zones() -> Zones {
     Zones::preferring(jiff::tz::db().clone())
 }
 
+/// This machine's own time zone; UTC when it does not tell.
+#[expect(clippy::disallowed_methods, reason = "the one place that asks for the machine's zone")]
+pub fn zone() -> jiff::tz::TimeZone {
+    jiff::tz::TimeZone::system()
+}
+
 /// The name of this machine's own time zone; UTC when it does not tell.
 #[expect(clippy::disallowed_methods, reason = "the one place that asks for the machine's zone")]
 pub fn zone_name() -> String {

@@ -8,12 +8,14 @@ mod backup;
 mod channel;
 mod completions;
 mod config;
+mod context;
 mod cron;
 mod database;
 mod dev;
 mod dlq;
 mod doctor;
 mod export;
+mod familiar;
 mod import;
 mod job;
 mod man;
@@ -41,6 +43,19 @@ struct CommandLine {
     #[arg(long, global = true, display_order = 900)]
     no_color: bool,
 
+    /// Options of commands, which may stand before a command as well.
+    #[arg(long = "tenant", id = "tenant", global = true, hide = true, value_name = "NAME")]
+    _tenant: Option<String>,
+
+    #[arg(long = "server", id = "server", global = true, hide = true, value_name = "URL")]
+    _server: Option<String>,
+
+    #[arg(long = "token", id = "token", global = true, hide = true, value_name = "KEY")]
+    _token: Option<String>,
+
+    #[arg(long = "context", id = "context", global = true, hide = true, value_name = "NAME")]
+    _context: Option<String>,
+
     #[command(subcommand)]
     command: Command,
 }
@@ -48,11 +63,11 @@ struct CommandLine {
 #[derive(Subcommand)]
 enum Command {
     /// Create, change and run jobs
-    #[command(subcommand, arg_required_else_help = true)]
+    #[command(subcommand, arg_required_else_help = true, alias = "jobs")]
     Job(job::JobCommand),
 
     /// List, cancel and retry runs, read their output
-    #[command(subcommand, arg_required_else_help = true)]
+    #[command(subcommand, arg_required_else_help = true, alias = "runs")]
     Run(run::RunCommand),
 
     /// Manage dead letters: runs that failed for good
@@ -77,6 +92,8 @@ enum Command {
 
     /// Make jobs match files: create, change and delete them
     Apply(apply::ApplyArgs),
+    /// Compare files with jobs: print what apply would change
+    Diff(apply::DiffArgs),
 
     /// Print jobs as the documents that apply reads
     Export(export::ExportArgs),
@@ -84,6 +101,16 @@ enum Command {
     /// Import the jobs of another scheduler
     #[command(subcommand, arg_required_else_help = true)]
     Import(import::ImportCommand),
+
+    /// Log in to a server and remember it as a context
+    Login(context::LoginArgs),
+
+    /// Forget the key of a context
+    Logout(context::LogoutArgs),
+
+    /// List and choose contexts: servers that this machine knows by name
+    #[command(subcommand, arg_required_else_help = true)]
+    Context(context::ContextCommand),
 
     /// Show the current identity and its permissions
     Whoami(access::WhoamiArgs),
@@ -109,7 +136,7 @@ enum Command {
     Tenant(access::TenantCommand),
 
     /// Manage the nodes of a cluster
-    #[command(subcommand, arg_required_else_help = true)]
+    #[command(subcommand, arg_required_else_help = true, alias = "nodes")]
     Node(node::NodeCommand),
 
     /// Manage queues and their messages
@@ -160,6 +187,10 @@ enum Command {
 
     /// Print the manual page
     Man(man::ManArgs),
+
+    /// Print names for the completion of a shell
+    #[command(hide = true)]
+    CompleteNames(completions::NamesArgs),
 }
 
 /// What stands below the list of commands.
@@ -170,6 +201,7 @@ First steps:
   punctual dev                        a server with sample jobs, gone when it ends
   punctual serve                      a server that stays; it prints its address and where its key is
   punctual job create hello --every 1m --noop
+  punctual job list
   punctual run list hello
 
 {}",
@@ -179,7 +211,8 @@ First steps:
 
 /// Runs the command that the process was started with.
 pub fn run() -> Result<(), Failure> {
-    let line = CommandLine::try_parse().map_err(Failure::CommandLine)?;
+    let args = familiar::translate(std::env::args_os().collect());
+    let line = CommandLine::try_parse_from(args).map_err(Failure::CommandLine)?;
     if line.no_color {
         anstream::ColorChoice::Never.write_global();
     }
@@ -192,8 +225,12 @@ pub fn run() -> Result<(), Failure> {
         Command::Database(command) => database::run(command),
         Command::Channel(command) => channel::run(command),
         Command::Apply(args) => apply::run(args),
+        Command::Diff(args) => apply::diff(args),
         Command::Export(args) => export::run(args),
         Command::Import(command) => import::run(command),
+        Command::Login(args) => context::login(args),
+        Command::Logout(args) => context::logout(args),
+        Command::Context(command) => context::run(command),
         Command::Whoami(args) => access::whoami(args),
         Command::Key(command) => access::key(command),
         Command::User(command) => access::user(command),
@@ -216,5 +253,6 @@ pub fn run() -> Result<(), Failure> {
         Command::Config(command) => config::run(command),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),
+        Command::CompleteNames(args) => completions::names(args),
     }
 }

@@ -37,6 +37,11 @@ impl CliError {
         &self.message
     }
 
+    /// Whether it says what would be right.
+    pub fn has_hint(&self) -> bool {
+        self.hint.is_some()
+    }
+
     /// What would be right.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());

@@ -4,7 +4,7 @@
 //! `PUNCTUAL_` and the name in capitals, with two underscores for a dot. A secret can also be in a
 //! file, whose path is in the variable with `_FILE` at its end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -65,6 +65,8 @@ pub struct Config {
     values: BTreeMap<&'static str, (String, Origin)>,
     /// By table and name.
     named: BTreeMap<(&'static str, String), (String, Origin)>,
+    /// The files that values were read from.
+    files: BTreeSet<PathBuf>,
 }
 
 /// What the process was given.
@@ -93,6 +95,7 @@ impl Config {
                 .map(|key| (key.name, (key.default.to_owned(), Origin::Default)))
                 .collect(),
             named: BTreeMap::new(),
+            files: BTreeSet::new(),
         };
         let named = |name: &str| {
             let found = sources.environment.iter().find(|(variable, _)| variable == name);
@@ -127,7 +130,7 @@ impl Config {
     }
 
     fn read_file(&mut self, path: &Path) -> Result<(), CliError> {
-        let text = read(path)?;
+        let text = self.read(path)?;
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
             CliError::new(format!("{}: {}", path.display(), error.message()))
         })?;
@@ -176,7 +179,7 @@ impl Config {
                 let text = format!("there is no setting of the variable {variable}");
                 return Err(unknown(text, variable, names));
             };
-            let text = read(Path::new(value))?;
+            let text = self.read(Path::new(value))?;
             self.set(key.name, text.trim().to_owned(), origin);
         }
         Ok(())
@@ -187,11 +190,24 @@ impl Config {
         for key in KEYS.iter().filter(|key| key.is_secret) {
             let path = folder.join(key.name);
             if path.exists() {
-                let text = read(&path)?;
+                let text = self.read(&path)?;
                 self.set(key.name, text.trim().to_owned(), Origin::File(path));
             }
         }
         Ok(())
+    }
+
+    /// The text of a file, which is remembered: it may hold secrets.
+    fn read(&mut self, path: &Path) -> Result<String, CliError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| CliError::new(format!("{} cannot be read: {error}", path.display())));
+        self.files.insert(path.to_owned());
+        text
+    }
+
+    /// The files that settings were read from.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        self.files.iter().map(PathBuf::as_path)
     }
 
     /// Every setting: its row, its value, where that comes from.
@@ -258,8 +274,8 @@ impl Config {
     pub fn wrong(&self, name: &str, right: &str) -> CliError {
         let (value, origin) = &self.values[name];
         let is_secret = known(name).is_some_and(|key| key.is_secret);
-        let shown = if is_secret { "its value".to_owned() } else { format!("{value:?}") };
-        CliError::new(format!("{name}: invalid value {shown} (from {origin})"))
+        let shown = if is_secret { String::new() } else { format!(" {value:?}") };
+        CliError::new(format!("{name}: invalid value{shown} (from {origin})"))
             .hint(format!("it must be {right}"))
     }
 }
@@ -290,11 +306,6 @@ fn unknown(text: String, name: &str, names: impl Iterator<Item = String>) -> Cli
         Some((_, known)) => CliError::new(text).hint(format!("did you mean {known}?")),
         None => CliError::new(text).hint("punctual config show lists every setting"),
     }
-}
-
-fn read(path: &Path) -> Result<String, CliError> {
-    std::fs::read_to_string(path)
-        .map_err(|error| CliError::new(format!("{} cannot be read: {error}", path.display())))
 }
 
 /// The values of a file by their paths; none for what is not a plain value.

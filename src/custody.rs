@@ -13,7 +13,7 @@ const SETTING: &str = "master_key";
 
 /// The master keys of the settings; none when they are left to the data folder.
 pub fn from_settings(config: &Config) -> Result<Option<Ring>, CliError> {
-    let right = "64 hex digits; several with commas between them while one is replaced";
+    let right = "64 random hex digits; several with commas between them while one is replaced";
     let keys: Vec<MasterKey> = config
         .list(SETTING)
         .map(str::parse)

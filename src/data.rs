@@ -1,10 +1,11 @@
 //! The data folder: who may read it, who may use it, and the keys in it.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use server::Key;
 use vault::{MasterKey, Ring};
@@ -23,6 +24,13 @@ pub const MASTER_KEY: &str = "master.key";
 
 /// The file of the administrator's key.
 const ADMIN_KEY: &str = "admin.key";
+
+/// The file that a server holds a lock on while it uses the folder.
+const LOCK: &str = "punctual.lock";
+
+/// How often and how long the lock is waited for: a command looks whether it is held.
+const LOCK_TRIES: u32 = 10;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// The file that says which database the keys of the folder belong to.
 pub const STORE_ID: &str = "store.id";
@@ -54,9 +62,16 @@ impl DataFolder {
             .create(true)
             .truncate(false)
             .mode(0o600)
-            .open(path.join("punctual.lock"))
+            .open(path.join(LOCK))
             .map_err(|error| cannot("used", error))?;
-        if lock.try_lock().is_err() {
+        let is_ours = (1..=LOCK_TRIES).any(|attempt| {
+            let is_ours = lock.try_lock().is_ok();
+            if !is_ours && attempt < LOCK_TRIES {
+                pause();
+            }
+            is_ours
+        });
+        if !is_ours {
             let pid = io::read_to_string(&lock).unwrap_or_default();
             let who = match pid.trim() {
                 "" => "another process".to_owned(),
@@ -66,6 +81,8 @@ impl DataFolder {
             return Err(CliError::new(text)
                 .hint("stop that one first, or choose another folder with --data DIR"));
         }
+        // The address of the process that had it before may be that of any process now.
+        let _ = fs::remove_file(path.join(URL_FILE));
         // Who holds it, for the one who finds it held.
         let _ = lock
             .set_len(0)
@@ -226,6 +243,19 @@ impl DataFolder {
             Err(error) => Err(cannot(error)),
         }
     }
+}
+
+/// Lets a command end its look at the lock.
+#[expect(clippy::disallowed_methods, reason = "a lock tells nobody that it is free")]
+fn pause() {
+    std::thread::sleep(LOCK_PAUSE);
+}
+
+/// Whether a server uses a data folder. What it wrote there is true only as long as it does: its
+/// address may be that of another process afterwards.
+pub fn is_in_use(folder: &Path) -> bool {
+    File::open(folder.join(LOCK))
+        .is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
 /// Takes the rights of others from a file or a folder. What belongs to another user (a volume of a

@@ -1,6 +1,5 @@
 //! Job documents: the bodies of `POST /v1/jobs` in files, as YAML or JSON, several to a file.
 
-mod diff;
 mod shown;
 
 use std::fs;
@@ -8,13 +7,13 @@ use std::io::Read;
 use std::path::Path;
 
 use serde_json::{Map, Value};
+pub use server::shape::diff::{Change, diff};
 use server::shape::job::READ_ONLY;
 
 use crate::complaint::CliError;
 use crate::exit::Failure;
 use crate::output;
 
-pub use diff::{Change, diff};
 pub use shown::{complete, shown};
 
 /// The largest file that is read.
@@ -22,11 +21,6 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// The deepest folder that is looked into.
 const FOLDER_DEPTH_MAX: usize = 16;
-
-/// Whether a field of an answer is no part of a document: the server's own, and the version.
-fn is_told_only(field: &str) -> bool {
-    field == "version" || READ_ONLY.contains(&field)
-}
 
 /// The order in which people read a document. Fields that are not named come behind, by name.
 const ORDER: [&str; 16] = [
@@ -180,10 +174,12 @@ fn parse(text: &str, source: &str, into: &mut Vec<Document>) -> Result<(), Failu
 }
 
 fn document(value: Value, source: String) -> Result<Document, Failure> {
-    let Value::Object(fields) = value else {
+    let Value::Object(mut fields) = value else {
         let complaint = CliError::new(format!("{source}: a job is an object with named fields"));
         return Err(complaint.hint("it begins with a line such as `name: nightly-backup`").into());
     };
+    // What `job show` prints is a document, too: fields of the answer alone mean nothing.
+    fields.retain(|field, _| !READ_ONLY.contains(&field.as_str()));
     match fields.get("name").and_then(Value::as_str) {
         Some(name) if !name.is_empty() => Ok(Document { name: name.to_owned(), fields, source }),
         _ => Err(CliError::new(format!("{source}: name: missing, or not a string")).into()),
@@ -193,7 +189,7 @@ fn document(value: Value, source: String) -> Result<Document, Failure> {
 /// The document that describes a job of a server. `name_of` finds the names of its upstream jobs.
 pub fn of_job(job: &Value, name_of: impl Fn(&str) -> Option<String>) -> Map<String, Value> {
     let mut fields = job.as_object().cloned().unwrap_or_default();
-    fields.retain(|field, _| !is_told_only(field));
+    fields.retain(|field, _| field != "version" && !READ_ONLY.contains(&field.as_str()));
     // A job that runs is what a document means when it does not say.
     if matches!(fields.get("status").and_then(Value::as_str), Some("ACTIVE" | "COMPLETED")) {
         fields.remove("status");

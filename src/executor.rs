@@ -20,6 +20,8 @@ pub struct LocalAgent {
     pub metrics: Arc<Metrics>,
     /// The present.
     pub clock: fn() -> Timestamp,
+    /// Whether attempts that completed get a line in the log.
+    pub logs_completed: bool,
 }
 
 impl Executor for LocalAgent {
@@ -38,35 +40,44 @@ impl Executor for LocalAgent {
         let result = self.agent.perform(&assignment, output, stop).await;
         let took = (self.clock)().duration_since(began);
         self.metrics.ended(result.end, took);
-        log_end(&run, &assignment, &result, took);
+        self.metrics.job_ended(&run.job, result.end, took, (self.clock)());
+        self.log_end(&run, &assignment, &result, took);
         result
     }
 }
 
-/// A line for each attempt; those that did not complete are worth more.
-fn log_end(
-    started: &Started,
-    assignment: &Assignment,
-    result: &AttemptResult,
-    took: SignedDuration,
-) {
-    let late = started.started_at.duration_since(started.run.run.due_at);
-    macro_rules! log {
-        ($level:ident) => {
-            tracing::$level!(
-                run = %assignment.run,
-                attempt = assignment.attempt,
-                job = assignment.job_name,
-                end = result.end.name(),
-                late_ms = late.as_millis() as i64,
-                took_ms = took.as_millis() as i64,
-                said = result.message,
-                "an attempt ended"
-            )
-        };
-    }
-    match result.end {
-        AttemptEnd::Completed => log!(debug),
-        _ => log!(info),
+impl LocalAgent {
+    /// A line for each attempt that failed, and for others where the settings ask for it.
+    fn log_end(
+        &self,
+        started: &Started,
+        assignment: &Assignment,
+        result: &AttemptResult,
+        took: SignedDuration,
+    ) {
+        let late = started.started_at.duration_since(started.run.run.due_at);
+        let error = result.error.as_ref().map(ToString::to_string).unwrap_or_default();
+        macro_rules! log {
+            ($level:ident, $message:literal) => {
+                tracing::$level!(
+                    job = assignment.job_name,
+                    run = %assignment.run,
+                    attempt = assignment.attempt,
+                    end = result.end.name(),
+                    error,
+                    reason = result.message,
+                    late_ms = late.as_millis() as i64,
+                    took_ms = took.as_millis() as i64,
+                    $message
+                )
+            };
+        }
+        match result.end {
+            AttemptEnd::Completed if self.logs_completed => log!(info, "attempt completed"),
+            AttemptEnd::Completed => log!(debug, "attempt completed"),
+            AttemptEnd::Cancelled => log!(info, "attempt cancelled"),
+            AttemptEnd::Timeout => log!(warn, "attempt timed out"),
+            _ => log!(warn, "attempt failed"),
+        }
     }
 }

@@ -137,10 +137,13 @@ pub fn output_limits(config: &Config) -> Result<agent::output::Limits, CliError>
     })
 }
 
-/// What commands never see: the data folder, and what was made of it.
+/// What commands never see: the data folder and what was made of it, the files of settings, which
+/// may hold passwords, and the key of the certificate.
 fn protected(config: &Config, data: &Path) -> Result<Vec<PathBuf>, CliError> {
     let targets = backup::targets(config)?.into_values();
-    let all = [data.to_owned()].into_iter().chain(targets);
+    let files = config.files().map(Path::to_owned);
+    let key = Some(config.text("tls_key")).filter(|key| !key.is_empty()).map(PathBuf::from);
+    let all = [data.to_owned()].into_iter().chain(targets).chain(files).chain(key);
     Ok(all.map(|path| std::path::absolute(&path).unwrap_or(path)).collect())
 }
 

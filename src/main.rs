@@ -23,8 +23,10 @@ mod random;
 mod signals;
 mod start_log;
 mod table;
+mod times;
 mod tls;
 mod tokens;
+mod watch;
 
 use std::process::ExitCode;
 

@@ -6,12 +6,17 @@
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 use clap::{Args, ValueEnum};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::complaint::visible;
 use crate::exit::Failure;
-use crate::table;
+use crate::{clock, table, times};
+
+/// The longest text in a column that is cut off.
+const BRIEF_CHARS_MAX: usize = 60;
 
 /// The form of the answer.
 #[derive(Args, Clone, Copy, Default)]
@@ -33,6 +38,7 @@ pub struct OutputArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     Table,
+    Wide,
     Json,
     Yaml,
     Ndjson,
@@ -43,6 +49,11 @@ impl OutputArgs {
     /// The form that was asked for; a table when none was.
     pub fn format(&self) -> Format {
         self.asked().unwrap_or(Format::Table)
+    }
+
+    /// Whether the answer is for people: a table, narrow or wide.
+    pub fn is_table(&self) -> bool {
+        matches!(self.format(), Format::Table | Format::Wide)
     }
 
     /// The form that was asked for.
@@ -76,6 +87,8 @@ pub struct Column {
 pub struct Shape {
     /// The columns of the table.
     pub columns: &'static [Column],
+    /// More columns, for `-o wide`.
+    pub wide: &'static [Column],
     /// The field that names an item.
     pub name: &'static str,
 }
@@ -84,11 +97,13 @@ pub struct Shape {
 pub fn print_list(args: &OutputArgs, items: &[Value], shape: &Shape) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     match args.format() {
-        Format::Table => {
-            let header: Vec<&str> = shape.columns.iter().map(|column| column.title).collect();
+        Format::Table | Format::Wide => {
+            let more = if args.format() == Format::Wide { shape.wide } else { &[] };
+            let columns = || shape.columns.iter().chain(more);
+            let header: Vec<&str> = columns().map(|column| column.title).collect();
             let cells = |item| {
                 let cell = |column: &Column| visible(&(column.cell)(item));
-                shape.columns.iter().map(cell).collect()
+                columns().map(cell).collect()
             };
             table::print(&mut out, "", &header, items.iter().map(cells))?;
         }
@@ -117,7 +132,7 @@ pub fn print_one(
 ) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     match args.format() {
-        Format::Table => print_rows(&mut out, &rows(item))?,
+        Format::Table | Format::Wide => print_rows(&mut out, &rows(item))?,
         Format::Json => writeln!(out, "{}", json(item, true))?,
         Format::Yaml => write!(out, "{}", yaml(item)?)?,
         Format::Ndjson => writeln!(out, "{}", json(item, false))?,
@@ -129,7 +144,7 @@ pub fn print_one(
 /// Prints what was done to something: words on stderr for people, the thing itself for others.
 pub fn print_done(args: &OutputArgs, item: &Value, name: &str, words: &str) -> Result<(), Failure> {
     match args.asked() {
-        None | Some(Format::Table) => args.say(words),
+        None | Some(Format::Table | Format::Wide) => args.say(words),
         Some(_) => print_one(args, item, name, |_| Vec::new())?,
     }
     Ok(())
@@ -197,14 +212,41 @@ pub fn text(item: &Value, field: &str) -> String {
     }
 }
 
-/// An instant of a field for people, to the second; `-` when there is none.
+/// An instant of a field for people, to the second and in the time zone of this machine; `-` when
+/// there is none.
 pub fn instant(item: &Value, field: &str) -> String {
     match item[field].as_str() {
-        Some(text) => match text.split_once('.') {
-            Some((seconds, _)) => format!("{seconds}Z"),
-            None => text.to_owned(),
+        Some(text) => match text.parse::<Timestamp>() {
+            Ok(at) => local(at, clock::zone()),
+            Err(_) => text.to_owned(),
         },
         None => "-".to_owned(),
+    }
+}
+
+/// An instant in a time zone, as RFC 3339 writes it.
+fn local(at: Timestamp, zone: TimeZone) -> String {
+    let local = at.to_zoned(zone);
+    match local.offset().is_zero() {
+        true => local.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        false => local.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
+    }
+}
+
+/// How long ago or from now an instant of a field is; `-` when there is none.
+pub fn distance(item: &Value, field: &str) -> String {
+    match item[field].as_str().and_then(|text| text.parse().ok()) {
+        Some(at) => times::distance(at, clock::now()),
+        None => "-".to_owned(),
+    }
+}
+
+/// The first line of a text, cut off where it is longer than a column.
+pub fn brief(text: &str) -> String {
+    let line = text.lines().next().unwrap_or("");
+    match line.char_indices().nth(BRIEF_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", line[..end].trim_end()),
+        None => line.to_owned(),
     }
 }
 
@@ -284,7 +326,12 @@ mod tests {
     #[test]
     fn values_for_people() {
         let item = json!({"at": "2026-01-01T00:00:00.123456Z", "ms": 61_000, "n": 3});
-        assert_eq!(instant(&item, "at"), "2026-01-01T00:00:00Z");
+        let at = "2026-01-01T00:00:00.123456Z".parse().unwrap();
+        assert_eq!(local(at, TimeZone::UTC), "2026-01-01T00:00:00Z");
+        let zone = TimeZone::fixed(jiff::tz::offset(-5));
+        assert_eq!(local(at, zone), "2025-12-31T19:00:00-05:00");
+        assert_eq!(brief("one line"), "one line");
+        assert_eq!(brief(&"ü".repeat(70)), format!("{}…", "ü".repeat(60)));
         assert_eq!(instant(&item, "no"), "-");
         assert_eq!(duration(&item, "ms"), "1.0 min");
         assert_eq!((text(&item, "n"), text(&item, "no")), ("3".to_owned(), String::new()));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reqwest::Url;
-use server::{Answer, Fetcher, Issuer, Mapping, Oidc};
+use server::{Answer, Fetcher, Issuer, LoginClient, Mapping, Oidc};
 
 use crate::complaint::CliError;
 use crate::config::Config;
@@ -44,7 +44,31 @@ pub fn of_settings(config: &Config) -> Result<Option<Oidc>, CliError> {
     let fetcher = Web::new().map_err(|error| {
         CliError::new(format!("auth.oidc.issuers: nothing can be fetched from here: {error}"))
     })?;
-    Ok(Some(Oidc::new(issuers, mapping, fetcher)))
+    let oidc = Oidc::new(issuers, mapping, fetcher);
+    Ok(Some(match client(config)? {
+        Some(client) => oidc.with_login(client),
+        None => oidc,
+    }))
+}
+
+/// The client that browsers log in with, if there is one.
+fn client(config: &Config) -> Result<Option<LoginClient>, CliError> {
+    let id = config.text("auth.oidc.client_id");
+    if id.is_empty() {
+        return Ok(None);
+    }
+    let redirect_url = config.text("auth.oidc.redirect_url").to_owned();
+    let is_callback = redirect_url.ends_with("/v1/session/oidc/callback")
+        && ["https://", "http://127.0.0.1", "http://localhost", "http://[::1]"]
+            .iter()
+            .any(|begin| redirect_url.starts_with(begin));
+    if !is_callback {
+        let right = "https://HOST/v1/session/oidc/callback when auth.oidc.client_id is set; http:// on this machine only";
+        return Err(config.wrong("auth.oidc.redirect_url", right));
+    }
+    let secret = Some(config.text("auth.oidc.client_secret").to_owned());
+    let secret = secret.filter(|secret| !secret.is_empty());
+    Ok(Some(LoginClient { id: id.to_owned(), secret, redirect_url }))
 }
 
 /// `https://…`, or `TENANT=https://…`.
@@ -103,22 +127,44 @@ impl Web {
 
 impl Fetcher for Web {
     fn get<'a>(&'a self, url: &'a str) -> Answer<'a, Vec<u8>, String> {
-        Box::pin(async move {
-            let failed = |error: reqwest::Error| format!("{url}: {}", error.without_url());
-            let mut response = self.0.get(url).send().await.map_err(failed)?;
-            if !response.status().is_success() {
-                return Err(format!("{url} answered {}", response.status()));
-            }
-            let mut body = Vec::new();
-            while let Some(part) = response.chunk().await.map_err(failed)? {
-                body.extend_from_slice(&part);
-                if body.len() > ANSWER_BYTES_MAX {
-                    return Err(format!("{url} answered more than {ANSWER_BYTES_MAX} bytes"));
-                }
-            }
-            Ok(body)
-        })
+        Box::pin(answer(url, self.0.get(url)))
     }
+
+    fn post<'a>(
+        &'a self,
+        url: &'a str,
+        form: &'a str,
+        authorization: Option<&'a str>,
+    ) -> Answer<'a, Vec<u8>, String> {
+        let request = self
+            .0
+            .post(url)
+            .header("content-type", "application/x-www-form-urlencoded")
+            .header("accept", "application/json")
+            .body(form.to_owned());
+        let request = match authorization {
+            Some(value) => request.header("authorization", value),
+            None => request,
+        };
+        Box::pin(answer(url, request))
+    }
+}
+
+/// The body of an answer, up to its largest length.
+async fn answer(url: &str, request: reqwest::RequestBuilder) -> Result<Vec<u8>, String> {
+    let failed = |error: reqwest::Error| format!("{url}: {}", error.without_url());
+    let mut response = request.send().await.map_err(failed)?;
+    if !response.status().is_success() {
+        return Err(format!("{url} answered {}", response.status()));
+    }
+    let mut body = Vec::new();
+    while let Some(part) = response.chunk().await.map_err(failed)? {
+        body.extend_from_slice(&part);
+        if body.len() > ANSWER_BYTES_MAX {
+            return Err(format!("{url} answered more than {ANSWER_BYTES_MAX} bytes"));
+        }
+    }
+    Ok(body)
 }
 
 #[cfg(test)]

@@ -37,10 +37,11 @@ fn sqlite(service: &Service, runs: i64, first: i64) -> Result<()> {
         "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < ?1),
              j(k, id) AS MATERIALIZED (SELECT row_number() OVER (ORDER BY name) - 1, id FROM jobs)
          INSERT INTO runs (seq, id, job_id, tenant_id, job_version, scheduled_for, shard, due_at,
-             order_at, priority, origin, coalesced, ignore_dependencies, attempts, lost, turn, wait)
+             order_at, lane, origin, coalesced, ignore_dependencies, attempts, lost, turn, wait,
+             created_at)
          SELECT i - ?1, unhex(printf('%012x7%03x80%014x', ?2 + i, i % 4096, i)), j.id, ?3, 1,
              (?2 + i) * 1000, '', (?2 + i) * 1000, (?2 + i) * 1000, 5,
-             iif(i % 100 = 17, ?5, ?6), 0, 0, 0, 0, 0, 0
+             iif(i % 100 = 17, ?5, ?6), 0, 0, 0, 0, 0, 0, (?2 + i) * 1000
          FROM n JOIN j ON j.k = i % ?4",
         (
             runs,

@@ -1,21 +1,20 @@
 //! Which server a command talks to, and the key that it presents.
 //!
 //! A key is presented only to the server that it belongs to: the key of a data folder goes to the
-//! address that the folder's server wrote into it, the key of a context to the address of that
-//! context. Any other address needs a key that the user names (`--token`).
+//! address that the folder's server wrote into it, while that server runs; the key of a context to
+//! the address of that context. Any other address needs a key that the user names (`--token`).
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use reqwest::Url;
-use serde::Deserialize;
 
 use super::ServerArgs;
+use super::contexts::{self, Context, Contexts};
 use crate::complaint::CliError;
 use crate::config::environment;
-use crate::data::URL_FILE;
+use crate::data::{self, URL_FILE};
 use crate::exit::{Exit, Failure};
 
 /// Where a server listens when nobody says otherwise.
@@ -34,26 +33,11 @@ pub struct Place {
     token: Option<String>,
     /// Where the key comes from, or why there is none.
     origin: String,
-    /// Whether neither the user nor a file names an address, so that no server has been started.
+    /// Whether no server runs in the data folder that the key would be from: the address is a guess,
+    /// or that of a server which has ended.
     is_guess: bool,
-}
-
-/// `~/.config/punctual/config.toml`.
-#[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields)]
-struct Contexts {
-    /// The context of commands that name none.
-    current: Option<String>,
-    #[serde(default)]
-    contexts: BTreeMap<String, Context>,
-}
-
-#[derive(Deserialize, Clone)]
-#[serde(deny_unknown_fields)]
-struct Context {
-    url: String,
-    token: Option<String>,
-    token_file: Option<PathBuf>,
+    /// The tenant of the context.
+    tenant: Option<String>,
 }
 
 impl Place {
@@ -66,7 +50,19 @@ impl Place {
     /// A server whose address and key are known.
     pub fn known(url: &str, token: &str) -> Result<Self, Failure> {
         let origin = "the key is from --token".to_owned();
-        Ok(Place { url: read_url(url)?, token: Some(token.to_owned()), origin, is_guess: false })
+        Ok(Place {
+            url: read_url(url)?,
+            token: Some(token.to_owned()),
+            origin,
+            is_guess: false,
+            tenant: None,
+        })
+    }
+
+    /// A server whose address alone is known.
+    pub fn without_key(url: &str) -> Result<Self, Failure> {
+        let origin = "no key is given".to_owned();
+        Ok(Place { url: read_url(url)?, token: None, origin, is_guess: false, tenant: None })
     }
 
     /// The address.
@@ -77,6 +73,11 @@ impl Place {
     /// The key.
     pub fn token(&self) -> Option<&str> {
         self.token.as_deref()
+    }
+
+    /// The tenant of the context that named the server.
+    pub fn tenant(&self) -> Option<&str> {
+        self.tenant.as_deref()
     }
 
     /// Whether the server is on this machine.
@@ -149,7 +150,9 @@ fn find(args: &ServerArgs, variable: &dyn Fn(&str) -> Option<String>) -> Result<
         (None, Some(context)) => context.url.clone(),
         (None, None) => written.clone().unwrap_or_else(|| URL_DEFAULT.to_owned()),
     };
-    let is_guess = given_url.is_none() && context.is_none() && written.is_none();
+    let is_stopped = written.is_some() && !data::is_in_use(&data);
+    let is_of_folder = given_url.is_none() && context.is_none();
+    let is_guess = is_of_folder && (written.is_none() || is_stopped);
     let url = read_url(&text)?;
     if let Some(token) = args.token.clone().or_else(|| variable("PUNCTUAL_TOKEN")) {
         return Place::known(&text, &token);
@@ -157,7 +160,7 @@ fn find(args: &ServerArgs, variable: &dyn Fn(&str) -> Option<String>) -> Result<
     if let Some(file) = variable("PUNCTUAL_TOKEN_FILE") {
         let token = read_key(Path::new(&file))?;
         let origin = format!("the key is from {file}");
-        return Ok(Place { url, token: Some(token), origin, is_guess: false });
+        return Ok(Place { url, token: Some(token), origin, is_guess: false, tenant: None });
     }
     if let Some(context) = context.filter(|context| read_url(&context.url).is_ok_and(|u| u == url))
     {
@@ -170,10 +173,11 @@ fn find(args: &ServerArgs, variable: &dyn Fn(&str) -> Option<String>) -> Result<
             Some(_) => "the key is that of the context".to_owned(),
             None => "the context has neither token nor token_file".to_owned(),
         };
-        return Ok(Place { url, token, origin, is_guess: false });
+        let tenant = context.tenant;
+        return Ok(Place { url, token, origin, is_guess: false, tenant });
     }
     let (token, origin) = folder_key(&data, &url, written.as_deref())?;
-    Ok(Place { url, token, origin, is_guess })
+    Ok(Place { url, token, origin, is_guess, tenant: None })
 }
 
 /// The key of a data folder if it belongs to this address, and where it is from or why it does not.
@@ -187,6 +191,10 @@ fn folder_key(
         return Ok((None, format!("no server has been started in {folder}")));
     };
     if read_url(written).is_ok_and(|written| written == *url) {
+        // Another process may listen there by now.
+        if !data::is_in_use(data) {
+            return Ok((None, format!("no server runs in {folder}")));
+        }
         return match file.exists() {
             true => Ok((Some(read_key(&file)?), format!("the key is from {}", file.display()))),
             false => Ok((None, format!("there is no {}", file.display()))),
@@ -200,33 +208,15 @@ fn context(
     name: Option<&str>,
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Option<Context>, Failure> {
-    let folder = variable("XDG_CONFIG_HOME")
-        .map(PathBuf::from)
-        .or_else(|| variable("HOME").map(|home| Path::new(&home).join(".config")));
-    let file = folder.map(|folder| folder.join("punctual/config.toml"));
-    let text = file.as_ref().and_then(|file| fs::read_to_string(file).ok());
-    let shown = file.map(|file| file.display().to_string()).unwrap_or_default();
-    let contexts: Contexts = match text {
-        Some(text) => toml::from_str(&text).map_err(|error| {
-            CliError::new(format!("{shown}: {}", error.message())).hint(
-                "it has `current = \"NAME\"` and for each server [contexts.NAME] \
-                 with url, and token or token_file",
-            )
-        })?,
+    let file = contexts::folder(variable).map(|folder| contexts::file_in(&folder));
+    let known = match &file {
+        Some(file) => Contexts::read(file)?,
         None => Contexts::default(),
     };
-    let Some(name) = name.or(contexts.current.as_deref()) else { return Ok(None) };
-    match contexts.contexts.get(name) {
+    let Some(name) = name.or(known.current.as_deref()) else { return Ok(None) };
+    match known.contexts.get(name) {
         Some(context) => Ok(Some(context.clone())),
-        None => {
-            let known: Vec<&str> = contexts.contexts.keys().map(String::as_str).collect();
-            let complaint = CliError::new(format!("there is no context {name:?} in {shown}"));
-            Err(match known.is_empty() {
-                true => complaint.hint(format!("add a table [contexts.{name}] with a url")),
-                false => complaint.hint(format!("there are {}", known.join(", "))),
-            }
-            .into())
-        }
+        None => Err(known.missing(name, &file.unwrap_or_default())),
     }
 }
 

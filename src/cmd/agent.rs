@@ -23,7 +23,7 @@ use crate::config::{Config, Sources, environment};
 use crate::data::{DataFolder, write_private};
 use crate::exit::{Exit, Failure};
 use crate::logs::{self, LogFormat};
-use crate::output::{self, instant, text};
+use crate::output::{self, Column, Shape, distance, instant, text};
 use crate::{jobs, random, signals};
 
 /// Where an agent keeps its key, its results and its outputs when nobody says.
@@ -116,7 +116,41 @@ pub enum AgentCommand {
 pub enum TokenCommand {
     /// Make a token with which one agent can join, once
     Create(TokenArgs),
+    /// List tokens that can still be used
+    #[command(visible_alias = "ls")]
+    List(ListTokensArgs),
+    /// Revoke tokens: no agent can join with them any more
+    #[command(visible_aliases = ["delete", "rm"])]
+    Revoke(RevokeArgs),
 }
+
+/// How the list is printed.
+#[derive(Args)]
+pub struct ListTokensArgs {
+    #[command(flatten)]
+    asking: Asking,
+}
+
+/// Which tokens.
+#[derive(Args)]
+pub struct RevokeArgs {
+    /// Ids of tokens
+    #[arg(required = true, value_name = "TOKEN_ID")]
+    tokens: Vec<String>,
+
+    #[command(flatten)]
+    asking: Asking,
+}
+
+const TOKENS: Shape = Shape {
+    columns: &[
+        Column { title: "ID", cell: |token| text(token, "token_id") },
+        Column { title: "LABELS", cell: |token| text(token, "labels") },
+        Column { title: "EXPIRES", cell: |token| distance(token, "expires_at") },
+    ],
+    wide: &[],
+    name: "token_id",
+};
 
 /// What a token shall be.
 #[derive(Args)]
@@ -157,7 +191,25 @@ struct Plan {
 /// Runs an agent until it is told to stop, or the verb.
 pub fn run(args: AgentArgs) -> Result<(), Failure> {
     match args.command {
-        Some(AgentCommand::Token(TokenCommand::Create(args))) => create_token(&args),
+        Some(AgentCommand::Token(command)) => match command {
+            TokenCommand::Create(args) => create_token(&args),
+            TokenCommand::List(args) => {
+                let client = args.asking.client()?;
+                let mut answer = client.get(&["v1", "agent-tokens"])?;
+                let Value::Array(tokens) = answer["data"].take() else {
+                    return Err(Failure::failed("the server did not list its tokens"));
+                };
+                output::print_list(&args.asking.output, &tokens, &TOKENS)
+            }
+            TokenCommand::Revoke(args) => {
+                let client = args.asking.client()?;
+                for token in &args.tokens {
+                    client.call(Method::DELETE, &["v1", "agent-tokens", token]).send()?;
+                    args.asking.output.say(&format!("revoked {token}"));
+                }
+                Ok(())
+            }
+        },
         None => start(&Config::load(args.sources())?),
     }
 }

@@ -38,8 +38,12 @@ them. What a document leaves out has its default, except status: a job that is p
 no document describes.")]
 pub struct ApplyArgs {
     /// File, folder or - for stdin; may be given several times
-    #[arg(short, long = "file", value_name = "PATH", required = true)]
+    #[arg(short, long = "file", value_name = "PATH", required_unless_present = "paths")]
     files: Vec<String>,
+
+    /// The same as --file
+    #[arg(value_name = "PATH", conflicts_with = "files")]
+    paths: Vec<String>,
 
     /// Only print what would change
     #[arg(long)]
@@ -76,7 +80,7 @@ pub struct Applying<'a> {
 /// Runs the command.
 pub fn run(args: ApplyArgs) -> Result<(), Failure> {
     let mut documents = Vec::new();
-    for file in &args.files {
+    for file in args.files.iter().chain(&args.paths) {
         documents.extend(document::read(file)?);
     }
     document::check_names(&documents)?;
@@ -87,6 +91,32 @@ pub fn run(args: ApplyArgs) -> Result<(), Failure> {
     let prune = tag.filter(|_| args.prune);
     let applying = Applying { dry_run: args.dry_run, prune, yes: args.yes, asking: &args.asking };
     apply(documents, &applying)
+}
+
+/// Which files are compared.
+#[derive(Args)]
+pub struct DiffArgs {
+    /// File, folder or - for stdin; may be given several times
+    #[arg(short, long = "file", value_name = "PATH", required_unless_present = "paths")]
+    files: Vec<String>,
+
+    /// The same as --file
+    #[arg(value_name = "PATH", conflicts_with = "files")]
+    paths: Vec<String>,
+
+    #[command(flatten)]
+    asking: Asking,
+}
+
+/// Prints what applying files would change, and changes nothing.
+pub fn diff(args: DiffArgs) -> Result<(), Failure> {
+    let mut documents = Vec::new();
+    for file in args.files.iter().chain(&args.paths) {
+        documents.extend(document::read(file)?);
+    }
+    document::check_names(&documents)?;
+    let asking = &args.asking;
+    apply(documents, &Applying { dry_run: true, prune: None, yes: true, asking })
 }
 
 /// Gives a document a tag.
@@ -120,18 +150,18 @@ pub fn apply(documents: Vec<Document>, applying: &Applying<'_>) -> Result<(), Fa
             carry_out(&client, step)?;
         }
         done.push(step.told());
-        if applying.asking.output.format() == Format::Table {
+        if applying.asking.output.is_table() {
             progress.aside(|| print_step(&done[done.len() - 1]))?;
         }
         progress.step();
     }
     drop(progress);
     match applying.asking.output.format() {
-        Format::Table => {}
+        Format::Table | Format::Wide => {}
         _ => output::print_list(
             &applying.asking.output,
             &done,
-            &output::Shape { columns: &[], name: "name" },
+            &output::Shape { columns: &[], wide: &[], name: "name" },
         )?,
     }
     applying.asking.output.say(&summary(&done, applying.dry_run));

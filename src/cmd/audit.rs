@@ -1,11 +1,15 @@
 //! `punctual audit`: who did what, and whether nobody changed the record since.
 
 use clap::{Args, Subcommand};
+use jiff::Timestamp;
+use serde_json::Value;
 
 use super::job::Asking;
+use super::run::short_id;
 use crate::complaint::CliError;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Column, Shape, instant, text};
+use crate::times;
 
 /// The verbs of `punctual audit`.
 #[derive(Subcommand)]
@@ -32,13 +36,13 @@ pub struct ListArgs {
     #[arg(long, value_name = "NAME")]
     actor: Option<String>,
 
-    /// Only from this time on
-    #[arg(long, value_name = "TIME")]
-    since: Option<String>,
+    /// Only from this time on, such as 1h, yesterday or '2026-11-17 10:00'
+    #[arg(long, value_name = "TIME", value_parser = times::past)]
+    since: Option<Timestamp>,
 
     /// Only before this time
-    #[arg(long, value_name = "TIME")]
-    until: Option<String>,
+    #[arg(long, value_name = "TIME", value_parser = times::past)]
+    until: Option<Timestamp>,
 
     /// What concerns no tenant, such as settings
     #[arg(long)]
@@ -72,13 +76,24 @@ const SHAPE: Shape = Shape {
         Column { title: "TIME", cell: |event| instant(event, "at") },
         Column { title: "TYPE", cell: |event| text(event, "event_type") },
         Column { title: "ACTOR", cell: |event| text(event, "actor") },
-        Column { title: "JOB", cell: |event| text(event, "job_id") },
-        Column { title: "RUN", cell: |event| text(event, "execution_id") },
+        Column { title: "JOB", cell: job },
+        Column { title: "RUN", cell: |event| short_id(&text(event, "execution_id")) },
         Column { title: "OUTCOME", cell: |event| text(event, "outcome") },
         Column { title: "DETAILS", cell: |event| text(event, "details") },
     ],
+    wide: &[
+        Column { title: "NUMBER", cell: |event| text(event, "number") },
+        Column { title: "JOB ID", cell: |event| text(event, "job_id") },
+        Column { title: "RUN ID", cell: |event| text(event, "execution_id") },
+    ],
     name: "number",
 };
+
+/// The job of an event: by its name, or by its id where it was deleted.
+fn job(event: &Value) -> String {
+    let name = text(event, "job_name");
+    if name.is_empty() { text(event, "job_id") } else { name }
+}
 
 /// Runs the verb.
 pub fn run(command: AuditCommand) -> Result<(), Failure> {
@@ -94,8 +109,8 @@ fn list(args: ListArgs) -> Result<(), Failure> {
         ("event_type", args.event_type.map(|types| types.to_ascii_uppercase())),
         ("job", args.job),
         ("actor", args.actor),
-        ("since", args.since),
-        ("until", args.until),
+        ("since", args.since.map(|at| at.to_string())),
+        ("until", args.until.map(|at| at.to_string())),
         ("scope", args.cluster.then(|| "cluster".to_owned())),
     ];
     let filters: Vec<_> =

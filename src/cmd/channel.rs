@@ -139,6 +139,7 @@ const CHANNEL: Noun = Noun {
             Column { title: "KINDS", cell: kinds },
             Column { title: "URL", cell: |it| text(it, "url") },
         ],
+        wide: &[],
         name: "name",
     },
     rows,
@@ -153,6 +154,7 @@ const DELIVERIES: Shape = Shape {
         Column { title: "TEXT", cell: |it| text(it, "text") },
         Column { title: "ERROR", cell: |it| text(it, "error") },
     ],
+    wide: &[],
     name: "alert_id",
 };
 

@@ -100,6 +100,7 @@ const DATABASE: Noun = Noun {
             Column { title: "SOURCE", cell: |it| text(it, "source") },
             Column { title: "URL", cell: |it| text(it, "url") },
         ],
+        wide: &[],
         name: "name",
     },
     rows,

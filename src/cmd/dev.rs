@@ -21,7 +21,8 @@ use crate::exit::Failure;
 #[command(after_help = "\
 The server is the one of punctual serve, on SQLite in a temporary folder, which is deleted when it
 ends. Its jobs show each kind of schedule, requests, SQL, a command, a backup, a job that fails and is
-tried again, one that is skipped because it takes too long, and a chain of three. There is no PROCEDURE
+tried again, one that is skipped because it takes too long, one that starts late, one that waits for
+a node that is not there, and a chain of three. There is no PROCEDURE
 among them: the store is SQLite, which has no procedures. Files and variables with settings do not
 count here, except RUST_LOG.")]
 pub struct DevArgs {
@@ -112,8 +113,15 @@ Look around in another terminal:
   punctual job list
   punctual run list --limit 20
   punctual run list {flaky} --status failed     # tried three times
+  punctual job explain {flaky}        # what failed, and what comes next
+  punctual job explain {slow}         # what was skipped
+  punctual job explain {late}           # why its runs begin late
+  punctual job explain {waiting}       # what it waits for
   punctual run list {slow} --status skipped    # its last run has not ended
   punctual run list {command} --status completed
+  punctual job explain {flaky}      # why it fails
+  punctual job explain {late}       # why its runs start late
+  punctual job explain {waiting}           # what it waits for
   punctual dlq list
   punctual top
   punctual sql -c 'SELECT * FROM sys.job_runs ORDER BY started_at DESC LIMIT 9'
@@ -125,6 +133,8 @@ Look around in another terminal:
         key = data.join("admin.key").display(),
         flaky = samples::FLAKY,
         slow = samples::SLOW,
+        late = samples::LATE,
+        waiting = samples::WAITING,
         command = samples::COMMAND_JOB,
     );
 }

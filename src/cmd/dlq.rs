@@ -128,6 +128,7 @@ const SETTLED: Shape = Shape {
         Column { title: "NEW ID", cell: |item| text(item, "new_execution_id") },
         Column { title: "MESSAGE", cell: |item| text(item, "message") },
     ],
+    wide: &[],
     name: "new_execution_id",
 };
 

@@ -16,16 +16,20 @@ use crate::client::{Client, data_folder};
 use crate::clock;
 use crate::complaint::{CliError, visible};
 use crate::exit::{Exit, Failure};
-use crate::output::{self, Format, text};
+use crate::output::{self, text};
 
 /// The difference between two clocks that leases and schedules bear.
 const OFFSET_SECONDS_MAX: i64 = 2;
+
+/// The most jobs whose warnings are shown.
+const JOBS_MAX: usize = 500;
 
 /// Where to look.
 #[derive(Args)]
 #[command(after_help = "\
 Looks at the time zone of this machine, what it can put around commands, the data folder and its
-keys, the port and the clock, and asks the server, if one runs, about its store. The exit code is 1
+keys, the port and the clock, and asks the server, if one runs, about its store and what its jobs
+lack. The exit code is 1
 when something is wrong.")]
 pub struct DoctorArgs {
     #[command(flatten)]
@@ -84,7 +88,7 @@ pub fn run(args: DoctorArgs) -> Result<(), Failure> {
 }
 
 fn print(args: &DoctorArgs, checks: &[Check]) -> Result<(), Failure> {
-    if args.asking.output.format() == Format::Table {
+    if args.asking.output.is_table() {
         let mut out = io::stdout().lock();
         for check in checks {
             let found = visible(&check.found);
@@ -95,7 +99,11 @@ fn print(args: &DoctorArgs, checks: &[Check]) -> Result<(), Failure> {
     let told =
         |check: &Check| json!({"check": check.what, "health": check.word(), "found": check.found});
     let told: Vec<Value> = checks.iter().map(told).collect();
-    output::print_list(&args.asking.output, &told, &output::Shape { columns: &[], name: "check" })
+    output::print_list(
+        &args.asking.output,
+        &told,
+        &output::Shape { columns: &[], wide: &[], name: "check" },
+    )
 }
 
 /// The time zones of this machine, compared with the compiled-in ones.
@@ -199,11 +207,33 @@ fn check_server(client: &Client) -> Vec<Check> {
         }
         Err(_) => Check::new("key", Health::Warning, "the server stopped answering"),
     });
+    checks.extend(check_jobs(client));
     if let Ok(Some(theirs)) = client.call(Method::GET, &["healthz"]).server_time() {
         let offset = theirs.duration_since(clock::now()).as_secs();
         let health = if offset.abs() <= OFFSET_SECONDS_MAX { Health::Ok } else { Health::Warning };
         let found = format!("the server's differs from this machine's by {} s", offset.abs());
         checks.push(Check::new("clock", health, found));
+    }
+    checks
+}
+
+/// What jobs lack, as the server warns about it when they are created.
+fn check_jobs(client: &Client) -> Vec<Check> {
+    let filters = [("include", "warnings".to_owned()), ("status", "ACTIVE".to_owned())];
+    // Another check says why a server does not list jobs.
+    let Ok((jobs, _)) = client.list(&["v1", "jobs"], &filters, Some(JOBS_MAX)) else {
+        return Vec::new();
+    };
+    let mut checks = Vec::new();
+    for job in &jobs {
+        for warning in job["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            let found = format!("{}: {warning}", text(job, "name"));
+            checks.push(Check::new("job", Health::Warning, found));
+        }
+    }
+    if checks.is_empty() {
+        let found = format!("{} active, none lacks anything that this server knows of", jobs.len());
+        checks.push(Check::new("jobs", Health::Ok, found));
     }
     checks
 }

@@ -50,6 +50,12 @@ enum Form {
 
 /// Runs the command.
 pub fn run(args: ExportArgs) -> Result<(), Failure> {
+    if args.filter.status.as_deref() == Some("deleted") {
+        let text = "deleted jobs cannot be exported";
+        return Err(CliError::new(text)
+            .hint("list them with punctual job list --status deleted")
+            .into());
+    }
     let client = Client::new(&args.server)?;
     let (mut jobs, _) = find_to_export(&client, &args.filter)?;
     if !args.jobs.is_empty() {

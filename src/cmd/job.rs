@@ -3,14 +3,18 @@
 mod backfill;
 mod create;
 mod delete;
+mod diff;
 mod edit;
 mod explain;
 mod flags;
 mod hold;
 mod list;
 mod next;
+mod rename;
+mod restore;
 mod run;
 mod show;
+mod versions;
 
 use clap::{Args, Subcommand};
 use serde_json::Value;
@@ -20,13 +24,15 @@ use crate::client::{Client, ServerArgs};
 use crate::exit::Failure;
 use crate::output::OutputArgs;
 
-pub use list::{Filter, find_to_export, schedule};
+pub use explain::rows as explanation_rows;
+pub use list::{Filter, find_all, find_to_export, schedule};
 pub use run::{Waiting, print_accepted, wait};
 
 /// The verbs of `punctual job`.
 #[derive(Subcommand)]
 pub enum JobCommand {
     /// Make a job, from options or from a file
+    #[command(alias = "add")]
     Create(Box<create::CreateArgs>),
     /// Make jobs match files: create, change and delete them
     Apply(apply::ApplyArgs),
@@ -34,21 +40,34 @@ pub enum JobCommand {
     #[command(visible_alias = "ls")]
     List(list::ListArgs),
     /// Show a job
+    #[command(aliases = ["describe", "get"])]
     Show(show::ShowArgs),
+    /// List the versions of a job: who changed which fields, and when
+    Versions(versions::VersionsArgs),
+    /// Compare two versions of a job
+    Diff(diff::DiffArgs),
+    /// Give a job the definition of an earlier version
+    Restore(restore::RestoreArgs),
     /// Change some fields of a job, by options or in an editor
+    #[command(aliases = ["update", "alter"])]
     Edit(Box<edit::EditArgs>),
+    /// Give a job another name
+    #[command(aliases = ["mv", "move"])]
+    Rename(rename::RenameArgs),
     /// Hold jobs: nothing of them starts until they are resumed
     Pause(hold::HoldArgs),
     /// Let paused jobs go on
+    #[command(alias = "unpause")]
     Resume(hold::ResumeArgs),
     /// Start a run now
+    #[command(aliases = ["trigger", "start", "execute"])]
     Run(run::RunArgs),
     /// Remove jobs; their history remains
     #[command(visible_alias = "rm")]
     Delete(delete::DeleteArgs),
     /// Show when a job is due next
     Next(next::NextArgs),
-    /// Say why a job did or did not run at a time, or when it will
+    /// Say how a job is doing, or why it did or did not run at a time
     Explain(explain::ExplainArgs),
     /// Run a job for times that have passed
     Backfill(backfill::BackfillArgs),
@@ -61,7 +80,11 @@ pub fn run(command: JobCommand) -> Result<(), Failure> {
         JobCommand::Apply(args) => apply::run(args),
         JobCommand::List(args) => list::run(args),
         JobCommand::Show(args) => show::run(args),
+        JobCommand::Versions(args) => versions::run(args),
+        JobCommand::Diff(args) => diff::run(args),
+        JobCommand::Restore(args) => restore::run(args),
         JobCommand::Edit(args) => edit::run(*args),
+        JobCommand::Rename(args) => rename::run(args),
         JobCommand::Pause(args) => hold::pause(args),
         JobCommand::Resume(args) => hold::resume(args),
         JobCommand::Run(args) => run::run(args),

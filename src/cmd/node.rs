@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use super::job::Asking;
 use crate::exit::Failure;
-use crate::output::{self, Column, Shape, confirm, instant, text};
+use crate::output::{self, Column, Shape, confirm, distance, instant, text};
+use crate::watch::WatchArgs;
 
 /// The verbs of `punctual node`.
 #[derive(Subcommand)]
@@ -29,6 +30,9 @@ pub struct ListArgs {
     /// Also those that have been gone for less than a day
     #[arg(short, long)]
     all: bool,
+
+    #[command(flatten)]
+    watch: WatchArgs,
 
     #[command(flatten)]
     asking: Asking,
@@ -83,6 +87,11 @@ const SHAPE: Shape = Shape {
         },
         Column { title: "SETTINGS", cell: settings },
         Column { title: "VERSION", cell: |node| text(node, "version") },
+        Column { title: "HEARTBEAT", cell: |node| distance(node, "last_heartbeat") },
+    ],
+    wide: &[
+        Column { title: "ADDRESS", cell: |node| text(node, "address") },
+        Column { title: "JOINED", cell: |node| instant(node, "joined_at") },
         Column { title: "LAST HEARTBEAT", cell: |node| instant(node, "last_heartbeat") },
         Column { title: "ID", cell: |node| text(node, "worker_id") },
     ],
@@ -111,12 +120,14 @@ pub fn run(command: NodeCommand) -> Result<(), Failure> {
     match command {
         NodeCommand::List(args) => {
             let client = args.asking.client()?;
-            let call = client.call(Method::GET, &["v1", "nodes"]);
-            let mut answer = call.query("gone", &args.all.to_string()).send()?;
-            let Value::Array(nodes) = answer["data"].take() else {
-                return Err(Failure::failed("the server did not list its nodes"));
-            };
-            output::print_list(&args.asking.output, &nodes, &SHAPE)
+            args.watch.run(&client, || {
+                let call = client.call(Method::GET, &["v1", "nodes"]);
+                let mut answer = call.query("gone", &args.all.to_string()).send()?;
+                let Value::Array(nodes) = answer["data"].take() else {
+                    return Err(Failure::failed("the server did not list its nodes"));
+                };
+                output::print_list(&args.asking.output, &nodes, &SHAPE)
+            })
         }
         NodeCommand::Drain(args) => steer(&args, "drain"),
         NodeCommand::Resume(args) => steer(&args, "resume"),

@@ -212,6 +212,10 @@ const QUEUE: Noun = Noun {
             Column { title: "LEASED", cell: |it| text(it, "leased") },
             Column { title: "OLDEST", cell: |it| instant(it, "oldest_ready_at") },
         ],
+        wide: &[
+            Column { title: "BLOCKED", cell: |it| text(it, "blocked") },
+            Column { title: "VERSION", cell: |it| text(it, "version") },
+        ],
         name: "name",
     },
     rows,
@@ -225,6 +229,10 @@ const MESSAGES: Shape = Shape {
         Column { title: "ATTEMPTS", cell: |it| text(it, "attempts") },
         Column { title: "SENT", cell: |it| instant(it, "sent_at") },
         Column { title: "PAYLOAD", cell: |it| it["payload"].to_string() },
+    ],
+    wide: &[
+        Column { title: "ORDERING KEY", cell: |it| text(it, "ordering_key") },
+        Column { title: "ENDED", cell: |it| instant(it, "finished_at") },
     ],
     name: "id",
 };

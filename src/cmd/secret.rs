@@ -58,6 +58,10 @@ pub struct SetArgs {
     /// Its name, as in ${secrets.NAME}
     name: String,
 
+    /// The value, where other users of the machine may see it.
+    #[arg(hide = true)]
+    value: Option<String>,
+
     #[command(flatten)]
     scope: ScopeArgs,
 
@@ -118,6 +122,7 @@ const SHAPE: Shape = Shape {
         Column { title: "UPDATED", cell: |secret| instant(secret, "updated_at") },
         Column { title: "BY", cell: |secret| text(secret, "updated_by") },
     ],
+    wide: &[],
     name: "name",
 };
 
@@ -133,7 +138,16 @@ pub fn run(command: SecretCommand) -> Result<(), Failure> {
 
 fn set(args: SetArgs) -> Result<(), Failure> {
     let client = args.asking.client()?;
-    let value = read_value(&args.name)?;
+    let value = match args.value {
+        Some(value) => {
+            args.asking.output.say(
+                "warning: a value on the command line is visible to other users of this machine \
+                 and stays in the history of the shell; pass it on stdin instead",
+            );
+            value
+        }
+        None => read_value(&args.name)?,
+    };
     let call = args.scope.of(client.call(Method::PUT, &["v1", "secrets", &args.name]));
     let secret = call.json(&json!({ "value": value })).send()?;
     let words = format!("{} has version {} now", args.name, text(&secret, "version"));

@@ -11,6 +11,7 @@ use agent::backup::{Backups, NoBackups};
 use agent::output::Outputs;
 use agent::{Agent, DatabaseSource};
 use clap::{ArgAction, Args};
+use domain::cluster::NodeState;
 use engine::{Engine, Env, LogNotifier, Replaces, StartLog, Tracer};
 use server::{AgentDoor, App, Key, Keys, Metrics, Queries, SqlDoor};
 use sha2::{Digest, Sha256};
@@ -32,6 +33,7 @@ use crate::start_log::{self, FileStartLog};
 use crate::tls;
 use crate::{clock, jobs, random, signals};
 
+mod audit_heads;
 mod cluster_keys;
 mod listeners;
 mod plan;
@@ -133,6 +135,8 @@ pub struct Ready {
     pub is_new: bool,
     /// Where a browser is let in once, at a first start.
     pub login_link: Option<String>,
+    /// The cluster that it joined, in a line; none on the embedded store.
+    pub cluster: Option<String>,
 }
 
 /// Runs a server until it is told to stop.
@@ -219,7 +223,7 @@ async fn serve(
     front: &Handle,
     greet: Greet,
 ) -> Result<(), Failure> {
-    let metrics = Arc::new(Metrics::new());
+    let metrics = Arc::new(Metrics::with(plan.metrics.clone()));
     let measured = Arc::clone(&metrics) as Arc<dyn store::StoreMetrics>;
     let store = SharedStore::measured(store, measured);
     let id = store_id(&store).await.map_err(|error| no_store("the store", &error))?;
@@ -296,6 +300,7 @@ async fn serve(
         agent: Arc::clone(&agent),
         metrics: Arc::clone(&metrics),
         clock: clock::now,
+        logs_completed: plan.logs_completed,
     };
     let mut couriers: Vec<Box<dyn engine::Notifier>> = vec![Box::new(LogNotifier)];
     if let Some(webhook) = plan.webhook {
@@ -333,11 +338,13 @@ async fn serve(
         zones,
         trials: Arc::new(RealTrials { agent, vault: vault.clone(), poster: plan.poster }),
         queries: Arc::new(Queries::new(plan.queries)?),
+        node_names: Arc::default(),
         options: Arc::new(plan.options.clone()),
     });
     let agents = AgentDoor::new(Arc::clone(&engine), vault.clone(), source);
     front.spawn(server::Sweeper::new(&app).run());
     tokio::spawn(look_into(vault));
+    tokio::spawn(audit_heads::log_heads(Arc::clone(&engine), plan.audit_head_every));
     let mut signals = signals::Signals::new()?;
     let (close, closed) = tokio::sync::watch::channel(());
     let certificate = plan.certificate.as_ref();
@@ -378,7 +385,12 @@ async fn serve(
     let sql = sql_address.map(data::reachable);
     // Behind the number sign, so that the token is in no log and no proxy sees it.
     let login_link = login_token.map(|token| format!("{url}/ui/login#token={token}"));
-    greet(Ready { url: url.clone(), sql, data, key: admin_key, is_new, login_link }).await?;
+    let cluster = match is_cluster {
+        true => joined(&engine, &id).await,
+        false => None,
+    };
+    let ready = Ready { url: url.clone(), sql, data, key: admin_key, is_new, login_link, cluster };
+    greet(ready).await?;
     if let Some(sql) = sql {
         tracing::info!(address = %sql, "SQL interface listening");
     }
@@ -410,6 +422,22 @@ async fn serve(
     let _ = tokio::time::timeout(CONNECTION_GRACE, closing).await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Says which cluster this node joined, and how many nodes it has now.
+async fn joined(engine: &Engine, store: &str) -> Option<String> {
+    let nodes = engine.node().nodes().await.ok()?;
+    let is_there =
+        |node: &&engine::NodeView| matches!(node.state, NodeState::Active | NodeState::Draining);
+    let names: Vec<String> =
+        nodes.iter().filter(is_there).map(|node| node.info.name.clone()).collect();
+    let cluster = store.get(..8).unwrap_or(store);
+    tracing::info!(cluster, nodes = names.len(), "joined the cluster");
+    let nodes = match names.len() {
+        1 => "1 node".to_owned(),
+        count => format!("{count} nodes"),
+    };
+    Some(format!("joined cluster {cluster}, {nodes}: {}", names.join(", ")))
 }
 
 /// What tells a database from every other, and stays with it through backups: made from the salt
@@ -459,35 +487,79 @@ pub fn login_lines(link: String) -> String {
     format!("\nOpen the dashboard with this link; it works once, within an hour:\n\n  {link}\n")
 }
 
-/// The few lines that somebody needs who sees the server for the first time.
-async fn welcome(Ready { url, sql, data, is_new, login_link, .. }: Ready) -> Result<(), Failure> {
-    if !is_new && !std::io::stderr().is_terminal() {
+/// The few lines that a user needs who sees the server for the first time: how to create a job, and
+/// the other ways in.
+async fn welcome(ready: Ready) -> Result<(), Failure> {
+    if !ready.is_new && !std::io::stderr().is_terminal() {
         return Ok(());
     }
+    eprintln!("{}", welcome_text(&ready));
+    Ok(())
+}
+
+fn welcome_text(ready: &Ready) -> String {
+    let Ready { url, sql, data, login_link, cluster, .. } = ready;
     let key = data.join("admin.key");
     let key = key.display();
-    eprintln!(
+    // A client finds this folder by itself.
+    let is_default = data.ends_with("punctual-data");
+    let export = match is_default {
+        true => String::new(),
+        false => format!("  export PUNCTUAL_DATA={}\n", data.display()),
+    };
+    let mut text = format!(
         "\
 Punctual {version} is ready.
 
-  URL   {url}      (dashboard at /ui/, docs at /docs)
   Data  {data}
   Key   {key}
-{login}
-Make a first job and look at it:
+{cluster}
+Create a first job and see it run, in another terminal{here}:
 
-  export PUNCTUAL_TOKEN=$(cat {key})
-  curl -H \"Authorization: Bearer $PUNCTUAL_TOKEN\" -H 'Content-Type: application/json' \\
-    -d '{{\"name\":\"hello\",\"job_type\":\"CRON\",\"cron_expression\":\"* * * * *\",\"payload\":{{\"type\":\"NOOP\"}}}}' \\
-    {url}/v1/jobs
-  curl -H \"Authorization: Bearer $PUNCTUAL_TOKEN\" {url}/v1/jobs/hello/executions
+{export}  punctual job create hello --every 1m --noop
+  punctual job list
+  punctual run list hello
+
 ",
         version = env!("CARGO_PKG_VERSION"),
         data = data.display(),
-        login = login_link.map_or_else(String::new, login_lines),
+        cluster = cluster.as_ref().map_or_else(String::new, |line| format!("\n{line}\n")),
+        here = if is_default { " in this folder" } else { "" },
     );
     if let Some(sql) = sql {
-        eprintln!("Or in SQL:\n\n  {}\n", psql(sql, &key.to_string()));
+        text.push_str(&format!("In SQL:\n\n  {}\n\n", psql(*sql, &key.to_string())));
     }
-    Ok(())
+    text.push_str(&format!(
+        "Over HTTP:\n\n  curl -H \"Authorization: Bearer $(cat {key})\" {url}/v1/jobs\n\n"
+    ));
+    text.push_str(&format!("In a browser: {url}/ui/ (reference of the API: {url}/docs)\n"));
+    if let Some(link) = login_link {
+        text.push_str(&login_lines(link.clone()));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_lines_show_how_to_create_a_job_before_anything_else() {
+        let ready = Ready {
+            url: "http://127.0.0.1:8630".to_owned(),
+            sql: Some("127.0.0.1:8632".parse().unwrap()),
+            data: "/srv/punctual-data".into(),
+            key: Key::new([1; 40]),
+            is_new: true,
+            login_link: Some("http://127.0.0.1:8630/ui/login#token=x".to_owned()),
+            cluster: Some("joined cluster 0a1b2c3d, 2 nodes: a, b".to_owned()),
+        };
+        let text = welcome_text(&ready);
+        let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
+        let order = ["joined cluster", "punctual job create", "psql", "curl", "/ui/ "].map(place);
+        assert!(order.is_sorted(), "{text}");
+        assert!(!text.contains("PUNCTUAL_DATA"), "{text}");
+        let elsewhere = welcome_text(&Ready { data: "/srv/jobs".into(), ..ready });
+        assert!(elsewhere.contains("export PUNCTUAL_DATA=/srv/jobs\n"), "{elsewhere}");
+    }
 }

@@ -90,6 +90,7 @@ const SHARD: Noun = Noun {
             Column { title: "FENCE", cell: |it| text(it, "fence") },
             Column { title: "ID", cell: |it| text(it, "shard_id") },
         ],
+        wide: &[],
         name: "name",
     },
     rows,

@@ -1,6 +1,8 @@
 //! `punctual sql`: statements to a server's SQL door, for scripts and for those without psql.
 
 mod connection;
+mod editor;
+mod repl;
 
 use std::io::{self, BufWriter, IsTerminal, Read, Write};
 use std::path::PathBuf;
@@ -28,7 +30,8 @@ Examples:
   punctual sql -f jobs.sql
   echo 'SHOW JOBS' | punctual sql
 
-Without -c and -f the statements come from stdin. They run one after the other, and the first that
+Without -c and -f the statements are typed, with history and completion, or come from stdin where
+that is no terminal. They run one after the other, and the first that
 fails ends the command. Rows are on stdout, everything else is on stderr. The server and the key are
 found as with the other commands; psql does the same with
   psql \"host=127.0.0.1 port=8632 user=admin dbname=default\"")]
@@ -67,7 +70,11 @@ enum Format {
 
 /// Runs the statements.
 pub fn run(args: SqlArgs) -> Result<(), Failure> {
-    let texts = texts(&args)?;
+    let is_typed = args.command.is_empty()
+        && args.file.is_none()
+        && io::stdin().is_terminal()
+        && io::stdout().is_terminal();
+    let texts = if is_typed { Vec::new() } else { texts(&args)? };
     let client = Client::new(&args.server)?;
     let address = find(&args, &client)?;
     let me = client.get(&["v1", "whoami"])?;
@@ -77,6 +84,9 @@ pub fn run(args: SqlArgs) -> Result<(), Failure> {
     runtime.block_on(async {
         let visitor = Visitor { user: &user, secret: &secret, tenant: &tenant };
         let mut connection = Connection::open(&address, &visitor).await?;
+        if is_typed {
+            return repl::run(&mut connection, &args).await;
+        }
         for text in &texts {
             show(&mut connection, text, &args).await?;
         }

@@ -51,7 +51,9 @@ pub fn run(args: StatusArgs) -> Result<(), Failure> {
         look(&client, &mut report)?;
     }
     match args.asking.output.format() {
-        Format::Table => output::print_rows(&mut io::stdout().lock(), &rows(&report))?,
+        Format::Table | Format::Wide => {
+            output::print_rows(&mut io::stdout().lock(), &rows(&report))?
+        }
         _ => output::print_one(&args.asking.output, &report, "ready", |_| Vec::new())?,
     }
     match is_ready {

@@ -119,7 +119,12 @@ fn databases_have_names_of_their_own() {
 fn commands_get_what_the_settings_say() {
     let file = "[external]\nuser = \"7:8\"\nprocesses = 9\nenvironment = [\"A=b=c\", \"D=\"]\n\
                 [backup.targets]\nnightly = \"/mnt/backups\"\n";
-    let config = load(Some(file), &[], &[]).unwrap_or_else(|error| panic!("{error}"));
+    let folder = tempfile::tempdir().unwrap();
+    let password = folder.path().join("password");
+    std::fs::write(&password, "sqlite").unwrap();
+    let password = password.to_str().unwrap();
+    let environment = [("PUNCTUAL_STORE_FILE", password), ("PUNCTUAL_TLS_KEY", "/etc/tls.key")];
+    let config = load(Some(file), &environment, &[]).unwrap_or_else(|error| panic!("{error}"));
     let options =
         crate::jobs::options(&config, Path::new("/data")).unwrap_or_else(|e| panic!("{e}"));
     let external = options.external;
@@ -129,7 +134,13 @@ fn commands_get_what_the_settings_say() {
     let variables: Vec<(&str, &str)> =
         external.environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     assert_eq!(variables, [("A", "b=c"), ("D", "")]);
-    assert_eq!(external.protected, [Path::new("/data"), Path::new("/mnt/backups")]);
+    // Whatever may hold a secret of the server.
+    let settings = config.files().find(|path| path.ends_with("punctual.toml")).unwrap();
+    let protected: Vec<&Path> = external.protected.iter().map(PathBuf::as_path).collect();
+    for path in ["/data", "/mnt/backups", password, "/etc/tls.key"].map(Path::new) {
+        assert!(protected.contains(&path), "{path:?}: {protected:?}");
+    }
+    assert!(protected.contains(&settings) && protected.len() == 5, "{protected:?}");
 }
 
 /// What the table says is what the parts would do without being told.

@@ -4,6 +4,7 @@ mod access;
 mod apply;
 mod bench;
 mod ends;
+mod first_hour;
 mod import;
 mod life;
 mod named;

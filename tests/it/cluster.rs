@@ -6,6 +6,7 @@
 mod cut;
 mod database;
 mod failover;
+mod joining;
 mod keys;
 mod killed;
 mod ledger;

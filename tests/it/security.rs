@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// The items of the checklist.
 const ITEMS: [(char, usize); 8] =
-    [('A', 7), ('B', 7), ('G', 5), ('I', 2), ('J', 4), ('K', 6), ('Q', 4), ('S', 6)];
+    [('A', 7), ('B', 7), ('G', 5), ('I', 2), ('J', 4), ('K', 6), ('Q', 5), ('S', 6)];
 
 fn read(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);

@@ -6,6 +6,7 @@ mod backup;
 pub mod client;
 mod config;
 mod dev;
+mod explain;
 pub mod exposition;
 mod killed;
 pub mod ledger;

@@ -1,3 +1,4 @@
+import './route/tenant.ts';
 import './design/tokens.css';
 import './design/base.css';
 import { mount } from 'svelte';

@@ -26,7 +26,7 @@ use std::error::Error;
 use std::fmt;
 use std::future::Future;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -147,6 +147,22 @@ impl Guard {
         }
     }
 
+    /// The same for names whose address is known without a lookup: `localhost` and what ends with it
+    /// is this machine (RFC 6761).
+    pub fn check_known(&self, url: &Url) -> Result<(), Blocked> {
+        self.check(url)?;
+        match url.host() {
+            Some(Host::Domain(name)) => {
+                let name = rule::name_of(name);
+                match name == "localhost" || name.ends_with(".localhost") {
+                    true => self.check_address(Some(&name), IpAddr::V4(Ipv4Addr::LOCALHOST)),
+                    false => Ok(()),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Whether a connection may go to an address that a name stands for, or that stands for
     /// itself.
     fn check_address(&self, name: Option<&str>, address: IpAddr) -> Result<(), Blocked> {
@@ -227,6 +243,11 @@ impl Client {
     /// Whether a request may go to this URL, as far as the URL alone tells.
     pub fn check(&self, url: &Url) -> Result<(), Blocked> {
         self.guard.check(url)
+    }
+
+    /// The same for names whose address is known without a lookup.
+    pub fn check_known(&self, url: &Url) -> Result<(), Blocked> {
+        self.guard.check_known(url)
     }
 
     /// Begins a request, if its target is allowed as far as the URL tells. What its name stands

@@ -110,6 +110,17 @@ impl Agent {
         self.databases.hello(tenant, name, self.secrets.as_ref()).await
     }
 
+    /// Whether this agent knows a tenant's database, or the default one when the name is absent.
+    /// It is not connected to. What cannot be looked up now is not called unknown.
+    pub async fn known_database(&self, tenant: TenantId, name: Option<&str>) -> Result<(), String> {
+        match self.databases.find(tenant, name).await {
+            Err(failure) if failure.code.to_string() == exec::sql::UNKNOWN_DATABASE => {
+                Err(format!("{}: {}", failure.code, failure.message))
+            }
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
     /// Why this agent's policy refuses an action, as far as the definition alone tells; none when
     /// it permits it. A run of an action that is refused fails without a retry.
     pub fn objection(&self, tenant: TenantId, definition: &Definition) -> Option<String> {

@@ -384,6 +384,32 @@ pub struct KeptHead {
     pub at: Option<Timestamp>,
 }
 
+impl fmt::Display for KeptHead {
+    /// As a verification reads it: `NUMBER:HASH@TIME`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:", self.seal.number)?;
+        for byte in self.seal.hash {
+            write!(f, "{byte:02x}")?;
+        }
+        self.at.map_or(Ok(()), |at| write!(f, "@{at}"))
+    }
+}
+
+/// Checks that rows which are gone were old, by the first row that is still there: the youngest of
+/// the old rows is never removed. `anchor` is the last row that was removed. The time of the first
+/// row is under its hash, so that it cannot be forged like that of the anchor.
+pub fn verify_witness(
+    anchor: Seal,
+    first_at: Option<Timestamp>,
+    cutoff: Timestamp,
+) -> Result<(), Broken> {
+    if anchor.number == 0 || first_at.is_some_and(|at| at < cutoff) {
+        return Ok(());
+    }
+    let problem = "removed, although the row behind them is not older than the audit retention";
+    Err(Broken::rows(1, anchor.number, problem))
+}
+
 /// Checks that the beginning of a chain was removed by age: no row that is younger than `cutoff`
 /// may be gone. `anchor` is the last row that was removed, `anchor_at` when it was written.
 ///
@@ -554,6 +580,24 @@ mod tests {
             let found = verify_cut(anchor, anchor_at, known, cutoff);
             let found = found.err().map(|broken| (broken.number, broken.until));
             assert_eq!(found, lost, "{anchor:?} {anchor_at:?} {known:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_row_tells_how_old_the_removed_ones_are() {
+        let anchor = chain(3).pop().unwrap().seal.unwrap();
+        let at = |second| Timestamp::from_second(second).unwrap();
+        for (anchor, first_at, lost) in [
+            (Seal::GENESIS, None, None),
+            (Seal::GENESIS, Some(at(30)), None),
+            (anchor, Some(at(19)), None),
+            (anchor, Some(at(20)), Some((1, 3))),
+            // Not even the witness was left.
+            (anchor, None, Some((1, 3))),
+        ] {
+            let found = verify_witness(anchor, first_at, at(20)).err();
+            let found = found.map(|broken| (broken.number, broken.until));
+            assert_eq!(found, lost, "{anchor:?} {first_at:?}");
         }
     }
 

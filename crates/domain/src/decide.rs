@@ -3,7 +3,6 @@
 
 pub mod explain;
 pub mod line;
-pub mod overview;
 pub mod plan;
 pub mod settle;
 pub mod start;

@@ -13,8 +13,10 @@ use crate::cluster::Place;
 use crate::id::{JobId, NodeId, RunId, TenantId, UserId};
 use crate::slot::SlotKind;
 
+mod error_number;
 mod state;
 
+pub use error_number::error_number;
 pub use state::{Event, Outcome, RunState, TRANSITIONS};
 
 /// The origin of a run.

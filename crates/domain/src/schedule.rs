@@ -5,6 +5,7 @@
 
 use jiff::Timestamp;
 
+mod asked;
 mod at;
 mod catch_up;
 mod cron;
@@ -16,6 +17,7 @@ mod lint;
 mod wall;
 mod zone;
 
+pub use asked::{AskedKind, AskedTime, asked_time};
 pub use at::{AtError, parse_instant};
 pub use catch_up::{CatchUp, CatchUpPolicy, CatchUpRules, Fate, OccurrenceRange, Outage, catch_up};
 pub use cron::{Cron, CronError, Field};

@@ -8,14 +8,11 @@ use std::collections::{HashMap, HashSet};
 
 use domain::access::{Actor, Deed, Privilege, Refusal, may};
 use domain::audit::{KeptHead, Record};
-use domain::decide::explain::{Explanation, Obstacle};
-use domain::decide::overview;
 use domain::id::{JobId, RunId, TenantId, UserId};
 use domain::job::Job;
 use domain::schedule::CatchUpPolicy;
 use domain::tally::Summary;
-use jiff::Timestamp;
-use store::{AuditFilter, Cursor, JobFilter, Page};
+use store::{AuditFilter, JobFilter, Page};
 
 use crate::commands::{Deletion, NewJob};
 use crate::error::{EngineError, Result};
@@ -23,9 +20,13 @@ use crate::node::{Node, Verified};
 use crate::run::Engine;
 
 mod cluster;
+mod explain;
 mod objects;
 mod queues;
 mod runs;
+mod versions;
+
+pub use explain::Explained;
 
 /// An engine as somebody sees it.
 pub struct AuthorizedEngine<'a> {
@@ -229,7 +230,15 @@ impl AuthorizedEngine<'_> {
                 })?;
             }
         }
-        self.node().delete_job(id, deletion).await
+        let unscheduled = self.node().delete_job(id, deletion).await?;
+        if deletion.cancel_running {
+            let held = self.node().cancel_runs_of(id).await?;
+            for part in self.node().store.parts(&held).await? {
+                self.engine.stop_run(part.run);
+            }
+            held.iter().for_each(|run| self.engine.stop_run(*run));
+        }
+        Ok(unscheduled)
     }
 
     /// Jobs by id, as far as the actor sees them.
@@ -239,8 +248,14 @@ impl AuthorizedEngine<'_> {
         Ok(jobs)
     }
 
-    fn sees_job(&self, job: &Job) -> bool {
+    /// Whether the actor sees a job.
+    pub fn sees_job(&self, job: &Job) -> bool {
         job.tenant == self.actor.tenant && self.sees(Deed::SeeJob(job.owner))
+    }
+
+    /// Whether the actor sees all jobs of the tenant, and not only their own.
+    pub fn sees_all_jobs(&self) -> bool {
+        self.sees_all(&[Privilege::ViewJobHistory, Privilege::ExecuteJob])
     }
 
     /// A job of the tenant by its name.
@@ -257,22 +272,10 @@ impl AuthorizedEngine<'_> {
         limit: u32,
     ) -> Result<Page<Job, String>> {
         let mut filter = JobFilter { tenant: self.actor.tenant, queues: false, ..filter.clone() };
-        if !self.sees_all(&[Privilege::ViewJobHistory, Privilege::ExecuteJob]) {
+        if !self.sees_all_jobs() {
             filter.owner = Some(self.actor.user);
         }
         self.node().list_jobs(&filter, after, limit).await
-    }
-
-    /// Jobs that were changed after the cursor, as far as the actor sees them, and where to go on.
-    pub async fn changed_jobs(
-        &self,
-        after: Cursor,
-        limit: u32,
-    ) -> Result<(Vec<Job>, Option<Cursor>)> {
-        let mut jobs = self.node().changed_jobs(after, limit).await?;
-        let next = jobs.last().filter(|_| jobs.len() as u32 == limit).map(Cursor::after_change);
-        jobs.retain(|job| !job.definition.is_queue() && self.sees_job(job));
-        Ok((jobs, next))
     }
 
     /// How the runs of some jobs ended in this hour and so many before.
@@ -281,18 +284,5 @@ impl AuthorizedEngine<'_> {
             self.job_for(*job, Deed::SeeRuns).await?;
         }
         self.node().job_stats(self.actor.tenant, jobs, hours).await
-    }
-
-    /// Says why a job did or did not run at a time.
-    pub async fn explain(&self, id: JobId, at: Timestamp) -> Result<Explanation> {
-        self.job_for(id, Deed::SeeRuns).await?;
-        self.node().explain(id, at).await
-    }
-
-    /// Says how a job is doing: what happens now, what happened last, what comes next.
-    /// With what stands in the way of its next run.
-    pub async fn overview(&self, id: JobId) -> Result<(Vec<overview::Line>, Vec<Obstacle>)> {
-        self.job_for(id, Deed::SeeRuns).await?;
-        self.node().overview(id).await
     }
 }

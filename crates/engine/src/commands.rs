@@ -8,7 +8,7 @@ use domain::job::{Definition, Job, JobState, Retention, When};
 use domain::run::{NewRun, Origin, Outcome, Reason, ReasonCode, RunState};
 use domain::schedule::CatchUpPolicy;
 use jiff::{SignedDuration, Timestamp};
-use store::{Cancelled, Change, Changed, Prepared, RecordPlan};
+use store::{Cancelled, Change, Changed, Prepared, RecordPlan, RunFilter};
 use uuid::Uuid;
 
 use crate::error::{EngineError, Result};
@@ -18,6 +18,9 @@ mod check;
 
 /// The most runs that one backfill asks for.
 const BACKFILL_MAX: u64 = 10_000;
+
+/// So many runs of a deleted job are looked at at a time.
+const CANCELLED_AT_ONCE: u32 = 200;
 
 /// A change that time overtakes is tried this often.
 const ALTER_TRIES_MAX: u32 = 8;
@@ -45,6 +48,8 @@ pub struct Deletion {
     /// Its history is deleted soon, a little at a time. Otherwise it is kept until its retention is
     /// over.
     pub purge_history: bool,
+    /// Its runs that go on are cancelled. Otherwise they come to their end.
+    pub cancel_running: bool,
     /// Only if it has this version.
     pub expected: Option<u32>,
 }
@@ -101,8 +106,11 @@ impl Node {
             }
         }
         let changed = self.store.define(&changes).await?;
-        let mut done =
-            changes.into_iter().zip(changed).map(|(change, changed)| answer(change, changed));
+        let mut done = changes.into_iter().zip(changed).map(|(change, changed)| {
+            let created = answer(change, changed)?;
+            log_schedule(&created, "job created");
+            Ok(created)
+        });
         Ok(answers.into_iter().filter_map(|answer| answer.or_else(|| done.next())).collect())
     }
 
@@ -240,7 +248,13 @@ impl Node {
                     old.next_run = current.next_run;
                     old.state = current.state;
                 }
-                Some(changed) => return Ok(answer(change, changed)?),
+                Some(changed) => {
+                    let job = answer(change, changed)?;
+                    if job.definition.when != old.definition.when {
+                        log_schedule(&job, "schedule changed");
+                    }
+                    return Ok(job);
+                }
                 None => return Err(EngineError::NotFound(format!("job {id}")).into()),
             }
         }
@@ -302,10 +316,11 @@ impl Node {
         .await
     }
 
-    /// Removes a job. Its runs that go on come to their end. Answers the names of the jobs that
-    /// depended on this one alone and have no schedule: from now on they run only on request.
+    /// Removes a job. Its runs that go on come to their end, unless the caller cancels them after
+    /// this. Answers the names of the jobs that depended on this one alone and have no schedule: from
+    /// now on they run only on request.
     pub async fn delete_job(&self, id: JobId, deletion: Deletion) -> Result<Vec<String>> {
-        let Deletion { cascade, purge_history, expected } = deletion;
+        let Deletion { cascade, purge_history, expected, .. } = deletion;
         let job = self.existing(id).await?;
         let check = move |job: &Job| match expected {
             Some(expected) if expected != job.version => {
@@ -351,6 +366,29 @@ impl Node {
         };
         self.try_alter_job(id, delete).await?;
         Ok(unscheduled)
+    }
+
+    /// Asks for the end of every run of a deleted job that has not ended. Answers those that nodes
+    /// hold.
+    pub(crate) async fn cancel_runs_of(&self, job: JobId) -> Result<Vec<RunId>> {
+        let states = vec![RunState::Pending, RunState::Queued, RunState::Running];
+        let filter = RunFilter { states, ..RunFilter::of_job(job) };
+        let text = "its job was deleted".to_owned();
+        let reason = Reason { code: ReasonCode::CancelRequested, text };
+        let (mut before, mut held) = (None, Vec::new());
+        loop {
+            let page = self.store.list_runs(&filter, before, CANCELLED_AT_ONCE).await?;
+            for run in &page.items {
+                // One that has ended meanwhile needs nothing.
+                if let Cancelled::Requested(_) = self.cancel(run.id, &reason).await? {
+                    held.push(run.id);
+                }
+            }
+            before = page.next;
+            if before.is_none() {
+                return Ok(held);
+            }
+        }
     }
 
     /// Refuses to enable a one-time job whose run has ended, unless it gets another time: nothing
@@ -546,6 +584,12 @@ impl Node {
             cancelled => Ok(cancelled),
         }
     }
+}
+
+/// Tells the log of a schedule that is new.
+fn log_schedule(job: &Job, event: &str) {
+    let (schedule, next) = (job.definition.when.kind(), job.next_run.map(tracing::field::display));
+    tracing::info!(job = %job.name, job_id = %job.id, schedule, next, "{event}");
 }
 
 /// An instant as a store keeps it.

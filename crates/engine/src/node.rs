@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::alert::Alert;
 use domain::cluster::NodeRole;
+use domain::decide::explain::with_wait;
 use domain::id::{NodeId, RunId};
 use domain::job::Job;
 use domain::run::{AttemptResult, ClaimedRun, EndedAttempt, Grant, Outcome, Reason, Wait};
@@ -125,6 +126,8 @@ pub struct Started {
 /// What a node holds.
 struct State {
     id: NodeId,
+    /// The number of slots.
+    slots: PerSlot<u32>,
     /// Slots that nothing occupies and that no call asks the store to fill.
     free: PerSlot<u32>,
     /// Claimed before their time, by due time.
@@ -172,6 +175,8 @@ struct State {
     draining: bool,
     /// Somebody asked the cluster that this node takes nothing new.
     drained: bool,
+    /// When this node last took runs again after it was drained.
+    drained_until: Option<Timestamp>,
     /// Who executes for this node is elsewhere, and does not ask for work now.
     away: bool,
     /// It was handed a run that it cannot do, and lets others come first until then.
@@ -255,6 +260,8 @@ struct Running {
     job: Arc<Job>,
     started_at: Timestamp,
     token: i64,
+    /// What it waited for, if it began late.
+    waited: Option<String>,
     _counted: Option<Counted>,
 }
 
@@ -264,6 +271,7 @@ impl Node {
         let traces = Traces::new(parts.tracer.clone());
         let state = State {
             id: parts.new_node(),
+            slots: settings.slots(),
             free: settings.slots(),
             prepared: BTreeSet::new(),
             crowded: PerSlot::default(),
@@ -288,6 +296,7 @@ impl Node {
             place_first: PerSlot::default(),
             draining: false,
             drained: false,
+            drained_until: None,
             away: false,
             shy_until: Timestamp::MIN,
             alone_until: Timestamp::MIN,
@@ -410,7 +419,11 @@ impl Node {
             return false;
         }
         let Held { run, claimed_at, running } = entry.remove();
-        let Some(Running { job, started_at, token, .. }) = running else { return false };
+        let Some(Running { job, started_at, token, waited, .. }) = running else { return false };
+        let mut result = result;
+        if let Some(waited) = waited {
+            result.details = Some(with_wait(result.details.as_deref(), &waited));
+        }
         let attempt = EndedAttempt {
             number: run.number(),
             fence: Some(token),
@@ -427,6 +440,7 @@ impl Node {
             finish.followers = state.end_in_line(&run, &job, took);
         }
         let (claimed_at, slot) = (Some(claimed_at), run.run.slot);
+        state.note_freed_slot(slot, &job, finished_at);
         self.traces.ended(|| Ended { run, job, node, claimed_at, decided_at: finished_at });
         if frees_slot {
             state.free[slot] += 1;

@@ -12,6 +12,7 @@ use store::{
     LastRun, NodeView, Page, Put, RecentEnd, RunFilter, RunView, Set, Setting, StartFilter,
     StartKey,
 };
+use uuid::Uuid;
 
 use crate::error::Result;
 use crate::node::Node;
@@ -87,6 +88,18 @@ impl Node {
     /// The output of an attempt as its agent compressed it, if it is kept with the record.
     pub async fn attempt_output(&self, run: RunId, number: u32) -> Result<Option<Vec<u8>>> {
         Ok(self.store.attempt_output(run, number).await?)
+    }
+
+    /// The identity of a role of a tenant.
+    pub async fn role_id(&self, tenant: TenantId, name: &str) -> Result<Option<Uuid>> {
+        let role = self.store.entry_named(domain::access::Kind::Role, tenant, name).await?;
+        Ok(role.map(|role| role.entry.id()))
+    }
+
+    /// The identities of a tenant's shards, by name.
+    pub async fn shard_ids(&self, tenant: TenantId) -> Result<Vec<(String, Uuid)>> {
+        let shards = self.store.shards(Some(tenant)).await?;
+        Ok(shards.into_iter().map(|shard| (shard.object.name, shard.object.id.0)).collect())
     }
 
     /// The last runs of jobs; a job without one is left out.

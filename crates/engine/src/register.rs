@@ -269,7 +269,7 @@ impl Node {
     }
 
     /// Why a job may not run with the rights of its owner; none when it may.
-    pub(crate) async fn obstacle(&self, job: &Job) -> Result<Option<String>> {
+    pub async fn obstacle(&self, job: &Job) -> Result<Option<String>> {
         if has_every_right(job) {
             return Ok(None);
         }

@@ -26,7 +26,7 @@ pub struct Stats {
     pub last_day: Summary,
 }
 
-/// How a tenant's runs ended in one hour.
+/// How the runs of a tenant or of a job ended in one hour.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HourlyStats {
     /// When the hour began.
@@ -54,9 +54,14 @@ impl Node {
         Ok(stats)
     }
 
-    /// How a tenant's runs ended in this hour and so many before, one entry for each hour, oldest
-    /// first.
-    pub async fn hourly_stats(&self, tenant: TenantId, hours: u32) -> Result<Vec<HourlyStats>> {
+    /// How the runs of a job, or of the whole tenant ([`JobId::NONE`]), ended in this hour and so
+    /// many before, one entry for each hour, oldest first.
+    pub async fn hourly_stats(
+        &self,
+        tenant: TenantId,
+        job: JobId,
+        hours: u32,
+    ) -> Result<Vec<HourlyStats>> {
         let last = hour_of(self.store.now().await?);
         let first = last - i64::from(hours);
         let empty = |hour: i64| HourlyStats {
@@ -64,7 +69,7 @@ impl Node {
             summary: Summary::default(),
         };
         let mut all: Vec<HourlyStats> = (first..=last).map(empty).collect();
-        for (key, amount) in self.store.tallies(tenant, &[JobId::NONE], first).await? {
+        for (key, amount) in self.store.tallies(tenant, &[job], first).await? {
             let entry = usize::try_from(key.hour - first).ok().and_then(|n| all.get_mut(n));
             if let Some(entry) = entry {
                 entry.summary.add(key.measure, key.class, amount);

@@ -85,6 +85,8 @@ const TYPES: &[PgType] = types! {
 /// Estimated row counts of the tables that are not empty. A join should begin with an empty table.
 const SIZES: &[(&str, i64)] = &[
     ("generate_series", 1_000),
+    ("_generate_time_series", 1_000),
+    ("generate_subscripts", 10),
     ("unnest", 10),
     ("pg_attribute", 1_000),
     ("pg_authid", 10),
@@ -116,6 +118,12 @@ pub(crate) fn size_of(table: &Table) -> Option<i64> {
 /// The function by which clients recognise arrays, and its oid.
 pub(crate) const READS_ARRAYS: (&str, i64) = ("array_in", 750);
 
+/// The name of the series of times, which clients write as `generate_series`.
+pub(crate) const TIME_SERIES: &str = "_generate_time_series";
+
+/// The hidden column of functions in FROM that counts their rows from one.
+pub(crate) const ORDINALITY: &str = "ordinality";
+
 /// Tables that clients query as functions.
 pub(crate) const FUNCTIONS: &[&str] = &["pg_get_keywords"];
 
@@ -140,6 +148,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("max_index_keys", "32"),
     ("default_transaction_isolation", "read committed"),
     ("transaction_isolation", "read committed"),
+    ("default_table_access_method", "heap"),
     ("transaction_read_only", "off"),
     ("default_transaction_read_only", "off"),
     ("in_hot_standby", "off"),

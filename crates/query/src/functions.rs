@@ -6,6 +6,7 @@
 pub(crate) mod aggregate;
 pub(crate) mod array;
 pub(crate) mod interval;
+mod json;
 pub(crate) mod number;
 mod pattern;
 pub(crate) mod pg;
@@ -64,6 +65,7 @@ const INT: Answers = Answers::Is(Type::Of(Kind::Int));
 const FLOAT: Answers = Answers::Is(Type::Of(Kind::Float));
 const BOOL: Answers = Answers::Is(Type::Of(Kind::Bool));
 const UUID: Answers = Answers::Is(Type::Of(Kind::Uuid));
+const JSON: Answers = Answers::Is(Type::Of(Kind::Json));
 const TIME: Answers = Answers::Is(Type::Of(Kind::Time));
 const DATE: Answers = Answers::Is(Type::Date);
 const INTERVAL: Answers = Answers::Is(Type::Interval);

@@ -7,6 +7,7 @@
 mod expr;
 mod names;
 mod operators;
+mod prepare;
 mod select;
 mod types;
 mod walk;
@@ -21,10 +22,12 @@ use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, Tokenizer};
 
+use crate::catalog::ORDINALITY;
 use crate::error::{QueryError, State, alike};
 use crate::functions::Type;
 use crate::table::Table;
 use crate::value::Kind;
+use prepare::Prepare;
 use walk::{Step, walk};
 
 /// The maximum nesting of a query in the parsers.
@@ -141,7 +144,7 @@ fn read(
             ));
         }
     };
-    walk(&mut query, &mut Whole)?;
+    walk(&mut query, &mut Prepare { tables, places, made: 0 })?;
     // The name of generated subqueries.
     let found = Found { ctes: vec!["_inner".into()], ..Found::default() };
     let mut survey = Survey { tables, places, found };
@@ -210,8 +213,8 @@ impl<'a> Places<'a> {
 struct Found {
     /// Aliases of tables.
     aliases: HashMap<String, &'static Table>,
-    /// Columns of functions in FROM: their names and their tables.
-    functions: HashMap<String, (String, &'static Table)>,
+    /// Columns of functions in FROM, by their names.
+    functions: HashMap<String, FunctionColumn>,
     /// Names of common table expressions.
     ctes: Vec<String>,
     /// Types of columns of subqueries.
@@ -220,14 +223,13 @@ struct Found {
     recursive: bool,
 }
 
-/// A pass that rewrites `TABLE x` to `SELECT * FROM x`.
-struct Whole;
-
-impl Step for Whole {
-    fn before_query(&mut self, query: &mut Query) -> Result<(), QueryError> {
-        names::spell_out(&mut query.body);
-        Ok(())
-    }
+/// A column of a function in FROM.
+struct FunctionColumn {
+    /// The alias of the function.
+    alias: String,
+    table: &'static Table,
+    /// The name of the column in that table.
+    column: &'static str,
 }
 
 /// The first pass.
@@ -261,13 +263,13 @@ impl Step for Survey<'_> {
             {
                 (name, alias)
             }
-            TableFactor::Table { name, alias, args: Some(_), .. } => {
-                let name = parts(name).last().map(|ident| folded(ident)).unwrap_or_default();
-                self.function(name, alias.as_ref());
+            TableFactor::Table { name, alias, args: Some(args), with_ordinality, .. } => {
+                let name = names::series_name(name, args);
+                self.function(&name, alias.as_ref(), *with_ordinality);
                 return Ok(());
             }
-            TableFactor::UNNEST { alias, .. } => {
-                self.function("unnest".into(), alias.as_ref());
+            TableFactor::UNNEST { alias, with_ordinality, .. } => {
+                self.function("unnest", alias.as_ref(), *with_ordinality);
                 return Ok(());
             }
             _ => return Ok(()),
@@ -282,14 +284,22 @@ impl Step for Survey<'_> {
 
 impl Survey<'_> {
     /// A function in FROM. In `f() AS x(y)`, `y` is its column; without `y`, `x` is.
-    fn function(&mut self, function: String, alias: Option<&TableAlias>) {
+    fn function(&mut self, function: &str, alias: Option<&TableAlias>, with_ordinality: bool) {
         let known = self.tables.iter().find(|table| table.arguments > 0 && table.name == function);
         let Some(table) = known else { return };
-        let alias_name = alias.map_or_else(|| function.clone(), |alias| folded(&alias.name));
-        let column =
-            alias.and_then(|alias| alias.columns.first()).map(|column| folded(&column.name));
-        let column = column.unwrap_or_else(|| alias_name.clone());
-        self.found.functions.insert(column, (alias_name, table));
+        let shown = table.fields[0].name;
+        let alias_name = alias.map_or_else(|| shown.to_owned(), |alias| folded(&alias.name));
+        let named = |n: usize| {
+            alias.and_then(|alias| alias.columns.get(n)).map(|column| folded(&column.name))
+        };
+        let mut insert = |name: String, column: &'static str| {
+            let alias = alias_name.clone();
+            self.found.functions.insert(name, FunctionColumn { alias, table, column });
+        };
+        insert(named(0).unwrap_or_else(|| alias_name.clone()), shown);
+        if with_ordinality {
+            insert(named(1).unwrap_or_else(|| ORDINALITY.to_owned()), ORDINALITY);
+        }
     }
 }
 

@@ -131,7 +131,7 @@ impl Plan {
                 _ => '-',
             };
             let argument = field.is_some_and(|field| field + table.arguments >= table.fields.len());
-            if argument && !usable && table.arguments > 0 {
+            if argument && !usable && keys == Some(Keys::Equal) {
                 // A table function needs its arguments.
                 return Ok(false);
             }

@@ -23,6 +23,7 @@ use uuid::Uuid;
 use crate::admission::{Challenge, SqlLogin};
 use crate::app::App;
 use crate::closing;
+use crate::connection::Connection;
 use crate::cookie;
 use crate::idempotency;
 use crate::key::{Key, KeyHash};
@@ -30,7 +31,7 @@ use crate::limit::{self, Caller, Limits, Rate};
 use crate::login::{Login, LoginLink, Session, Throttle};
 use crate::oidc::Oidc;
 use crate::problem::{Code, Problem, Result};
-use crate::reads::Reads;
+use crate::reads::{Reads, is_long};
 use crate::scram::{self, Proof};
 
 /// A future behind a pointer, for traits that are used as objects.
@@ -80,10 +81,6 @@ pub(crate) fn denied_event(actor: &access::Actor, details: String) -> Event {
     }
 }
 
-/// Marks the answer to a request with a valid key, for the listener.
-#[derive(Clone, Copy)]
-pub(crate) struct Authenticated;
-
 /// Knows who has which key.
 pub trait Authority: Send + Sync + 'static {
     /// Who has this key; none when nobody does, or not any more.
@@ -91,6 +88,11 @@ pub trait Authority: Send + Sync + 'static {
 
     /// Who holds this token; none when it is not good, or gives nothing here.
     fn holder<'a>(&'a self, token: &'a str) -> Answer<'a, Option<access::Actor>, Problem>;
+
+    /// The issuers whose tokens are believed.
+    fn oidc(&self) -> Option<&Oidc> {
+        None
+    }
 
     /// Makes a key for somebody who knows their password.
     fn login(&self, login: Login) -> Answer<'_, Session, Problem>;
@@ -195,6 +197,10 @@ impl Authority for Keys {
         })
     }
 
+    fn oidc(&self) -> Option<&Oidc> {
+        self.oidc.as_ref()
+    }
+
     fn login(&self, login: Login) -> Answer<'_, Session, Problem> {
         Box::pin(self.log_in(login))
     }
@@ -252,8 +258,12 @@ impl Credential {
         if more.is_some() || !scheme.eq_ignore_ascii_case("bearer") {
             return None;
         }
-        let text = text.trim();
-        Some(Key::parse(text).map_or_else(|| Credential::Token(text.into()), Credential::Key))
+        Some(Credential::parse(text.trim()))
+    }
+
+    /// A key, or what may be a token.
+    pub(crate) fn parse(text: &str) -> Self {
+        Key::parse(text).map_or_else(|| Credential::Token(text.into()), Credential::Key)
     }
 
     /// Whose it is; none when it proves nothing, or not any more.
@@ -304,7 +314,7 @@ async fn authenticate_browser(
 ) -> Result<(Credential, access::Actor)> {
     let credential = match headers.contains_key(header::AUTHORIZATION) {
         true => Credential::of(headers),
-        false => cookie::key_in(app, headers).await?.map(Credential::Key),
+        false => cookie::credential_in(app, headers).await?,
     };
     if credential.is_some() && !headers.contains_key(header::AUTHORIZATION) {
         cookie::require_same_origin(method, headers)?;
@@ -365,6 +375,9 @@ pub(crate) async fn require_key(
     let caller = request.extensions().get::<Caller>().copied();
     let (method, headers) = (request.method(), request.headers());
     let (credential, actor) = authenticate_browser(&app, &limits, caller, method, headers).await?;
+    if let Some(connection) = request.extensions().get::<Connection>() {
+        connection.assign_to_actor(&actor);
+    }
     let rate = rate_of(&app, &actor);
     let left = limits.admit(&credential.counted(&actor), rate, app.now())?;
     let actor = Actor::from(elsewhere(&app, actor, request.headers()).await?);
@@ -374,14 +387,18 @@ pub(crate) async fn require_key(
     }
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let route = request.extensions().get::<MatchedPath>().cloned();
-    let reading = match method.is_safe() {
-        true => Some(reads.enter(&actor).await?),
-        false => None,
+    let work = {
+        let (app, author) = (app.clone(), actor.name.clone());
+        async move { as_author(author, idempotency::once(&app, request, next)).await }
     };
-    let answered = as_author(actor.name.clone(), idempotency::once(&app, request, next)).await;
-    drop(reading);
+    let answered = match is_long(&method, route.as_ref().map(MatchedPath::as_str)) {
+        true => {
+            let _reading = reads.enter(&actor).await?;
+            reads.run(work).await
+        }
+        false => work.await,
+    };
     let mut response = answered.unwrap_or_else(Problem::into_response);
-    response.extensions_mut().insert(Authenticated);
     // Whoever was refused has tried: an answer that cannot be recorded is not given.
     let denied = |problem: &&Problem| problem.code == Code::Forbidden;
     if let Some(problem) = response.extensions().get::<Problem>().filter(denied) {

@@ -14,13 +14,23 @@ use vault::SecretService;
 use crate::actor::Authority;
 use crate::limit::Rate;
 use crate::metrics::Metrics;
+use crate::news::EventTail;
+use crate::node_names::NodeNames;
 use crate::queries::Queries;
 use crate::reads::ReadLimits;
+use crate::rest::ConfigurationEntry;
 use crate::trials::Trials;
+use crate::week_plan::WeekPlans;
 
 /// What a server is given, to be handed on: every layer and handler has one of its own.
 #[derive(Clone)]
-pub struct App(Arc<Parts>);
+pub struct App {
+    parts: Arc<Parts>,
+    /// What happens, for all clients that listen.
+    pub(crate) events: Arc<EventTail>,
+    /// What is due in the week to come, for all requests.
+    pub(crate) week_plans: Arc<WeekPlans>,
+}
 
 /// What a server is given.
 #[derive(Clone)]
@@ -47,6 +57,8 @@ pub struct Parts {
     pub trials: Arc<dyn Trials>,
     /// Where questions are answered.
     pub queries: Arc<Queries>,
+    /// The names of nodes.
+    pub node_names: Arc<NodeNames>,
     /// What the administrator decided.
     pub options: Arc<Options>,
 }
@@ -77,6 +89,8 @@ pub struct Options {
     pub databases: BTreeMap<String, String>,
     /// The dashboard.
     pub ui: UiOptions,
+    /// The settings as an administrator may see them.
+    pub configuration: Vec<ConfigurationEntry>,
 }
 
 /// What the administrator decides about the dashboard.
@@ -108,13 +122,14 @@ impl Default for Options {
             reads: ReadLimits::default(),
             databases: BTreeMap::new(),
             ui: UiOptions::default(),
+            configuration: Vec::new(),
         }
     }
 }
 
 impl From<Parts> for App {
     fn from(parts: Parts) -> Self {
-        App(Arc::new(parts))
+        App { parts: Arc::new(parts), events: Arc::default(), week_plans: Arc::default() }
     }
 }
 
@@ -122,7 +137,7 @@ impl Deref for App {
     type Target = Parts;
 
     fn deref(&self) -> &Parts {
-        &self.0
+        &self.parts
     }
 }
 

@@ -1,4 +1,4 @@
-//! The session of a browser: a key in a cookie that no script can read.
+//! The session of a browser: a key, or the token of an issuer, in a cookie that no script can read.
 //!
 //! A browser sends a cookie with every request to this host, whichever site caused the request. The
 //! cookie therefore counts only where the browser says that the page is one of this server.
@@ -6,9 +6,12 @@
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use sha2::{Digest, Sha256};
 
+use crate::actor::Credential;
 use crate::app::App;
-use crate::key::Key;
 use crate::problem::{Code, Problem, Result};
+
+/// The kind of the cookie that a login under way has.
+const LOGIN: &str = "login_";
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
@@ -23,56 +26,85 @@ struct CookieNames {
 }
 
 impl CookieNames {
-    async fn of_cluster(app: &App) -> Result<Self> {
+    async fn of_cluster(app: &App, kind: &str) -> Result<Self> {
         let salt = app.engine.node().salt().await?;
         let digest = Sha256::new().chain_update("session cookie\n").chain_update(salt).finalize();
         let plain: String = digest[..4].iter().map(|byte| format!("{byte:02x}")).collect();
-        let plain = format!("punctual_{plain}");
+        let plain = format!("punctual_{kind}{plain}");
         Ok(CookieNames { secure: format!("__Host-{plain}"), plain })
     }
 }
 
-/// The key in the cookie of a request, whatever site caused the request.
-pub(crate) async fn key_in(app: &App, headers: &HeaderMap) -> Result<Option<Key>> {
-    if !headers.contains_key(header::COOKIE) {
-        return Ok(None);
-    }
-    let names = CookieNames::of_cluster(app).await?;
+/// What a cookie of a request has, under either of its names.
+fn value_in(headers: &HeaderMap, names: &CookieNames) -> Option<String> {
     let cookies = || {
         let values = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
         values.flat_map(|value| value.split(';')).filter_map(|cookie| cookie.trim().split_once('='))
     };
     let named = |wanted: &str| cookies().find(|(name, _)| *name == wanted);
     let found = named(&names.secure).or_else(|| named(&names.plain));
-    Ok(found.and_then(|(_, value)| Key::parse(value)))
+    found.map(|(_, value)| value.to_owned()).filter(|value| !value.is_empty())
 }
 
-/// The header that gives a browser the cookie.
-pub(crate) async fn set(app: &App, headers: &HeaderMap, key: &Key) -> Result<HeaderValue> {
-    let names = CookieNames::of_cluster(app).await?;
-    let (name, secure) = match is_https(app, headers) {
+/// The key or token in the cookie of a request, whatever site caused the request.
+pub(crate) async fn credential_in(app: &App, headers: &HeaderMap) -> Result<Option<Credential>> {
+    if !headers.contains_key(header::COOKIE) {
+        return Ok(None);
+    }
+    let names = CookieNames::of_cluster(app, "").await?;
+    Ok(value_in(headers, &names).map(|value| Credential::parse(&value)))
+}
+
+/// The header that gives a browser the cookie with its key or token.
+pub(crate) async fn set(app: &App, is_https: bool, secret: &str) -> Result<HeaderValue> {
+    let names = CookieNames::of_cluster(app, "").await?;
+    made(names, is_https, secret, "SameSite=Strict")
+}
+
+/// The header that gives a browser the cookie of a login that is under way. The issuer is another
+/// site, so the browser must send it when it comes from there.
+pub(crate) async fn set_login(app: &App, is_https: bool, kept: &str) -> Result<HeaderValue> {
+    let names = CookieNames::of_cluster(app, LOGIN).await?;
+    made(names, is_https, kept, "SameSite=Lax; Max-Age=600")
+}
+
+/// What the cookie of a login that is under way has.
+pub(crate) async fn login_in(app: &App, headers: &HeaderMap) -> Result<Option<String>> {
+    Ok(value_in(headers, &CookieNames::of_cluster(app, LOGIN).await?))
+}
+
+/// The headers that take the cookie of a login away again.
+pub(crate) async fn clear_login(app: &App) -> Result<Vec<HeaderValue>> {
+    Ok(cleared(CookieNames::of_cluster(app, LOGIN).await?, "Lax"))
+}
+
+/// The headers that take the cookie away again, under both of its names.
+pub(crate) async fn clear(app: &App) -> Result<Vec<HeaderValue>> {
+    Ok(cleared(CookieNames::of_cluster(app, "").await?, "Strict"))
+}
+
+fn made(names: CookieNames, is_https: bool, value: &str, more: &str) -> Result<HeaderValue> {
+    let (name, secure) = match is_https {
         true => (names.secure, "; Secure"),
         false => (names.plain, ""),
     };
-    let text = format!("{name}={}; Path=/; HttpOnly; SameSite=Strict{secure}", key.reveal());
+    let text = format!("{name}={value}; Path=/; HttpOnly; {more}{secure}");
     let mut value = HeaderValue::try_from(text)
         .map_err(|_| Problem::new(Code::Internal, "the cookie cannot be written"))?;
     value.set_sensitive(true);
     Ok(value)
 }
 
-/// The headers that take the cookie away again, under both of its names.
-pub(crate) async fn clear(app: &App) -> Result<Vec<HeaderValue>> {
-    let names = CookieNames::of_cluster(app).await?;
+fn cleared(names: CookieNames, same_site: &str) -> Vec<HeaderValue> {
     let gone = |name: String, secure: &str| {
-        let text = format!("{name}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0{secure}");
+        let text = format!("{name}=; Path=/; HttpOnly; SameSite={same_site}; Max-Age=0{secure}");
         HeaderValue::try_from(text).ok()
     };
-    Ok([gone(names.secure, "; Secure"), gone(names.plain, "")].into_iter().flatten().collect())
+    [gone(names.secure, "; Secure"), gone(names.plain, "")].into_iter().flatten().collect()
 }
 
 /// Whether the browser talks HTTPS, to this server or to a proxy before it.
-fn is_https(app: &App, headers: &HeaderMap) -> bool {
+pub(crate) fn is_https(app: &App, headers: &HeaderMap) -> bool {
     match headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok()) {
         Some(origin) => origin.starts_with("https://"),
         None => app.options.has_tls,

@@ -82,6 +82,10 @@ pub(crate) async fn envelope(State(app): State<App>, request: Request, next: Nex
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }
     let took = app.now().duration_since(began);
+    let timing = format!("total;dur={:.1}", took.as_secs_f64() * 1000.0);
+    if let Ok(value) = HeaderValue::from_str(&timing) {
+        headers.insert(HeaderName::from_static("server-timing"), value);
+    }
     let route = route.as_deref().unwrap_or("other");
     app.metrics.answered(method.as_str(), route, response.status().as_u16(), took);
     tracing::debug!(

@@ -9,6 +9,7 @@ mod app;
 mod body;
 mod closing;
 mod condition;
+mod connection;
 mod cookie;
 mod envelope;
 mod health;
@@ -19,6 +20,7 @@ mod listen;
 mod login;
 mod metrics;
 mod news;
+mod node_names;
 mod oidc;
 mod openapi;
 mod page;
@@ -35,6 +37,7 @@ mod sweeper;
 mod sys;
 mod trials;
 mod ui;
+mod week_plan;
 mod wire;
 
 use std::sync::Arc;
@@ -56,8 +59,9 @@ pub use key::{Key, KeyHash, KeyKind};
 pub use limit::{Caller, Rate};
 pub use listen::{ListenerLimits, serve};
 pub use login::{Login, Session};
-pub use metrics::Metrics;
-pub use oidc::{Fetcher, Issuer, Mapping, Oidc};
+pub use metrics::{JobSelection, Metrics, MetricsOptions};
+pub use node_names::NodeNames;
+pub use oidc::{Fetcher, Issuer, LoginClient, Mapping, Oidc};
 pub use openapi::describe;
 pub use pending::{Pending, PendingConnections};
 pub use pg::{
@@ -67,10 +71,10 @@ pub use problem::{Code, Detail, Problem};
 pub use queries::{Queries, QueryLimits, lower_priority};
 pub use query::{PoolLimits, count_memory};
 pub use reads::ReadLimits;
-pub use rest::shape;
+pub use rest::{ConfigurationEntry, shape};
 pub use sweeper::{Sweeper, Swept};
 pub use sys::{TABLES, attempt_uuid, engine as sys_engine, run_of_attempt};
-pub use trials::{Trials, Tried};
+pub use trials::{Known, Trials, Tried};
 pub use wire::{AgentDoor, assignment};
 
 /// The routes that answer without a key; `/metrics` looks at it by itself.
@@ -88,6 +92,8 @@ fn public_routes() -> OpenApiRouter<App> {
             rest::browser_session::open,
             rest::browser_session::close
         ))
+        .routes(routes!(rest::oidc_login::callback))
+        .routes(routes!(rest::oidc_login::start))
 }
 
 /// Everything that the server answers to people and programs.

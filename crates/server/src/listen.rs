@@ -3,7 +3,7 @@
 //! A caller has so long to send the head of a request, also on a connection that was used before,
 //! and so long for its body. There are only so many places, and fewer for callers of one address
 //! that have sent no request with a valid key: of these, the one that has been silent for longest
-//! makes way for the next.
+//! makes way for the next. When all places are taken, so does the user who has most of them.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,7 +16,6 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, HttpBody};
 use axum::extract::Request;
-use axum::response::Response;
 use axum::serve::Listener;
 use bytes::Bytes;
 use hyper::body::{Frame, Incoming, SizeHint};
@@ -27,9 +26,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Sleep, sleep, timeout};
 use tower::ServiceExt;
 
-use crate::actor::Authenticated;
+use crate::connection::{Connection, Connections};
 use crate::limit::Caller;
-use crate::pending::{Pending, PendingConnections};
+use crate::pending::PendingConnections;
 
 /// How long callers may take, and how many there may be.
 #[derive(Clone, Copy, Debug)]
@@ -77,11 +76,12 @@ pub async fn serve<L>(
     let most = patience.connections_max.clamp(1, Semaphore::MAX_PERMITS.min(u32::MAX as usize));
     let places = Arc::new(Semaphore::new(most));
     let pending = PendingConnections::new(most, patience.unauthenticated_per_address);
+    let connections = Connections::new(most, pending.clone());
     let (closing, closed) = watch::channel(());
     let mut stop = pin!(stop);
     loop {
         let next = async {
-            let place = free_place(&places, &pending).await;
+            let place = free_place(&places, &connections).await;
             (place, listener.accept().await)
         };
         let (place, (io, caller)) = tokio::select! {
@@ -92,6 +92,7 @@ pub async fn serve<L>(
             tracing::debug!(%caller, "too many connections of this address without a valid key");
             continue;
         };
+        let own = connections.enter(own);
         let (router, closed) = (router.clone(), closed.clone());
         tokio::spawn(async move {
             if let Err(error) = connection::<L>(io, caller, own, router, patience, closed).await {
@@ -105,16 +106,17 @@ pub async fn serve<L>(
     let _ = places.acquire_many(u32::try_from(most).unwrap_or(u32::MAX)).await;
 }
 
-/// Waits for a place. A connection that is silent and unknown makes way.
+/// Waits for a place. A connection that is silent and unknown makes way, or one of a user who has
+/// too many.
 async fn free_place(
     places: &Arc<Semaphore>,
-    pending: &PendingConnections,
+    connections: &Connections,
 ) -> Option<OwnedSemaphorePermit> {
     loop {
         if let Ok(place) = Arc::clone(places).try_acquire_owned() {
             return Some(place);
         }
-        pending.evict_one();
+        connections.evict_one();
         let place = Arc::clone(places).acquire_owned();
         if let Ok(place) = timeout(LOOK_EVERY, place).await {
             return place.ok();
@@ -125,7 +127,7 @@ async fn free_place(
 async fn connection<L: Listener<Addr = SocketAddr>>(
     io: L::Io,
     caller: SocketAddr,
-    pending: Pending,
+    own: Connection,
     router: Router,
     patience: ListenerLimits,
     mut closed: watch::Receiver<()>,
@@ -143,24 +145,19 @@ async fn connection<L: Listener<Addr = SocketAddr>>(
         .keep_alive_timeout(ASK_EVERY)
         .max_header_list_size(HEAD_BYTES_MAX as u32);
     let begun = Arc::new(AtomicBool::new(false));
-    let (pending, known) = (Arc::new(pending), Arc::new(AtomicBool::new(false)));
     let service = {
-        let (begun, pending) = (Arc::clone(&begun), Arc::clone(&pending));
+        let (begun, own) = (Arc::clone(&begun), own.clone());
         service_fn(move |request: Request<Incoming>| {
             begun.store(true, Ordering::Relaxed);
-            pending.leave();
-            let mut request = request.map(|body| Body::new(Timely::new(body, patience.body)));
+            own.receive(request.body().is_end_stream());
+            let timely = |body| Body::new(Timely::new(body, patience.body, own.clone()));
+            let mut request = request.map(timely);
             request.extensions_mut().insert(Caller(caller.ip()));
-            let answered = router.clone().oneshot(request);
-            let (pending, known) = (Arc::clone(&pending), Arc::clone(&known));
+            request.extensions_mut().insert(own.clone());
+            let (answered, own) = (router.clone().oneshot(request), own.clone());
             async move {
                 let response = answered.await;
-                if response.as_ref().is_ok_and(is_authenticated) {
-                    known.store(true, Ordering::Relaxed);
-                }
-                if !known.load(Ordering::Relaxed) {
-                    pending.come_back();
-                }
+                own.end_request();
                 response
             }
         })
@@ -178,8 +175,8 @@ async fn connection<L: Listener<Addr = SocketAddr>>(
                     return Err("no request came in time".to_owned());
                 }
             }
-            () = pending.evicted() => {
-                return Err("it made way for another of its address".to_owned());
+            () = own.evicted() => {
+                return Err("it made way for another".to_owned());
             }
             _ = closed.changed(), if open => {
                 open = false;
@@ -189,21 +186,19 @@ async fn connection<L: Listener<Addr = SocketAddr>>(
     }
 }
 
-fn is_authenticated(response: &Response) -> bool {
-    response.extensions().get::<Authenticated>().is_some()
-}
-
 /// A body that must come in time.
 struct Timely {
     body: Incoming,
     patience: Duration,
+    /// Where it comes from.
+    connection: Connection,
     /// Runs from when the body was first waited for.
     end: Option<Pin<Box<Sleep>>>,
 }
 
 impl Timely {
-    fn new(body: Incoming, patience: Duration) -> Self {
-        Timely { body, patience, end: None }
+    fn new(body: Incoming, patience: Duration, connection: Connection) -> Self {
+        Timely { body, patience, connection, end: None }
     }
 }
 
@@ -216,6 +211,7 @@ impl HttpBody for Timely {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
+            self.connection.receive(frame.is_none() || self.body.is_end_stream());
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
         let patience = self.patience;

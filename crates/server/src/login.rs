@@ -167,7 +167,9 @@ fn check_password(field: &'static str, name: &str, password: &str) -> Result<()>
 fn weakness(name: &str, password: &str) -> Option<&'static str> {
     let lower = password.trim().to_lowercase();
     let mut letters: Vec<char> = lower.chars().collect();
-    let is_run = letters.windows(2).all(|pair| (pair[0] as u32).abs_diff(pair[1] as u32) <= 1);
+    // A sequence with a few characters behind it is one.
+    let steps = letters.windows(2).map(|pair| (pair[0] as u32).abs_diff(pair[1] as u32) <= 1);
+    let is_run = steps.filter(|is_near| !is_near).count() <= letters.len() / 8;
     letters.sort_unstable();
     letters.dedup();
     if letters.len() < DISTINCT_MIN {
@@ -180,7 +182,14 @@ fn weakness(name: &str, password: &str) -> Option<&'static str> {
     let word = lower.trim_end_matches(|c: char| !c.is_alphabetic());
     let plain = |text: &str| text.replace('0', "o").replace('3', "e").replace(['@', '4'], "a");
     let word = plain(word).replace(['1', '!'], "i").replace(['$', '5'], "s");
-    if COMMON.contains(&word.as_str()) || COMMON.contains(&lower.as_str()) {
+    // A word that is written twice is no better than the word.
+    let parts = 1..=word.len() / 4;
+    let mut parts = parts.filter(|count| word.len().is_multiple_of(*count));
+    let is_common = parts.any(|count| {
+        let part = word.get(..word.len() / count).unwrap_or_default();
+        COMMON.contains(&part) && part.repeat(count) == word
+    });
+    if is_common || COMMON.contains(&word.as_str()) || COMMON.contains(&lower.as_str()) {
         return Some("is one of the passwords that are tried first");
     }
     let name = name.to_lowercase();
@@ -483,6 +492,38 @@ impl Keys {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn passwords_that_are_guessed_first_are_refused() {
+        for password in [
+            "short",
+            "12345678",
+            "87654321",
+            "abcdefgh",
+            "ABCDEFGH1",
+            "aaaaaaaa",
+            "11111112",
+            "          ",
+            "password",
+            "Password1",
+            "P@ssw0rd!!!",
+            "passwordpassword",
+            "admin123",
+            "adminadmin1",
+            "qwertyuiop",
+            "letmein1",
+            "welcome2024",
+            "trustno1",
+            "barbara1",
+            "Barbara99",
+            &"x1y2z".repeat(60),
+        ] {
+            assert!(check_password("password", "barbara", password).is_err(), "{password}");
+        }
+        for password in ["correct horse", "tr0ub4dor&3", "barbara's long one", "zq9-mt4-vk7"] {
+            assert!(check_password("password", "barbara", password).is_ok(), "{password}");
+        }
+    }
 
     #[test]
     fn a_password_is_recognised_by_its_hash() {

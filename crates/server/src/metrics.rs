@@ -1,9 +1,12 @@
 //! The figures of a server, in the form that Prometheus reads. Names end with their unit; labels
 //! never hold what callers make up.
 
+mod jobs;
+
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use domain::job::Job;
 use domain::run::{AttemptEnd, Outcome};
 use domain::slot::SlotKind;
 use engine::{Activity, Counts, Operation, SlotUse, Started, StoreMetrics};
@@ -16,6 +19,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
+
+use self::jobs::JobMetrics;
+pub use self::jobs::JobSelection;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct RequestLabels {
@@ -78,9 +84,25 @@ pub(crate) struct Asked {
 
 type Seconds = Gauge<f64, AtomicU64>;
 
+/// Which metrics a server has besides those that it always has.
+#[derive(Clone, Debug)]
+pub struct MetricsOptions {
+    /// The jobs that have metrics of their own.
+    pub jobs: JobSelection,
+    /// Whether the operations of the store are shown.
+    pub store: bool,
+}
+
+impl Default for MetricsOptions {
+    fn default() -> Self {
+        MetricsOptions { jobs: JobSelection::default(), store: true }
+    }
+}
+
 /// The figures of a server.
 pub struct Metrics {
     registry: Registry,
+    of_jobs: JobMetrics,
     queue_depth: Gauge,
     running: Gauge,
     pending: Gauge,
@@ -137,8 +159,14 @@ impl Default for Metrics {
 impl Metrics {
     /// Figures that begin at nothing.
     pub fn new() -> Self {
+        Metrics::with(MetricsOptions::default())
+    }
+
+    /// The same with options.
+    pub fn with(options: MetricsOptions) -> Self {
         let mut registry = Registry::with_prefix("punctual");
         let metrics = Metrics {
+            of_jobs: JobMetrics::new(options.jobs, &mut registry),
             queue_depth: Gauge::default(),
             running: Gauge::default(),
             pending: Gauge::default(),
@@ -252,12 +280,14 @@ impl Metrics {
             }
         });
         let operations = operations.collect();
-        registry.register(
-            "store_operation_duration_seconds",
-            "Duration of store operations",
-            durations,
-        );
-        registry.register("store_errors", "Failed store operations", errors);
+        if options.store {
+            registry.register(
+                "store_operation_duration_seconds",
+                "Duration of store operations",
+                durations,
+            );
+            registry.register("store_errors", "Failed store operations", errors);
+        }
         registry.register(
             "otlp_spans_exported",
             "Spans that the collector has accepted",
@@ -316,6 +346,11 @@ impl Metrics {
         if matches!(end, AttemptEnd::Failed | AttemptEnd::Timeout | AttemptEnd::Lost) {
             self.failed.inc();
         }
+    }
+
+    /// The same for the metrics of its job, if it has some.
+    pub fn job_ended(&self, job: &Job, end: AttemptEnd, took: SignedDuration, at: Timestamp) {
+        self.of_jobs.ended(job, end, took, at);
     }
 
     /// An attempt could not begin.

@@ -11,6 +11,7 @@
 
 mod claims;
 mod keyring;
+mod login;
 
 use jiff::Timestamp;
 use jsonwebtoken::dangerous::insecure_decode_claims;
@@ -23,6 +24,8 @@ use crate::actor::Answer;
 
 pub use claims::Mapping;
 use keyring::Keyring;
+pub(crate) use login::LoginAttempt;
+pub use login::LoginClient;
 
 /// The longest token that is looked at.
 const TOKEN_BYTES_MAX: usize = 16 << 10;
@@ -31,6 +34,14 @@ const TOKEN_BYTES_MAX: usize = 16 << 10;
 pub trait Fetcher: Send + Sync + 'static {
     /// The body at an address, or why there is none.
     fn get<'a>(&'a self, url: &'a str) -> Answer<'a, Vec<u8>, String>;
+
+    /// The answer to a form, with an `Authorization` header if one is given, or why there is none.
+    fn post<'a>(
+        &'a self,
+        url: &'a str,
+        form: &'a str,
+        authorization: Option<&'a str>,
+    ) -> Answer<'a, Vec<u8>, String>;
 }
 
 /// Somebody whose tokens are believed.
@@ -46,6 +57,7 @@ pub struct Issuer {
 pub struct Oidc {
     keyrings: Vec<Keyring>,
     mapping: Mapping,
+    client: Option<LoginClient>,
 }
 
 /// What a good token says.
@@ -65,7 +77,7 @@ impl Oidc {
     pub fn new(issuers: Vec<Issuer>, mapping: Mapping, fetcher: impl Fetcher) -> Self {
         let fetcher = std::sync::Arc::new(fetcher);
         let keyring = |issuer| Keyring::new(issuer, fetcher.clone());
-        Oidc { keyrings: issuers.into_iter().map(keyring).collect(), mapping }
+        Oidc { keyrings: issuers.into_iter().map(keyring).collect(), mapping, client: None }
     }
 
     /// What a token says, if it is good.

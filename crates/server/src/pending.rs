@@ -133,6 +133,11 @@ impl Pending {
         self.evict.notified().await;
     }
 
+    /// What tells the connection that it must make way.
+    pub(crate) fn notice(&self) -> Arc<Notify> {
+        Arc::clone(&self.evict)
+    }
+
     fn id(&self) -> MutexGuard<'_, Option<u64>> {
         self.id.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,5 +1,7 @@
 //! The REST door: one file for each resource, the bodies in `shape`.
 
+pub use configuration::ConfigurationEntry;
+
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -13,6 +15,8 @@ mod backfill;
 mod backups;
 pub(crate) mod browser_session;
 mod bulk;
+mod calendar;
+mod configuration;
 mod databases;
 mod dead_letters;
 pub(crate) mod entry;
@@ -27,6 +31,7 @@ mod logs;
 mod messages;
 pub(crate) mod nodes;
 mod objects;
+pub(crate) mod oidc_login;
 mod outlook;
 pub(crate) mod queues;
 mod roles;
@@ -39,8 +44,10 @@ pub(crate) mod shards;
 mod sql;
 mod stats;
 mod tenants;
+pub(crate) mod upcoming;
 mod users;
 mod verbs;
+pub(crate) mod versions;
 pub(crate) mod warnings;
 
 /// Every route that needs a key.
@@ -53,8 +60,15 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(verbs::pause))
         .routes(routes!(verbs::resume))
         .routes(routes!(verbs::trigger))
+        .routes(routes!(versions::list))
+        .routes(routes!(versions::get))
+        .routes(routes!(versions::diff))
+        .routes(routes!(versions::restore))
         .routes(routes!(outlook::next_runs))
+        .routes(routes!(calendar::calendar))
+        .routes(routes!(calendar::day))
         .routes(routes!(explain::explain))
+        .routes(routes!(explain::explain_run))
         .routes(routes!(backfill::backfill))
         .routes(routes!(executions::list_of_job))
         .routes(routes!(executions::list))
@@ -72,7 +86,8 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(stats::series))
         .routes(routes!(stats::job_stats))
         .routes(routes!(attention::attention))
-        .routes(routes!(schedule::upcoming))
+        .routes(routes!(upcoming::upcoming))
+        .routes(routes!(upcoming::heat))
         .routes(routes!(schedule::preview))
         .routes(routes!(databases::create, databases::list))
         .routes(routes!(databases::get, databases::replace, databases::patch, databases::delete))
@@ -104,7 +119,9 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(nodes::remove))
         .routes(routes!(nodes::drain))
         .routes(routes!(nodes::resume))
-        .routes(routes!(agent_tokens::create))
+        .routes(routes!(agent_tokens::list, agent_tokens::create))
+        .routes(routes!(agent_tokens::revoke))
+        .routes(routes!(configuration::show))
         .routes(routes!(session::whoami))
         .routes(routes!(session::change_password))
         .routes(routes!(tenants::list, tenants::create))

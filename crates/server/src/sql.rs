@@ -17,11 +17,12 @@ mod settings;
 mod shards;
 mod show;
 mod stream;
+mod versions;
 
 use domain::id::RunId;
 use engine::as_author;
 use query::{Kind, Prepared, Value};
-use sql::{Literal, Parsed, Statement, Transaction};
+use sql::{Literal, Parsed, SavepointStatement, SavepointVerb, Statement, Transaction};
 
 use crate::actor::{Actor, denied_event};
 use crate::app::App;
@@ -44,7 +45,17 @@ pub struct Session {
     actor: Actor,
     settings: Settings,
     block: Block,
+    /// The savepoints of the block, oldest first.
+    savepoints: Vec<Savepoint>,
     tables: Tables,
+}
+
+/// A place in a block to go back to.
+#[derive(Debug)]
+struct Savepoint {
+    name: String,
+    /// Whether the block had its change before.
+    has_change: bool,
 }
 
 /// Where a session is with regard to transactions.
@@ -55,8 +66,8 @@ enum Block {
     None,
     /// Inside of one, with the change that COMMIT makes.
     Open(Option<Pending>),
-    /// Inside of one in which something went wrong.
-    Failed,
+    /// Inside of one in which something went wrong, with the change that came before.
+    Failed(Option<Pending>),
 }
 
 /// A change that waits for COMMIT.
@@ -86,6 +97,7 @@ impl Session {
             actor,
             settings: Settings::default(),
             block: Block::None,
+            savepoints: Vec::new(),
             tables: Tables::default(),
         }
     }
@@ -105,7 +117,7 @@ impl Session {
         match self.block {
             Block::None => BlockState::Idle,
             Block::Open(_) => BlockState::Open,
-            Block::Failed => BlockState::Failed,
+            Block::Failed(_) => BlockState::Failed,
         }
     }
 
@@ -126,8 +138,8 @@ impl Session {
 
     /// What a text with a mistake does to a block: it fails it.
     pub fn fail(&mut self) {
-        if matches!(self.block, Block::Open(_)) {
-            self.block = Block::Failed;
+        if let Block::Open(pending) = &mut self.block {
+            self.block = Block::Failed(pending.take());
         }
     }
 
@@ -187,7 +199,10 @@ impl Session {
         if let Statement::Transaction(transaction) = statement {
             return self.transaction(*transaction).await;
         }
-        if matches!(self.block, Block::Failed) {
+        if let Statement::Savepoint(savepoint) = statement {
+            return self.savepoint(savepoint);
+        }
+        if matches!(self.block, Block::Failed(_)) {
             return Err(SqlError::in_failed_block());
         }
         let bound;
@@ -212,8 +227,44 @@ impl Session {
         }
     }
 
+    /// SAVEPOINT, RELEASE and ROLLBACK TO, which goes on in a block that has failed, too.
+    fn savepoint(&mut self, statement: &SavepointStatement) -> Result<Answer> {
+        let SavepointStatement { verb, name } = statement;
+        let tag = Statement::Savepoint(statement.clone()).tag();
+        let has_change = match (&self.block, verb) {
+            (Block::None, _) => return Err(SqlError::needs_block(tag).or_at(name.at)),
+            (Block::Failed(_), SavepointVerb::Set | SavepointVerb::Release) => {
+                return Err(SqlError::in_failed_block());
+            }
+            (Block::Open(pending) | Block::Failed(pending), _) => pending.is_some(),
+        };
+        if *verb == SavepointVerb::Set {
+            self.savepoints.push(Savepoint { name: name.value.clone(), has_change });
+            return Ok(Answer::done(tag));
+        }
+        let found = self.savepoints.iter().rposition(|savepoint| savepoint.name == name.value);
+        let Some(found) = found else {
+            return Err(SqlError::no_savepoint(&name.value).or_at(name.at));
+        };
+        if *verb == SavepointVerb::Release {
+            self.savepoints.truncate(found);
+            return Ok(Answer::done(tag));
+        }
+        let kept = self.savepoints[found].has_change;
+        self.savepoints.truncate(found + 1);
+        let (Block::Open(pending) | Block::Failed(pending)) = std::mem::take(&mut self.block)
+        else {
+            return Err(SqlError::internal());
+        };
+        self.block = Block::Open(pending.filter(|_| kept));
+        Ok(Answer::done(tag))
+    }
+
     async fn transaction(&mut self, transaction: Transaction) -> Result<Answer> {
         let block = std::mem::take(&mut self.block);
+        if matches!(transaction, Transaction::Commit | Transaction::Rollback) {
+            self.savepoints.clear();
+        }
         match (transaction, block) {
             (Transaction::Characteristics, block) => {
                 self.block = block;
@@ -223,8 +274,8 @@ impl Session {
                 self.block = Block::Open(None);
                 Ok(Answer::done("BEGIN"))
             }
-            (Transaction::Begin, Block::Failed) => {
-                self.block = Block::Failed;
+            (Transaction::Begin, Block::Failed(pending)) => {
+                self.block = Block::Failed(pending);
                 Err(SqlError::in_failed_block())
             }
             (Transaction::Begin, block) => {
@@ -266,9 +317,9 @@ impl Session {
                 return self.backfill(&dry).await;
             }
             Statement::DropJob(drop) if !drop.if_exists => drop_it(self.job(&drop.name).await?),
-            Statement::PauseJob(name) | Statement::ResumeJob(name, _) => {
-                drop_it(self.job(name).await?)
-            }
+            Statement::PauseJob(name)
+            | Statement::ResumeJob(name, _)
+            | Statement::RestoreJob { job: name, .. } => drop_it(self.job(name).await?),
             _ => {}
         }
         Ok(Answer::done(statement.tag()))
@@ -283,7 +334,9 @@ impl Session {
         match statement {
             Statement::Select(question) => self.select(question, parameters).await,
             Statement::Copy(copy) => self.copy(copy).await,
-            Statement::Template(_) | Statement::Transaction(_) => Err(SqlError::internal()),
+            Statement::Template(_) | Statement::Transaction(_) | Statement::Savepoint(_) => {
+                Err(SqlError::internal())
+            }
             Statement::CreateJob(create) => self.create_job(create).await,
             Statement::AlterJob(alter) => self.alter_job(alter).await,
             Statement::DropJob(drop) => self.drop_job(drop).await,
@@ -294,7 +347,15 @@ impl Session {
             Statement::RetryRun(run) => self.retry_run(run).await,
             Statement::BackfillJob(backfill) => self.backfill(backfill).await,
             Statement::ExplainJob(explain) => self.explain_job(explain).await,
-            Statement::ShowCreateJob(name) => self.show_create_job(name).await,
+            Statement::ExplainRun(run) => self.explain_run(run).await,
+            Statement::RestoreJob { job, version } => self.restore_job(job, version).await,
+            Statement::ShowCreateJob { job, version } => {
+                self.show_create_job(job, version.as_ref()).await
+            }
+            Statement::ShowVersions { job, limit } => self.show_versions(job, *limit).await,
+            Statement::ShowDiff { job, from, to } => {
+                self.show_diff(job, from.as_ref(), to.as_ref()).await
+            }
             Statement::ShowJobs { like } => self.show_jobs(like.as_deref()).await,
             Statement::ShowRuns { job, limit } => self.show_runs(job, *limit).await,
             Statement::Grant(grant) => self.grant(grant, true).await,

@@ -111,6 +111,7 @@ impl Source for Sys {
             "job_run_acks" => acks::job_run_acks(self, scan)?,
             "job_dependencies" => jobs::dependencies(self, scan)?,
             "next_runs" => jobs::next_runs(self, scan)?,
+            "tick_hours" => jobs::tick_hours(self)?,
             "ledger" => runs::ledger(self, scan)?,
             "dead_letters" => runs::dead_letters(self, scan)?,
             "job_secrets" => people::job_secrets(self)?,

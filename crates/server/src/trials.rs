@@ -10,10 +10,17 @@ use domain::object::Object;
 /// What came of a trial: what answered, or why nothing did.
 pub type Tried<'a> = Pin<Box<dyn Future<Output = Result<String, String>> + Send + 'a>>;
 
+/// Whether something is known, or why not.
+pub type Known<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>>;
+
 /// Tries things out, as jobs and alerts would use them.
 pub trait Trials: Send + Sync + 'static {
     /// Connects to a tenant's database.
     fn database<'a>(&'a self, tenant: TenantId, name: &'a str) -> Tried<'a>;
+
+    /// Whether this server knows a tenant's database, or the default one when the name is absent;
+    /// if not, why.
+    fn known_database<'a>(&'a self, tenant: TenantId, name: Option<&'a str>) -> Known<'a>;
 
     /// Why the policy of this server refuses what a tenant's job does, as far as its definition
     /// tells; none when it permits it.

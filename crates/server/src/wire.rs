@@ -25,9 +25,9 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 use wire::shape::{AGENT, ASK_BYTES_MAX};
 
-use crate::actor::Authenticated;
 use crate::app::App;
 use crate::body::{parse, read, require_json};
+use crate::connection::Connection;
 use crate::key::{Key, KeyHash, KeyKind};
 use crate::limit::{Caller, Limits};
 use crate::problem::{Code, Problem, Result};
@@ -197,10 +197,11 @@ async fn require_agent(
         let caller = request.extensions().get::<Caller>().copied();
         return Err(limits.refuse(caller, app.options.failure_rate, app.now()));
     };
+    if let Some(connection) = request.extensions().get::<Connection>() {
+        connection.assign_to_agent();
+    }
     request.extensions_mut().insert(agent);
-    let mut response = next.run(request).await;
-    response.extensions_mut().insert(Authenticated);
-    Ok(response)
+    Ok(next.run(request).await)
 }
 
 impl AgentDoor {

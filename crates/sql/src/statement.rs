@@ -65,8 +65,38 @@ pub enum Statement {
     BackfillJob(BackfillJob),
     /// EXPLAIN JOB.
     ExplainJob(ExplainJob),
+    /// EXPLAIN RUN.
+    ExplainRun(Spanned<RunId>),
+    /// RESTORE JOB: its definition becomes that of an earlier version.
+    RestoreJob {
+        /// The name of the job.
+        job: Spanned<String>,
+        /// The number of the version.
+        version: Spanned<u32>,
+    },
     /// SHOW CREATE JOB.
-    ShowCreateJob(Spanned<String>),
+    ShowCreateJob {
+        /// The name of the job.
+        job: Spanned<String>,
+        /// The number of the version; the present one if absent.
+        version: Option<Spanned<u32>>,
+    },
+    /// SHOW JOB VERSIONS.
+    ShowVersions {
+        /// The name of the job.
+        job: Spanned<String>,
+        /// The maximum number of rows.
+        limit: Option<u32>,
+    },
+    /// SHOW JOB DIFF.
+    ShowDiff {
+        /// The name of the job.
+        job: Spanned<String>,
+        /// The number of the one version; the one before the other if absent.
+        from: Option<Spanned<u32>>,
+        /// The number of the other version; the present one if absent.
+        to: Option<Spanned<u32>>,
+    },
     /// SHOW JOBS.
     ShowJobs {
         /// Only names that match this pattern: `%` is any text, `_` any character.
@@ -101,6 +131,8 @@ pub enum Statement {
     Show(Option<Spanned<String>>),
     /// BEGIN, COMMIT and ROLLBACK.
     Transaction(Transaction),
+    /// SAVEPOINT, RELEASE and ROLLBACK TO.
+    Savepoint(SavepointStatement),
     /// DISCARD: resets the session.
     Discard(Discard),
     /// LISTEN.
@@ -198,6 +230,8 @@ pub struct DropJob {
     pub purge_history: bool,
     /// Whether to remove the dependencies of other jobs on it.
     pub cascade: bool,
+    /// Whether its runs that have not ended are cancelled: CANCEL RUNNING.
+    pub cancel_running: bool,
 }
 
 /// EXECUTE JOB.
@@ -233,7 +267,7 @@ pub struct BackfillJob {
 pub struct ExplainJob {
     /// The name of the job.
     pub name: Spanned<String>,
-    /// The time to explain; now if absent.
+    /// The time to explain; the job as a whole if absent.
     pub at: Option<Spanned<String>>,
 }
 
@@ -395,6 +429,26 @@ pub enum Transaction {
     Rollback,
     /// SET TRANSACTION: isolation levels are accepted and have no effect.
     Characteristics,
+}
+
+/// SAVEPOINT, RELEASE and ROLLBACK TO.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SavepointStatement {
+    /// What is done with it.
+    pub verb: SavepointVerb,
+    /// Its name.
+    pub name: Spanned<String>,
+}
+
+/// What is done with a savepoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SavepointVerb {
+    /// SAVEPOINT: sets it.
+    Set,
+    /// RELEASE: forgets it, and keeps the changes since then.
+    Release,
+    /// ROLLBACK TO: forgets the changes since then.
+    RollbackTo,
 }
 
 /// What DISCARD resets.

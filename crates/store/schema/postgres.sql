@@ -16,6 +16,7 @@ history_ranges
 identities
 identity_generation
 job_tags
+job_versions
 jobs
 last_ends with fillfactor=50
 message_keys
@@ -142,6 +143,7 @@ history.error text
 history.result text
 history.details text
 history.requested_by uuid
+history.created_at bigint not null
 history_ranges.number integer not null
 history_ranges.first uuid not null
 history_ranges.until uuid not null
@@ -163,6 +165,14 @@ job_tags.tenant_id uuid not null
 job_tags.tag text not null collate C
 job_tags.name text not null collate C
 job_tags.job_id uuid not null
+job_versions.job_id uuid not null
+job_versions.version integer not null
+job_versions.name text not null collate C
+job_versions.state text not null
+job_versions.definition text not null
+job_versions.changed_at bigint not null
+job_versions.changed_by text not null
+job_versions.changed text not null
 jobs.id uuid not null
 jobs.tenant_id uuid not null
 jobs.name text not null collate C
@@ -277,6 +287,7 @@ runs.cancel_code text
 runs.cancel_text text
 runs.place text[]
 runs.requested_by uuid
+runs.created_at bigint not null
 secrets.tenant_id uuid not null
 secrets.job_id uuid not null
 secrets.name text not null collate C
@@ -329,6 +340,7 @@ identities identities_pkey PRIMARY KEY (id)
 identity_generation identity_generation_one_check CHECK ((one = 1))
 identity_generation identity_generation_pkey PRIMARY KEY (one)
 job_tags job_tags_pkey PRIMARY KEY (tenant_id, tag, name)
+job_versions job_versions_pkey PRIMARY KEY (job_id, version)
 jobs jobs_pkey PRIMARY KEY (id)
 last_ends last_ends_pkey PRIMARY KEY (job_id)
 message_keys message_keys_pkey PRIMARY KEY (queue_id, key)
@@ -356,6 +368,8 @@ upstream upstream_pkey PRIMARY KEY (job_id, depends_on)
 -- indexes
 CREATE INDEX alerts_at ON punctual.alerts USING btree (at)
 CREATE INDEX alerts_unsettled ON punctual.alerts USING btree (job_id) WHERE (NOT settled)
+CREATE INDEX audit_job ON punctual.audit USING btree (job_id, place) WHERE (kind = ANY (ARRAY['JOB_CREATED'::text, 'JOB_MODIFIED'::text, 'JOB_DELETED'::text]))
+CREATE INDEX audit_run ON punctual.audit USING btree (run_id) WHERE (run_id IS NOT NULL)
 CREATE INDEX audit_tenant ON punctual.audit USING btree (tenant_id, place)
 CREATE INDEX audit_unsealed ON punctual.audit USING btree (place) WHERE (number IS NULL)
 CREATE INDEX awards_role ON punctual.awards USING btree (role_id) WHERE (role_id IS NOT NULL)
@@ -374,6 +388,8 @@ CREATE INDEX history_tenant ON ONLY punctual.history USING btree (tenant_id, out
 CREATE INDEX identities_expires ON punctual.identities USING btree (expires_at) WHERE (expires_at IS NOT NULL)
 CREATE INDEX identities_owner ON punctual.identities USING btree (owner_id) WHERE (owner_id IS NOT NULL)
 CREATE INDEX job_tags_job ON punctual.job_tags USING btree (job_id)
+CREATE INDEX job_versions_name ON punctual.job_versions USING btree (name, job_id)
+CREATE INDEX jobs_deleted ON punctual.jobs USING btree (id) WHERE (state = 'DELETED'::text)
 CREATE INDEX jobs_due ON punctual.jobs USING btree (next_run) WHERE ((state = 'ENABLED'::text) AND (next_run IS NOT NULL))
 CREATE INDEX jobs_own_retention ON punctual.jobs USING btree (id) WHERE own_retention
 CREATE INDEX jobs_updated ON punctual.jobs USING btree (updated_at, id)
@@ -416,6 +432,7 @@ CREATE UNIQUE INDEX identities_name ON punctual.identities USING btree (tenant_i
 CREATE UNIQUE INDEX identities_pkey ON punctual.identities USING btree (id)
 CREATE UNIQUE INDEX identity_generation_pkey ON punctual.identity_generation USING btree (one)
 CREATE UNIQUE INDEX job_tags_pkey ON punctual.job_tags USING btree (tenant_id, tag, name)
+CREATE UNIQUE INDEX job_versions_pkey ON punctual.job_versions USING btree (job_id, version)
 CREATE UNIQUE INDEX jobs_name ON punctual.jobs USING btree (tenant_id, name) WHERE (state <> 'DELETED'::text)
 CREATE UNIQUE INDEX jobs_pkey ON punctual.jobs USING btree (id)
 CREATE UNIQUE INDEX last_ends_pkey ON punctual.last_ends USING btree (job_id)

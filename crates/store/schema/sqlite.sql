@@ -57,6 +57,10 @@ CREATE TABLE audit (
 
 CREATE UNIQUE INDEX audit_chain ON audit (tenant_id, number) WHERE number IS NOT NULL;
 
+CREATE INDEX audit_job ON audit (job_id, place) WHERE kind IN ('JOB_CREATED', 'JOB_MODIFIED', 'JOB_DELETED');
+
+CREATE INDEX audit_run ON audit (run_id) WHERE run_id IS NOT NULL;
+
 CREATE INDEX audit_tenant ON audit (tenant_id, place);
 
 CREATE INDEX audit_unsealed ON audit (place) WHERE number IS NULL;
@@ -193,6 +197,20 @@ CREATE TABLE job_tags (
 
 CREATE INDEX job_tags_job ON job_tags (job_id);
 
+CREATE TABLE job_versions (
+    job_id BLOB NOT NULL,
+    version INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    state TEXT NOT NULL,
+    definition TEXT NOT NULL,
+    changed_at INTEGER NOT NULL,
+    changed_by TEXT NOT NULL,
+    changed TEXT NOT NULL,
+    PRIMARY KEY (job_id, version)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX job_versions_name ON job_versions (name, job_id);
+
 CREATE TABLE jobs (
     id BLOB NOT NULL UNIQUE,
     tenant_id BLOB NOT NULL,
@@ -207,6 +225,8 @@ CREATE TABLE jobs (
     updated_at INTEGER NOT NULL,
     owner_id BLOB NOT NULL DEFAULT x'00000000000000000000000000000002'
 ) STRICT;
+
+CREATE INDEX jobs_deleted ON jobs (id) WHERE state = 'DELETED';
 
 CREATE INDEX jobs_due ON jobs (next_run) WHERE state = 'ENABLED' AND next_run IS NOT NULL;
 
@@ -433,7 +453,9 @@ CREATE TABLE runs (
     -- The turn after the one whose start was written down: the run began under its grant exactly if this is turn + 1.
     begun INTEGER,
     -- The user who asked for it; none for what the schedule or another run asked for.
-    requested_by BLOB
+    requested_by BLOB,
+    -- When this row was written: the run was queued.
+    created_at INTEGER NOT NULL
 ) STRICT;
 
 CREATE UNIQUE INDEX runs_id ON runs (id);

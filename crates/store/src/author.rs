@@ -7,7 +7,7 @@
 use std::future::Future;
 
 /// Who changes things that nobody asked for.
-const NOBODY: &str = "punctual";
+pub(crate) const NOBODY: &str = "punctual";
 
 tokio::task_local! {
     static AUTHOR: String;

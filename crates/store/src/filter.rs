@@ -246,7 +246,8 @@ impl JobFilter {
         if by_index { enough } else { enough.max(LOOK_MAX) }
     }
 
-    fn lets(&self, job: &Job) -> bool {
+    /// Whether a job is let through, whatever the first letters of its name.
+    pub fn lets(&self, job: &Job) -> bool {
         job.definition.is_queue() == self.queues
             && (self.states.is_empty() || self.states.contains(&job.state))
             && self.schedule.as_ref().is_none_or(|kind| job.definition.when.kind() == kind)

@@ -58,8 +58,8 @@ pub trait AuditLog: Store {
     ) -> impl Future<Output = Result<Vec<(JobId, UserId)>>> + Send;
 
     /// Forgets sealed rows of a tenant from the beginning of its chain on, as long as they are
-    /// older; the hash of the last one becomes the chain's anchor. Answers how many, at most
-    /// `limit`.
+    /// older; the hash of the last one becomes the chain's anchor. The youngest of the old rows
+    /// stays as a witness of their age. Answers how many, at most `limit`.
     fn prune_audit(
         &self,
         tenant: TenantId,

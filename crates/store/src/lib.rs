@@ -41,6 +41,7 @@ mod author;
 mod cluster;
 mod desk;
 mod error;
+mod explain;
 mod filter;
 mod follow;
 mod grant;
@@ -56,6 +57,7 @@ mod shards;
 mod shared;
 pub mod sqlite;
 mod starts;
+mod versions;
 mod view;
 
 pub use alerts::{Alerts, Channel, Delivery, DeliveryKey, DeliveryView};
@@ -63,6 +65,7 @@ pub use author::as_author;
 pub use cluster::{Acknowledgement, Cluster, NodeControl, NodeControlOutcome, POLICY};
 pub use desk::{Answer, Begun, Desk, LastRun, LiveCounts, RecentEnd, Set, Setting};
 pub use error::{Result, StoreError};
+pub use explain::{AHEAD_MAX, AuditedEvent, ExplainReads, LiveRun};
 pub use filter::{JobFilter, RunFilter, RunsOf};
 pub use follow::{ChangeFeed, Cursor};
 pub use grant::{Applied, ClaimRequest, Exchanged, Finish, Verdict};
@@ -79,6 +82,7 @@ pub use safe::{KeptSecret, Rewrapped, Sealed, SecretStore, SecretView};
 pub use shards::{Move, OwnedShard, Shards, Whole};
 pub use shared::{Operation, SharedStore, StoreMetrics};
 pub use starts::{StartFilter, StartKey};
+pub use versions::{JobRecords, JobVersion, PrunedJobs, VERSIONS_MAX};
 pub use view::{AttemptView, NodeView, Page, RunView};
 
 /// A place that keeps jobs, runs and their history.
@@ -274,12 +278,21 @@ pub(crate) fn asks_for_place<'a>(runs: impl IntoIterator<Item = &'a NewRun>) -> 
 
 /// A store that does everything that a server needs.
 pub trait FullStore:
-    Alerts + Desk + ChangeFeed + Identity + AuditLog + Messages + SecretStore + Shards
+    Alerts + Desk + ChangeFeed + ExplainReads + Identity + AuditLog + JobRecords + Messages + SecretStore + Shards
 {
 }
 
-impl<S: Alerts + Desk + ChangeFeed + Identity + AuditLog + Messages + SecretStore + Shards>
-    FullStore for S
+impl<S> FullStore for S where
+    S: Alerts
+        + Desk
+        + ChangeFeed
+        + ExplainReads
+        + Identity
+        + AuditLog
+        + JobRecords
+        + Messages
+        + SecretStore
+        + Shards
 {
 }
 

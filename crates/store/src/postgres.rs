@@ -41,6 +41,7 @@ mod connect;
 mod define;
 mod desk;
 mod error;
+mod explain;
 mod facts;
 mod finish;
 mod follow;
@@ -64,6 +65,7 @@ mod signal;
 mod starts;
 mod submit;
 mod vacuum;
+mod versions;
 
 pub use address::PostgresAddress;
 pub use dial::AddressError;

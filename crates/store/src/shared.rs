@@ -27,15 +27,7 @@ use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
 use crate::{
-    Acknowledgement, Alerts, Answer, Applied, AttemptView, AuditFilter, AuditLog, Begun, Cancelled,
-    Chain, Change, ChangeFeed, Changed, Channel, ClaimFor, ClaimRequest, Cluster, Counts, Cursor,
-    Delivery, DeliveryKey, DeliveryView, Desk, DueJobs, EntryFilter, Exchanged, Extended, FactsFor,
-    Finish, FullStore, Given, HeldLease, Identity, JobFilter, Joined, KeptSecret, Lapsed, LastRun,
-    LeaseRequest, Leased, LiveCounts, Messages, Move, NamedResources, NewMessage, NodeControl,
-    NodeControlOutcome, NodeInfo, NodeView, OwnedShard, Page, Put, QueueDepth, Reach, Reaped,
-    RecentEnd, RecordPlan, Recorded, Removed, Renewed, Result, RetentionCutoff, Rewrapped,
-    RunFilter, RunView, SecretStore, SecretView, Sent, Set, Setting, SettledMessage, Shards,
-    StartFilter, StartKey, Store, Submitted, Whole,
+    Acknowledgement, Alerts, Answer, Applied, AttemptView, AuditFilter, AuditLog, AuditedEvent, Begun, Cancelled, Chain, Change, ChangeFeed, Changed, Channel, ClaimFor, ClaimRequest, Cluster, Counts, Cursor, Delivery, DeliveryKey, DeliveryView, Desk, DueJobs, EntryFilter, Exchanged, ExplainReads, Extended, FactsFor, Finish, FullStore, Given, HeldLease, Identity, JobFilter, JobRecords, JobVersion, Joined, KeptSecret, Lapsed, LastRun, LeaseRequest, Leased, LiveCounts, LiveRun, Messages, Move, NamedResources, NewMessage, NodeControl, NodeControlOutcome, NodeInfo, NodeView, OwnedShard, Page, PrunedJobs, Put, QueueDepth, Reach, Reaped, RecentEnd, RecordPlan, Recorded, Removed, Renewed, Result, RetentionCutoff, Rewrapped, RunFilter, RunView, SecretStore, SecretView, Sent, Set, Setting, SettledMessage, Shards, StartFilter, StartKey, Store, Submitted, Whole,
 };
 
 /// Receives how long each call of a store took.
@@ -230,6 +222,11 @@ operations! {
         FinishRequest finish_request(tenant: TenantId, key: &str, answer: Option<&Answer>) -> ();
         ForgetRequests forget_requests(limit: u32) -> u64;
     }
+    ExplainReads {
+        LiveRun live_run(run: RunId) -> Option<LiveRun>;
+        JobEvents job_events(job: JobId, limit: u32) -> Vec<AuditedEvent>;
+        RunEvents run_events(run: RunId, limit: u32) -> Vec<AuditedEvent>;
+    }
     SecretStore {
         KeepSecret keep_secret(secret: &KeptSecret) -> Set;
         RemoveSecret remove_secret(place: &SecretPlace, expected: u32) -> Set;
@@ -263,6 +260,16 @@ operations! {
         AddTallies add_tallies(from: Cursor, to: Cursor, amounts: &[(Key, u64)]) -> bool;
         Tallies tallies(tenant: TenantId, jobs: &[JobId], since_hour: i64) -> Vec<(Key, u64)>;
         ForgetTallies forget_tallies(before_hour: i64, limit: u32) -> u64;
+    }
+    JobRecords {
+        JobVersions job_versions(job: JobId, before: Option<u32>, limit: u32)
+            -> Page<JobVersion, u32>;
+        JobVersion job_version(job: JobId, version: u32) -> Option<JobVersion>;
+        JobNames job_names(of: &[(JobId, u32)]) -> Vec<Option<String>>;
+        JobsEver jobs_ever(ids: &[JobId]) -> Vec<Job>;
+        JobsEverNamed jobs_ever_named(tenant: TenantId, name: &str, limit: u32) -> Vec<Job>;
+        DeletedJobs deleted_jobs(tenant: TenantId, before: Option<JobId>, limit: u32) -> Vec<Job>;
+        PruneDeletedJobs prune_deleted_jobs(after: Option<JobId>, limit: u32) -> PrunedJobs;
     }
     Alerts {
         Raise raise(alerts: &[Alert]) -> ();

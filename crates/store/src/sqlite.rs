@@ -53,6 +53,7 @@ mod copy;
 mod counters;
 mod desk;
 mod ends;
+mod explain;
 mod facts;
 mod finish;
 mod follow;
@@ -77,6 +78,7 @@ mod schema;
 mod shards;
 mod starts;
 mod tokens;
+mod versions;
 mod wake;
 mod writer;
 

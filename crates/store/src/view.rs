@@ -74,6 +74,8 @@ pub struct RunView {
     pub parameters: Option<String>,
     /// The user who asked for it; none for what the schedule or another run asked for.
     pub requested_by: Option<UserId>,
+    /// When it was recorded, and with that queued.
+    pub created_at: Timestamp,
 }
 
 /// An attempt that ended.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::data::DataFolder;
 
 /// What is found with these arguments and variables, as `url key`.
 fn found(args: ServerArgs, variables: &[(&str, &str)]) -> String {
@@ -11,6 +12,13 @@ fn found(args: ServerArgs, variables: &[(&str, &str)]) -> String {
         Err(Failure::Ended(exit, _)) => format!("{exit:?}"),
         Err(_) => "other".to_owned(),
     }
+}
+
+/// What a server leaves in its data folder and holds as long as it runs.
+fn running(data: &Path, url: &str) -> DataFolder {
+    let folder = DataFolder::open(data).unwrap_or_else(|error| panic!("{error}"));
+    fs::write(data.join(URL_FILE), format!("{url}\n")).unwrap();
+    folder
 }
 
 fn url(text: &str) -> ServerArgs {
@@ -31,7 +39,7 @@ fn flags_come_before_variables_and_those_before_files() {
     let data = home.path().join("data");
     fs::create_dir(&data).unwrap();
     fs::write(data.join(KEY_FILE), "data-key\n").unwrap();
-    fs::write(data.join(URL_FILE), "http://localhost:2\n").unwrap();
+    let _server = running(&data, "http://localhost:2");
     let home = ("HOME", home.path().to_str().unwrap());
     let data = ("PUNCTUAL_DATA", data.to_str().unwrap());
     let none = ServerArgs::default;
@@ -78,9 +86,28 @@ fn a_folder_without_an_address_gives_its_key_to_no_server() {
 #[test]
 fn a_running_server_says_where_it_listens() {
     let data = tempfile::tempdir().unwrap();
-    fs::write(data.path().join(URL_FILE), "http://127.0.0.1:4567\n").unwrap();
+    let _server = running(data.path(), "http://127.0.0.1:4567");
     let data = ("PUNCTUAL_DATA", data.path().to_str().unwrap());
     assert_eq!(found(ServerArgs::default(), &[data]), "http://127.0.0.1:4567/ -");
+}
+
+#[test]
+fn the_address_of_a_server_that_has_ended_gets_no_key() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join(KEY_FILE), "data-key\n").unwrap();
+    let data = ("PUNCTUAL_DATA", folder.path().to_str().unwrap());
+    let address = "http://127.0.0.1:4567";
+    let server = running(folder.path(), address);
+    for args in [ServerArgs::default(), url(address)] {
+        assert_eq!(found(args, &[data]), "http://127.0.0.1:4567/ data-key");
+    }
+    drop(server);
+    for args in [ServerArgs::default(), url(address)] {
+        assert_eq!(found(args, &[data]), "http://127.0.0.1:4567/ -");
+    }
+    // The next one has not said yet where it listens.
+    let _next = DataFolder::open(folder.path()).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(found(ServerArgs::default(), &[data]), "http://127.0.0.1:8630/ -");
 }
 
 #[test]

@@ -92,6 +92,7 @@ const NOUN: Noun = Noun {
             Column { title: "WHAT", cell: what },
             Column { title: "ID", cell: |it| text(it, "grant_id") },
         ],
+        wide: &[],
         name: "grant_id",
     },
     rows,

@@ -7,6 +7,7 @@ use super::{Asking, rows};
 use crate::cmd::named::{DeleteArgs, ListArgs, Noun, OneArgs, fields};
 use crate::exit::Failure;
 use crate::output::{self, Column, Shape, instant, text};
+use crate::times;
 
 /// The verbs of `punctual key`.
 #[derive(Subcommand)]
@@ -19,7 +20,7 @@ pub enum KeyCommand {
     /// Make a key and print it, this one time
     #[command(after_help = "\
 Examples:
-  punctual key create --label ci --scope 'EXECUTE JOB' --expires 2027-01-01T00:00:00Z
+  punctual key create --label ci --scope 'EXECUTE JOB' --expires 90d
   punctual key create --user ann > ann.key")]
     Create(CreateArgs),
     /// Revoke keys: they stop working at once
@@ -61,9 +62,9 @@ pub struct CreateArgs {
     #[arg(long)]
     read_only: bool,
 
-    /// When it stops working, as an RFC 3339 time
-    #[arg(long, value_name = "TIME")]
-    expires: Option<String>,
+    /// When it stops working, such as 90d or 2027-01-01
+    #[arg(long, value_name = "TIME", value_parser = times::future)]
+    expires: Option<jiff::Timestamp>,
 
     #[command(flatten)]
     asking: Asking,
@@ -82,6 +83,7 @@ const NOUN: Noun = Noun {
             Column { title: "EXPIRES", cell: |it| instant(it, "expires_at") },
             Column { title: "CREATED", cell: |it| instant(it, "created_at") },
         ],
+        wide: &[],
         name: "key_id",
     },
     rows,
@@ -113,7 +115,7 @@ pub fn run(command: KeyCommand) -> Result<(), Failure> {
                 ("user", args.user.map(Value::from)),
                 ("label", args.label.map(Value::from)),
                 ("read_only", args.read_only.then_some(true.into())),
-                ("expires_at", args.expires.map(Value::from)),
+                ("expires_at", args.expires.map(|at| at.to_string().into())),
                 ("scopes", scopes),
             ]);
             let key = NOUN.make(&args.asking, body)?;

@@ -79,6 +79,7 @@ const NOUN: Noun = Noun {
             },
             Column { title: "DESCRIPTION", cell: |it| text(it, "description") },
         ],
+        wide: &[],
         name: "name",
     },
     rows,

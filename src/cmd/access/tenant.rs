@@ -103,6 +103,7 @@ const NOUN: Noun = Noun {
             Column { title: "MAX JOBS", cell: |it| text(it, "max_jobs") },
             Column { title: "MAX CONCURRENT", cell: |it| text(it, "max_concurrent") },
         ],
+        wide: &[],
         name: "name",
     },
     rows,

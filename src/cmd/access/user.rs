@@ -104,6 +104,7 @@ const NOUN: Noun = Noun {
             },
             Column { title: "CREATED", cell: |it| instant(it, "created_at") },
         ],
+        wide: &[],
         name: "name",
     },
     rows,

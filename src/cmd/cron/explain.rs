@@ -8,11 +8,10 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{
-    COUNT_DEFAULT, Format, FormatArgs, Utc, instant, print_json, runs_after, table, warnings,
-};
+use super::{COUNT_DEFAULT, Format, FormatArgs, Utc, print_json, runs_after, table, warnings};
 use crate::clock;
 use crate::exit::Failure;
+use crate::times;
 
 /// What to explain, and as of when.
 #[derive(Args)]
@@ -33,7 +32,7 @@ pub struct ExplainArgs {
     tz: String,
 
     /// Show the runs and warnings after this time [default: now]
-    #[arg(long, value_name = "RFC3339", value_parser = instant)]
+    #[arg(long, value_name = "TIME", value_parser = times::future)]
     after: Option<Timestamp>,
 
     #[command(flatten)]

@@ -5,9 +5,10 @@ use std::io::Write;
 use clap::Args;
 use jiff::Timestamp;
 
-use super::{Format, FormatArgs, instant, print_json, warnings};
+use super::{Format, FormatArgs, print_json, warnings};
 use crate::clock;
 use crate::exit::Failure;
+use crate::times;
 
 /// What to look at, and as of when.
 #[derive(Args)]
@@ -30,7 +31,7 @@ pub struct LintArgs {
     tz: String,
 
     /// Look at the two years after this time [default: now]
-    #[arg(long, value_name = "RFC3339", value_parser = instant)]
+    #[arg(long, value_name = "TIME", value_parser = times::future)]
     after: Option<Timestamp>,
 
     #[command(flatten)]

@@ -6,12 +6,12 @@ use clap::Args;
 use jiff::Timestamp;
 
 use super::{
-    COUNT_DEFAULT, COUNT_MAX, Format, FormatArgs, Utc, instant, print_json, runs_after, stdin,
-    table,
+    COUNT_DEFAULT, COUNT_MAX, Format, FormatArgs, Utc, print_json, runs_after, stdin, table,
 };
 use crate::clock;
 use crate::complaint::CliError;
 use crate::exit::Failure;
+use crate::times;
 
 /// `EXPR` or `--stdin`, and where to begin.
 #[derive(Args)]
@@ -47,7 +47,7 @@ pub struct NextArgs {
     tz: String,
 
     /// Start strictly after this time [default: now]
-    #[arg(long, value_name = "RFC3339", value_parser = instant)]
+    #[arg(long, value_name = "TIME", value_parser = times::future)]
     after: Option<Timestamp>,
 
     /// How many runs to print, up to 10000

@@ -9,6 +9,12 @@ pub const FLAKY: &str = "flaky-endpoint";
 /// The job that is skipped while it still runs.
 pub const SLOW: &str = "slow-endpoint";
 
+/// The job whose runs begin late.
+pub const LATE: &str = "late-report";
+
+/// The job that waits for another one.
+pub const WAITING: &str = "waiting-release";
+
 /// The job that starts a command.
 pub const COMMAND_JOB: &str = "machine";
 
@@ -75,6 +81,25 @@ pub fn jobs(server: &str, service: &str, now: Timestamp) -> Vec<Value> {
             "description": "Takes longer than its interval: times that come meanwhile are skipped.",
             "interval_seconds": 2, "starts_at": after(2), "overlap": "SKIP",
             "payload": {"endpoint": format!("{service}/slow")},
+        }),
+        json!({
+            "name": LATE, "tags": ["sample", "http"],
+            "description": "Takes longer than its interval and waits in line: its runs begin late, and are missed after 12 seconds.",
+            "interval_seconds": 4, "starts_at": after(2), "overlap": "QUEUE",
+            "start_deadline_seconds": 12,
+            "payload": {"endpoint": format!("{service}/slow")},
+        }),
+        json!({
+            "name": "approval", "tags": ["sample", "chain"],
+            "description": "Runs on request only: punctual job run approval.",
+            "job_type": "MANUAL",
+            "payload": {"type": "NOOP"},
+        }),
+        json!({
+            "name": WAITING, "tags": ["sample", "chain"],
+            "description": "Waits for approval, which runs on request only.",
+            "interval_seconds": 3600, "starts_at": after(2), "depends_on": ["approval"],
+            "payload": {"type": "NOOP"},
         }),
         json!({
             "name": "snapshot", "tags": ["sample", "backup"],

@@ -8,6 +8,7 @@ use super::Asking;
 use crate::exit::Failure;
 use crate::output::{self, Format, confirm};
 use crate::progress::Progress;
+use crate::times;
 
 /// Which job, and which times.
 #[derive(Args)]
@@ -19,11 +20,11 @@ pub struct BackfillArgs {
     job: String,
 
     /// The first time, itself included
-    #[arg(long, value_name = "RFC3339")]
+    #[arg(long, value_name = "TIME", value_parser = times::past)]
     from: Timestamp,
 
     /// The last time, itself included
-    #[arg(long, value_name = "RFC3339")]
+    #[arg(long, value_name = "TIME", value_parser = times::past)]
     until: Timestamp,
 
     /// Newest first instead of oldest first
@@ -60,7 +61,7 @@ pub(super) fn run(args: BackfillArgs) -> Result<(), Failure> {
         drop(progress);
     }
     match args.asking.output.format() {
-        Format::Table => {
+        Format::Table | Format::Wide => {
             let times = answer["scheduled_times"].as_array().cloned().unwrap_or_default();
             let rows: Vec<_> = times
                 .iter()

@@ -3,6 +3,7 @@
 use clap::Args;
 use reqwest::Method;
 
+use super::list::find_named;
 use super::{Asking, name};
 use crate::exit::Failure;
 use crate::output::{self, confirm};
@@ -11,8 +12,12 @@ use crate::output::{self, confirm};
 #[derive(Args)]
 pub struct DeleteArgs {
     /// Names or ids of jobs
-    #[arg(required = true, value_name = "JOB")]
+    #[arg(required_unless_present = "tag", value_name = "JOB")]
     jobs: Vec<String>,
+
+    /// All jobs with this tag
+    #[arg(long, value_name = "TAG", conflicts_with = "jobs")]
+    tag: Option<String>,
 
     /// Do not ask
     #[arg(short, long)]
@@ -26,6 +31,10 @@ pub struct DeleteArgs {
     #[arg(long)]
     purge_history: bool,
 
+    /// Cancel their runs that have not ended, instead of letting them end
+    #[arg(long)]
+    cancel_running: bool,
+
     #[command(flatten)]
     asking: Asking,
 }
@@ -33,8 +42,7 @@ pub struct DeleteArgs {
 pub(super) fn run(args: DeleteArgs) -> Result<(), Failure> {
     let client = args.asking.client()?;
     // All must exist before the first one goes.
-    let jobs: Vec<_> =
-        args.jobs.iter().map(|job| client.get(&["v1", "jobs", job])).collect::<Result<_, _>>()?;
+    let jobs = find_named(&client, &args.jobs, args.tag.as_deref())?;
     let names: Vec<&str> = jobs.iter().map(name).collect();
     confirm(args.yes, &format!("Delete {}?", names.join(", ")))?;
     for job in &jobs {
@@ -45,6 +53,9 @@ pub(super) fn run(args: DeleteArgs) -> Result<(), Failure> {
         }
         if args.purge_history {
             call = call.query("purge_history", "true");
+        }
+        if args.cancel_running {
+            call = call.query("cancel_running", "true");
         }
         call.if_version(job["version"].as_u64()).send()?;
         output::print_done(&args.asking.output, job, "name", &format!("deleted {}", name(job)))?;

@@ -8,6 +8,7 @@ use reqwest::Method;
 use serde_json::Value;
 
 use super::flags::JobFlags;
+use super::next::say_warnings;
 use super::{Asking, name};
 use crate::complaint::CliError;
 use crate::document;
@@ -19,6 +20,7 @@ use crate::output;
 #[command(after_help = "\
 Examples:
   punctual job edit nightly-report --cron '30 2 * * *'
+  punctual job edit nightly-report --tag +reports --tag -old
   punctual job edit nightly-report
 
 Without options the job opens in $VISUAL or $EDITOR.")]
@@ -45,6 +47,9 @@ pub(super) fn run(args: EditArgs) -> Result<(), Failure> {
     }
     let client = asking.client()?;
     let before = client.get(&["v1", "jobs", &job])?;
+    if let Some(tags) = fields.get_mut("tags") {
+        change_tags(tags, &before["tags"])?;
+    }
     let id = before["job_id"].as_str().unwrap_or(&job);
     let version = before["version"].as_u64();
     let after = if fields.is_empty() {
@@ -61,7 +66,39 @@ pub(super) fn run(args: EditArgs) -> Result<(), Failure> {
     for change in document::diff(&described(&before), &described(&after)) {
         asking.output.say(&format!("  {change}"));
     }
-    output::print_done(&asking.output, &after, "name", &format!("changed {}", name(&after)))
+    output::print_done(&asking.output, &after, "name", &format!("changed {}", name(&after)))?;
+    say_warnings(&asking, &after);
+    Ok(())
+}
+
+/// Tags with `+` and `-` in front are added to those of the job and taken from them; others
+/// replace them.
+fn change_tags(tags: &mut Value, before: &Value) -> Result<(), Failure> {
+    let words = |list: &Value| -> Vec<String> {
+        let words = list.as_array().into_iter().flatten().filter_map(Value::as_str);
+        words.map(str::to_owned).collect()
+    };
+    let given = words(tags);
+    let signed = given.iter().filter(|tag| tag.starts_with(['+', '-'])).count();
+    if signed == 0 {
+        return Ok(());
+    }
+    if signed < given.len() {
+        let complaint = CliError::new("--tag: some tags have a sign and some have none");
+        return Err(complaint
+            .hint("+TAG adds one, -TAG removes one, TAG alone replaces all")
+            .into());
+    }
+    let mut left = words(before);
+    for tag in &given {
+        let (sign, tag) = tag.split_at(1);
+        left.retain(|known| known != tag);
+        if sign == "+" {
+            left.push(tag.to_owned());
+        }
+    }
+    *tags = left.into();
+    Ok(())
 }
 
 /// The document of a job, whose upstream jobs stay ids: both sides have the same.
@@ -101,5 +138,26 @@ fn open_editor(file: &std::path::Path) -> Result<(), Failure> {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(Failure::failed(format!("{editor} ended with {status}"))),
         Err(error) => Err(Failure::failed(format!("cannot start {editor}: {error}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn tags_are_added_removed_or_replaced() {
+        for (given, expected) in [
+            (json!(["+c", "-a"]), Ok(json!(["b", "c"]))),
+            (json!(["+b"]), Ok(json!(["a", "b"]))),
+            (json!(["-x"]), Ok(json!(["a", "b"]))),
+            (json!(["c"]), Ok(json!(["c"]))),
+            (json!(["c", "+d"]), Err(())),
+        ] {
+            let mut tags = given.clone();
+            let done = change_tags(&mut tags, &json!(["a", "b"])).map(|()| tags).map_err(drop);
+            assert_eq!(done, expected, "{given}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! `punctual job explain`: why a job did or did not run at a time.
+//! `punctual job explain`: how a job is doing, or why it did or did not run at a time.
 
 use clap::Args;
 use reqwest::Method;
@@ -11,12 +11,13 @@ use crate::output::{self, instant, text};
 /// Which job, and which time.
 #[derive(Args)]
 pub struct ExplainArgs {
-    /// Name or id of the job
+    /// Name or id of the job, also of one that was deleted or has another name now
     job: String,
 
-    /// The time in question, past or to come [default: how the job is doing now]
-    #[arg(long, value_name = "RFC3339")]
-    at: Option<jiff::Timestamp>,
+    /// The time in question, past or to come, in the zone of the job: 2026-03-29 02:30, 02:30,
+    /// yesterday 02:30, 90m ago, 2026-03-29T00:30:00Z [default: how the job is doing now]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    at: Option<String>,
 
     #[command(flatten)]
     asking: Asking,
@@ -25,54 +26,46 @@ pub struct ExplainArgs {
 pub(super) fn run(args: ExplainArgs) -> Result<(), Failure> {
     let client = args.asking.client()?;
     let mut call = client.call(Method::GET, &["v1", "jobs", &args.job, "explain"]);
-    if let Some(at) = args.at {
-        call = call.query("at", &at.to_string());
+    if let Some(at) = &args.at {
+        call = call.query("at", at);
     }
     let answer = call.send()?;
-    output::print_one(&args.asking.output, &answer, "verdict", rows)
+    let is_of_time = args.at.is_some();
+    output::print_one(&args.asking.output, &answer, "verdict", |it| rows(it, is_of_time))
 }
 
-/// The answer in the order in which people ask. Without a time, that is how the job is doing.
-fn rows(answer: &Value) -> Vec<(String, String)> {
-    if let Some(lines) = answer["overview"].as_array().filter(|lines| !lines.is_empty()) {
-        let mut rows: Vec<(String, String)> = Vec::new();
-        for line in lines {
-            let (aspect, said) = (text(line, "aspect"), text(line, "text"));
-            let said = match line["at"].as_str() {
-                Some(_) if aspect != "next" => format!("{}  {said}", instant(line, "at")),
-                _ => said,
-            };
-            match rows.last_mut().filter(|(last, _)| *last == aspect) {
-                Some((_, lines)) => *lines = format!("{lines}\n{said}"),
-                None => rows.push((aspect, said)),
-            }
-        }
-        for (word, field) in [("waits", "obstacles"), ("parts", "parts")] {
-            let items = answer[field].as_array().into_iter().flatten();
-            let items: Vec<&str> = items.filter_map(Value::as_str).collect();
-            if !items.is_empty() {
-                rows.push((word.to_owned(), items.join("\n")));
-            }
-        }
-        return rows;
+/// An explanation in the order in which people ask. The lines of one aspect come together.
+pub fn rows(answer: &Value, is_of_time: bool) -> Vec<(String, String)> {
+    let mut rows: Vec<(String, String)> = Vec::new();
+    let mut push =
+        |aspect: String, said: String| match rows.last_mut().filter(|(last, _)| *last == aspect) {
+            Some((_, lines)) => *lines = format!("{lines}\n{said}"),
+            None => rows.push((aspect, said)),
+        };
+    if is_of_time {
+        push("time".to_owned(), instant(answer, "at"));
+        push("verdict".to_owned(), text(answer, "verdict"));
+        push("because".to_owned(), text(answer, "message"));
     }
-    let lines = |field: &str| {
-        let items = answer[field].as_array().into_iter().flatten();
-        items.filter_map(Value::as_str).collect::<Vec<_>>().join("\n")
-    };
-    let rows = [
-        ("time", instant(answer, "at")),
-        ("verdict", text(answer, "verdict")),
-        ("because", text(answer, "message")),
-        ("run", text(answer, "execution_id")),
-        ("waiting for", lines("obstacles")),
-        ("parts", lines("parts")),
-        ("time before", instant(answer, "previous_time")),
-        ("time after", instant(answer, "next_time")),
-        ("skipped", lines("skipped")),
-    ];
-    rows.into_iter()
-        .filter(|(_, value)| !value.is_empty() && value != "-")
-        .map(|(word, value)| (word.to_owned(), value))
-        .collect()
+    let run = text(answer, "execution_id");
+    if is_of_time && !run.is_empty() && run != "-" {
+        push("run".to_owned(), run);
+    }
+    for line in answer["lines"].as_array().into_iter().flatten() {
+        let (aspect, said) = (text(line, "aspect"), text(line, "text"));
+        match aspect.as_str() {
+            // It was told above.
+            "verdict" => {}
+            "step" => {
+                let said = if said == "-" { String::new() } else { said };
+                let (step, status) = (text(line, "code"), text(line, "status"));
+                push(
+                    "steps".to_owned(),
+                    format!("{step:<12} {status:<11} {said}").trim_end().to_owned(),
+                );
+            }
+            _ => push(aspect, said),
+        }
+    }
+    rows
 }

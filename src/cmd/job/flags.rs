@@ -19,7 +19,13 @@ use spread::SpreadFlags;
 #[derive(Args, Default)]
 pub struct JobFlags {
     /// Run at the times of a cron expression
-    #[arg(long, value_name = "EXPR", help_heading = "Schedule", group = "when")]
+    #[arg(
+        long,
+        alias = "schedule",
+        value_name = "EXPR",
+        help_heading = "Schedule",
+        group = "when"
+    )]
     cron: Option<String>,
 
     /// Run at once, and then at a fixed interval, such as 90s or 1h 30m
@@ -39,7 +45,7 @@ pub struct JobFlags {
     after: Vec<String>,
 
     /// Time zone of --cron and --at
-    #[arg(long, value_name = "ZONE", help_heading = "Schedule")]
+    #[arg(long, alias = "timezone", value_name = "ZONE", help_heading = "Schedule")]
     tz: Option<String>,
 
     /// Call an address
@@ -169,7 +175,10 @@ pub struct JobFlags {
     run_on: Vec<String>,
 
     /// Word to find the job by; may be given several times
-    #[arg(long, value_name = "TAG", help_heading = "Policies", value_delimiter = ',')]
+    #[arg(
+        long, value_name = "TAG", help_heading = "Policies", value_delimiter = ',',
+        allow_hyphen_values = true, value_parser = tag,
+    )]
     tag: Vec<String>,
 
     #[command(flatten)]
@@ -179,6 +188,14 @@ pub struct JobFlags {
 /// Seconds as JSON shows them.
 #[derive(Clone, Debug)]
 pub struct Seconds(Value);
+
+/// A tag, with a sign where one is added or removed. What looks like an option is none.
+fn tag(text: &str) -> Result<String, String> {
+    match text.starts_with("--") {
+        true => Err("a tag does not begin with --".to_owned()),
+        false => Ok(text.to_owned()),
+    }
+}
 
 fn seconds(text: &str) -> Result<Seconds, String> {
     let duration = parse_duration(text).map_err(|error| error.problem)?;

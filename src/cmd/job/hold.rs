@@ -3,16 +3,21 @@
 use clap::Args;
 use serde_json::Value;
 
+use super::list::find_named;
 use super::{Asking, name};
 use crate::exit::Failure;
-use crate::output::{self, instant};
+use crate::output::{self, instant, text};
 
 /// Which jobs.
 #[derive(Args)]
 pub struct HoldArgs {
     /// Names or ids of jobs
-    #[arg(required = true, value_name = "JOB")]
+    #[arg(required_unless_present = "tag", value_name = "JOB")]
     jobs: Vec<String>,
+
+    /// All jobs with this tag
+    #[arg(long, value_name = "TAG", conflicts_with = "jobs")]
+    tag: Option<String>,
 
     #[command(flatten)]
     asking: Asking,
@@ -48,7 +53,14 @@ pub(super) fn resume(args: ResumeArgs) -> Result<(), Failure> {
 
 fn run(args: &HoldArgs, verb: Verb, catch_up: Option<String>) -> Result<(), Failure> {
     let client = args.asking.client()?;
-    for job in &args.jobs {
+    let jobs: Vec<String> = match &args.tag {
+        Some(tag) => {
+            let jobs = find_named(&client, &[], Some(tag))?;
+            jobs.iter().map(|job| text(job, "job_id")).collect()
+        }
+        None => args.jobs.clone(),
+    };
+    for job in &jobs {
         let path = match verb {
             Verb::Pause => "pause",
             Verb::Resume => "resume",

@@ -5,8 +5,10 @@ use serde_json::Value;
 
 use super::Asking;
 use crate::client::Client;
-use crate::exit::Failure;
-use crate::output::{self, Column, Shape, instant, text};
+use crate::complaint::CliError;
+use crate::exit::{Exit, Failure};
+use crate::output::{self, Column, Shape, brief, distance, instant, text};
+use crate::watch::WatchArgs;
 
 /// Which jobs.
 #[derive(Args)]
@@ -23,6 +25,9 @@ pub struct ListArgs {
     limit: Option<usize>,
 
     #[command(flatten)]
+    watch: WatchArgs,
+
+    #[command(flatten)]
     asking: Asking,
 }
 
@@ -34,7 +39,7 @@ pub struct Filter {
     pub tag: Option<String>,
 
     /// Only jobs of this status
-    #[arg(long, value_name = "STATUS", value_parser = ["active", "paused", "disabled", "completed"])]
+    #[arg(long, value_name = "STATUS", value_parser = ["active", "paused", "disabled", "completed", "deleted"])]
     pub status: Option<String>,
 
     /// Only jobs whose names begin so
@@ -43,7 +48,7 @@ pub struct Filter {
 }
 
 /// The jobs that a filter accepts, by name, and whether there are more.
-fn find_all(
+pub fn find_all(
     client: &Client,
     filter: &Filter,
     limit: Option<usize>,
@@ -90,17 +95,71 @@ pub(super) const SHAPE: Shape = Shape {
         Column { title: "STATUS", cell: |job| text(job, "status") },
         Column { title: "TYPE", cell: |job| text(&job["payload"], "type") },
         Column { title: "SCHEDULE", cell: schedule },
-        Column { title: "NEXT RUN", cell: |job| instant(job, "next_run_time") },
+        Column { title: "LAST STATUS", cell: |job| or_dash(text(job, "last_status")) },
+        Column { title: "LAST RUN", cell: |job| distance(job, "last_run_time") },
+        Column { title: "NEXT RUN", cell: |job| distance(job, "next_run_time") },
+    ],
+    wide: &[
+        Column { title: "LAST TIME", cell: |job| instant(job, "last_run_time") },
+        Column { title: "NEXT TIME", cell: |job| instant(job, "next_run_time") },
+        Column { title: "TAGS", cell: tags },
+        Column { title: "DESCRIPTION", cell: |job| brief(&text(job, "description")) },
+        Column { title: "ID", cell: |job| text(job, "job_id") },
     ],
     name: "name",
 };
 
+fn or_dash(text: String) -> String {
+    if text.is_empty() { "-".to_owned() } else { text }
+}
+
+fn tags(job: &Value) -> String {
+    let tags = job["tags"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    tags.collect::<Vec<_>>().join(",")
+}
+
 pub(super) fn run(args: ListArgs) -> Result<(), Failure> {
     let client = args.asking.client()?;
-    let (jobs, is_more) = find_all(&client, &args.filter, args.limit)?;
-    output::print_list(&args.asking.output, &jobs, &SHAPE)?;
-    if is_more {
-        args.asking.output.say("note: there are more jobs than --limit asked for");
+    args.watch.run(&client, || {
+        let (jobs, is_more) = find_all(&client, &args.filter, args.limit)?;
+        output::print_list(&args.asking.output, &jobs, &SHAPE)?;
+        if jobs.is_empty() && args.filter.is_empty() && args.asking.output.is_table() {
+            args.asking
+                .output
+                .say("note: there are no jobs yet; create one with punctual job create");
+        }
+        if is_more {
+            args.asking.output.say("note: there are more jobs than --limit asked for");
+        }
+        Ok(())
+    })
+}
+
+/// The jobs that arguments name, or that have a tag, each as the server shows it.
+pub fn find_named(
+    client: &Client,
+    names: &[String],
+    tag: Option<&str>,
+) -> Result<Vec<Value>, Failure> {
+    match tag {
+        Some(tag) => {
+            let filter = Filter { tag: Some(tag.to_owned()), ..Filter::default() };
+            let (jobs, _) = find_all(client, &filter, None)?;
+            match jobs.is_empty() {
+                true => Err(Failure::Ended(
+                    Exit::NotFound,
+                    CliError::new(format!("no job has the tag {tag:?}"))
+                        .hint("punctual job list -o wide shows the tags of jobs"),
+                )),
+                false => Ok(jobs),
+            }
+        }
+        None => names.iter().map(|job| client.get(&["v1", "jobs", job])).collect(),
     }
-    Ok(())
+}
+
+impl Filter {
+    fn is_empty(&self) -> bool {
+        self.tag.is_none() && self.status.is_none() && self.prefix.is_none()
+    }
 }

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::Asking;
 use crate::exit::Failure;
 use crate::output::{self, Column, Shape};
+use crate::times;
 
 /// Which job, and how far to look.
 #[derive(Args)]
@@ -21,7 +22,7 @@ pub struct NextArgs {
     count: u32,
 
     /// Only times after this one [default: now]
-    #[arg(long, value_name = "RFC3339")]
+    #[arg(long, value_name = "TIME", value_parser = times::future)]
     after: Option<jiff::Timestamp>,
 
     #[command(flatten)]
@@ -30,6 +31,7 @@ pub struct NextArgs {
 
 const SHAPE: Shape = Shape {
     columns: &[Column { title: "TIME", cell: |time| time.as_str().unwrap_or("").to_owned() }],
+    wide: &[],
     name: "",
 };
 

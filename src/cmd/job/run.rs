@@ -8,12 +8,14 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
 use super::Asking;
+use super::list::find_named;
 use crate::client::Client;
 use crate::clock;
 use crate::cmd::run::{follow, is_ended};
 use crate::complaint::{CliError, visible};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Format, duration, text};
+use crate::times;
 
 /// Which job, and whether to wait.
 #[derive(Args)]
@@ -26,14 +28,19 @@ With --wait the run's log comes on stdout, and the exit code is 0 when the run c
 it did not, and 124 when --timeout passed first; the run itself goes on then.")]
 pub struct RunArgs {
     /// Name or id of the job
-    job: String,
+    #[arg(required_unless_present = "tag")]
+    job: Option<String>,
+
+    /// All jobs with this tag
+    #[arg(long, value_name = "TAG", conflicts_with_all = ["job", "wait"])]
+    tag: Option<String>,
 
     /// Value for the action, as JSON or as text; may be given several times
     #[arg(long = "param", value_name = "NAME=VALUE")]
     parameters: Vec<String>,
 
     /// Run at this time instead of now
-    #[arg(long, value_name = "RFC3339")]
+    #[arg(long, value_name = "TIME", value_parser = times::future)]
     at: Option<Timestamp>,
 
     /// Wait for the jobs that it depends on
@@ -68,14 +75,23 @@ pub(super) fn run(args: RunArgs) -> Result<(), Failure> {
     if args.with_dependencies {
         body.insert("with_dependencies".into(), true.into());
     }
-    let accepted =
-        client.post(&["v1", "jobs", &args.job, "trigger"]).json(&Value::Object(body)).send()?;
+    let body = Value::Object(body);
+    let trigger = |job: &str| client.post(&["v1", "jobs", job, "trigger"]).json(&body).send();
+    if let Some(tag) = &args.tag {
+        for job in find_named(&client, &[], Some(tag))? {
+            let accepted = trigger(&text(&job, "job_id"))?;
+            print_accepted(&args.asking, &accepted, &text(&accepted, "execution_id"))?;
+        }
+        return Ok(());
+    }
+    let job = args.job.unwrap_or_default();
+    let accepted = trigger(&job)?;
     let id = text(&accepted, "execution_id");
     if !args.wait {
         return print_accepted(&args.asking, &accepted, &id);
     }
-    args.asking.output.say(&format!("run {id} of {}", args.job));
-    let shows_log = args.asking.output.format() == Format::Table;
+    args.asking.output.say(&format!("run {id} of {job}"));
+    let shows_log = args.asking.output.is_table();
     let ended =
         wait(&client, &id, &Waiting { timeout: args.timeout, log_from: shows_log.then_some(1) })?;
     if !shows_log {
@@ -92,7 +108,7 @@ pub(super) fn run(args: RunArgs) -> Result<(), Failure> {
 /// The id of a run that was accepted: it is what the next command needs.
 pub fn print_accepted(asking: &Asking, accepted: &Value, id: &str) -> Result<(), Failure> {
     match asking.output.format() {
-        Format::Table => writeln!(io::stdout(), "{}", visible(id))?,
+        Format::Table | Format::Wide => writeln!(io::stdout(), "{}", visible(id))?,
         _ => output::print_one(&asking.output, accepted, "execution_id", |_| Vec::new())?,
     }
     Ok(())

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{Asking, schedule};
 use crate::exit::Failure;
-use crate::output::{self, instant, text};
+use crate::output::{self, distance, instant, text};
 
 /// Which job.
 #[derive(Args)]
@@ -13,13 +13,27 @@ pub struct ShowArgs {
     /// Name or id of the job
     job: String,
 
+    /// Show this version of its definition instead of the present one
+    #[arg(long, value_name = "N")]
+    version: Option<u32>,
+
     #[command(flatten)]
     asking: Asking,
 }
 
 pub(super) fn run(args: ShowArgs) -> Result<(), Failure> {
     let client = args.asking.client()?;
-    let job = client.get(&["v1", "jobs", &args.job])?;
+    let job = match args.version {
+        None => client.get(&["v1", "jobs", &args.job])?,
+        Some(version) => {
+            let path = ["v1", "jobs", &args.job, "versions", &version.to_string()];
+            let version = client.get(&path)?;
+            let mut job = version["definition"].clone();
+            job["updated_at"] = version["at"].clone();
+            job["changed_by"] = version["by"].clone();
+            job
+        }
+    };
     output::print_one(&args.asking.output, &job, "name", rows)
 }
 
@@ -35,7 +49,9 @@ fn rows(job: &Value) -> Vec<(String, String)> {
     row("description", text(job, "description"));
     row("status", text(job, "status"));
     row("schedule", schedule(job));
-    row("next run", instant(job, "next_run_time"));
+    row("next run", at(job, "next_run_time"));
+    row("last run", at(job, "last_run_time"));
+    row("last status", text(job, "last_status"));
     row("tags", words(&job["tags"]));
     row("depends on", words(&job["depends_on"]));
     if let Value::Object(payload) = &job["payload"] {
@@ -62,11 +78,22 @@ fn rows(job: &Value) -> Vec<(String, String)> {
     row("start deadline", seconds(job, "start_deadline_seconds"));
     row("jitter", seconds(job, "jitter_seconds"));
     row("priority", text(job, "priority"));
+    let warnings = job["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    row("warnings", warnings.collect::<Vec<_>>().join("\n"));
     row("created", instant(job, "created_at"));
     row("changed", instant(job, "updated_at"));
+    row("changed by", text(job, "changed_by"));
     row("version", text(job, "version"));
     row("id", text(job, "job_id"));
     rows
+}
+
+/// An instant, and how far it is.
+fn at(item: &Value, field: &str) -> String {
+    match item[field].is_string() {
+        true => format!("{} ({})", instant(item, field), distance(item, field)),
+        false => String::new(),
+    }
 }
 
 fn seconds(item: &Value, field: &str) -> String {

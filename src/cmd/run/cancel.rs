@@ -3,6 +3,7 @@
 use clap::Args;
 use serde_json::json;
 
+use super::resolve;
 use crate::cmd::job::Asking;
 use crate::exit::Failure;
 use crate::output::{self, confirm, text};
@@ -10,7 +11,7 @@ use crate::output::{self, confirm, text};
 /// Which runs.
 #[derive(Args)]
 pub struct CancelArgs {
-    /// Ids of runs
+    /// Ids of runs or the begins of them, or names of jobs: their newest runs
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<String>,
 
@@ -28,8 +29,10 @@ pub struct CancelArgs {
 
 pub(super) fn run(args: CancelArgs) -> Result<(), Failure> {
     let client = args.asking.client()?;
-    confirm(args.yes, &format!("Cancel {}?", args.runs.join(", ")))?;
-    for id in &args.runs {
+    let ids: Vec<String> =
+        args.runs.iter().map(|named| resolve(&client, named)).collect::<Result<_, _>>()?;
+    confirm(args.yes, &format!("Cancel {}?", ids.join(", ")))?;
+    for id in &ids {
         let mut body = json!({});
         if let Some(reason) = &args.reason {
             body["reason"] = reason.clone().into();

@@ -9,22 +9,23 @@ use clap::Args;
 use jiff::{SignedDuration, Timestamp};
 use reqwest::Method;
 
-use super::newest;
+use super::{newest, resolve};
 use crate::client::ServerArgs;
 use crate::client::{Client, Flow};
 use crate::clock;
 use crate::cmd::job::{Waiting, wait};
 use crate::complaint::visible;
 use crate::exit::Failure;
+use crate::output::text;
 
 /// Which run.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  punctual run logs --job nightly-report
+  punctual run logs nightly-report
   punctual run logs -f 01996c2e-8f5c-7c31-a4f6-0d8b2f6d3c11 > run.log")]
 pub struct LogsArgs {
-    /// Id of the run
+    /// Id of the run or the begin of it, or the name of a job: its newest run
     #[arg(required_unless_present = "job", conflicts_with = "job")]
     run: Option<String>,
 
@@ -51,7 +52,7 @@ pub struct LogsArgs {
 pub(super) fn run(args: LogsArgs) -> Result<(), Failure> {
     let client = Client::new(&args.server)?;
     let id = match (&args.run, &args.job) {
-        (Some(id), _) => id.clone(),
+        (Some(text), _) => resolve(&client, text)?,
         (None, job) => newest(&client, job.as_deref().unwrap_or_default())?,
     };
     if args.follow {
@@ -67,9 +68,34 @@ pub(super) fn run(args: LogsArgs) -> Result<(), Failure> {
         if let Some(stream) = &args.stream {
             call = call.query("stream", stream);
         }
-        call.accept("text/plain").stream(None, |part| printer.print(part))?;
+        let mut is_empty = true;
+        call.accept("text/plain").stream(None, |part| {
+            is_empty &= part.is_empty();
+            printer.print(part)
+        })?;
         printer.end()?;
+        if is_empty {
+            say_empty(&client, &id)?;
+        }
     }
+    Ok(())
+}
+
+/// Says on stderr why there is nothing to print.
+fn say_empty(client: &Client, id: &str) -> Result<(), Failure> {
+    let run = client.get(&["v1", "executions", id])?;
+    let status = text(&run, "status");
+    let mut words = match status.as_str() {
+        "PENDING" | "QUEUED" => format!("note: run {id} has not started: it is {status}"),
+        "RUNNING" => format!("note: run {id} has written nothing yet; follow it with -f"),
+        _ => format!("note: run {id} is {status} and wrote no output"),
+    };
+    let why = super::list::reason(&run);
+    if !why.is_empty() {
+        words.push_str(&format!(" ({why})"));
+    }
+    // Nobody is left to tell when stderr is gone.
+    let _ = writeln!(io::stderr(), "{}", visible(&words));
     Ok(())
 }
 

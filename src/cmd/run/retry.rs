@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use super::resolve;
 use crate::cmd::job::{Asking, print_accepted};
 use crate::exit::Failure;
 use crate::output::text;
@@ -9,7 +10,7 @@ use crate::output::text;
 /// Which runs.
 #[derive(Args)]
 pub struct RetryArgs {
-    /// Ids of runs that have ended
+    /// Ids of runs that have ended or the begins of them, or names of jobs: their newest runs
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<String>,
 
@@ -19,8 +20,9 @@ pub struct RetryArgs {
 
 pub(super) fn run(args: RetryArgs) -> Result<(), Failure> {
     let client = args.asking.client()?;
-    for id in &args.runs {
-        let accepted = client.post(&["v1", "executions", id, "retry"]).send()?;
+    for named in &args.runs {
+        let id = resolve(&client, named)?;
+        let accepted = client.post(&["v1", "executions", &id, "retry"]).send()?;
         print_accepted(&args.asking, &accepted, &text(&accepted, "execution_id"))?;
     }
     Ok(())

@@ -5,16 +5,16 @@ use std::io::{self, Write};
 use clap::Args;
 use serde_json::Value;
 
-use super::newest;
+use super::{newest, resolve};
 use crate::cmd::job::Asking;
 use crate::exit::Failure;
-use crate::output::{self, Format, duration, instant, text};
+use crate::output::{self, duration, instant, text};
 use crate::table;
 
 /// Which run.
 #[derive(Args)]
 pub struct ShowArgs {
-    /// Id of the run
+    /// Id of the run or the begin of it, or the name of a job: its newest run
     #[arg(required_unless_present = "job", conflicts_with = "job")]
     run: Option<String>,
 
@@ -29,21 +29,21 @@ pub struct ShowArgs {
 pub(super) fn run(args: ShowArgs) -> Result<(), Failure> {
     let client = args.asking.client()?;
     let id = match (&args.run, &args.job) {
-        (Some(id), _) => id.clone(),
+        (Some(text), _) => resolve(&client, text)?,
         (None, job) => newest(&client, job.as_deref().unwrap_or_default())?,
     };
     let run = client.get(&["v1", "executions", &id])?;
     output::print_one(&args.asking.output, &run, "execution_id", rows)?;
     let attempts = run["attempts"].as_array().map(Vec::as_slice).unwrap_or_default();
-    if args.asking.output.format() == Format::Table && !attempts.is_empty() {
-        let header = ["ATTEMPT", "STATUS", "STARTED", "TOOK", "ERROR", "MESSAGE"];
+    if args.asking.output.is_table() && !attempts.is_empty() {
+        let header = ["ATTEMPT", "STATUS", "STARTED", "DURATION", "ERROR", "MESSAGE"];
         let row = |attempt: &Value| {
             let cells = [
                 text(attempt, "attempt_number"),
                 text(attempt, "status"),
                 instant(attempt, "started_at"),
                 duration(attempt, "duration_ms"),
-                text(attempt, "error_code"),
+                text(attempt, "error_name"),
                 text(attempt, "message"),
             ];
             cells.iter().map(|cell| crate::complaint::visible(cell)).collect()
@@ -75,7 +75,7 @@ fn rows(run: &Value) -> Vec<(String, String)> {
         ("status", text(run, "status")),
         ("reason", text(run, "reason")),
         ("because", text(run, "reason_message")),
-        ("error", text(run, "error_code")),
+        ("error", text(run, "error_name")),
         ("message", format!("{}{}", text(run, "error_message"), text(run, "message"))),
         ("shard", text(run, "shard")),
         ("part of", text(run, "parent_id")),
@@ -85,11 +85,11 @@ fn rows(run: &Value) -> Vec<(String, String)> {
         ("scheduled", instant(run, "scheduled_time")),
         ("started", instant(run, "started_at")),
         ("ended", instant(run, "completed_at")),
-        ("took", duration(run, "duration_ms")),
+        ("duration", duration(run, "duration_ms")),
         ("result", text(run, "result")),
         ("rows", text(run, "rows_affected")),
         ("parameters", text(run, "parameters")),
-        ("node", text(run, "worker_id")),
+        ("node", super::node(run)),
     ];
     rows.into_iter()
         .filter(|(_, value)| !value.is_empty() && value != "-")

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +12,8 @@ use courier::Webhook;
 use domain::cluster::{LabelError, NodeRole};
 use engine::{NodeInfo, Settings};
 use server::{
-    Key, ListenerLimits, Oidc, PoolLimits, QueryLimits, Rate, ReadLimits, SessionLimits, SqlTerms,
-    UiOptions,
+    JobSelection, Key, ListenerLimits, MetricsOptions, Oidc, PoolLimits, QueryLimits, Rate,
+    ReadLimits, SessionLimits, SqlTerms, UiOptions,
 };
 use store::PostgresAddress;
 use vault::Ring;
@@ -42,6 +43,7 @@ pub struct Plan {
     pub(super) master_keys: Option<Ring>,
     pub(super) grace: Duration,
     pub(super) settings: Settings,
+    pub(super) audit_head_every: Duration,
     pub(super) options: server::Options,
     pub(super) patience: ListenerLimits,
     pub(super) agent: agent::Options,
@@ -49,6 +51,10 @@ pub struct Plan {
     pub(super) poster: Poster,
     pub(super) backup_targets: BTreeMap<String, PathBuf>,
     pub(super) output_limits: Limits,
+    /// Which metrics it has.
+    pub(super) metrics: MetricsOptions,
+    /// Whether attempts that completed get a line in the log.
+    pub(super) logs_completed: bool,
     pub(super) collector: Option<Collector>,
     pub(super) tokens: Option<Oidc>,
 }
@@ -177,6 +183,14 @@ impl Plan {
             webhook: alerts::webhook(config)?,
             backup_targets: backup::targets(config)?,
             output_limits: jobs::output_limits(config)?,
+            metrics: MetricsOptions {
+                jobs: JobSelection {
+                    names: config.list("metrics.jobs").map(str::to_owned).collect(),
+                    tags: config.list("metrics.job_tags").map(str::to_owned).collect(),
+                },
+                store: config.parse("metrics.store", yes_or_no)?,
+            },
+            logs_completed: config.parse("jobs.log_completed", yes_or_no)?,
             collector: Collector::of(config)?,
             tokens: tokens::of_settings(config)?,
             data,
@@ -199,6 +213,10 @@ impl Plan {
             master_keys: custody::from_settings(config)?,
             grace: grace.try_into().unwrap_or_default(),
             settings,
+            audit_head_every: config
+                .duration("engine.audit_head_every")?
+                .unsigned_abs()
+                .max(Duration::from_secs(1)),
             options: server::Options {
                 strict_concurrency: config.parse("api.strict_concurrency", yes_or_no)?,
                 open_metrics,
@@ -217,9 +235,11 @@ impl Plan {
                 reads: ReadLimits {
                     all: config.parse("api.reads_max", number)?,
                     per_tenant: config.parse("api.tenant_reads_max", number)?,
+                    threads: std::thread::available_parallelism().map_or(2, NonZero::get),
                 },
                 databases,
                 ui: ui(config)?,
+                configuration: crate::cmd::config::shown(config),
             },
             queries: queries(config)?,
             patience: ListenerLimits {

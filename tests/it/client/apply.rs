@@ -126,3 +126,41 @@ fn a_wrong_document_changes_nothing() {
     assert_eq!(twice.code, Some(2), "{twice:?}");
     assert_eq!(server.run(&["apply", "-f", "nowhere.yaml"]).code, Some(1));
 }
+
+#[test]
+fn runs_and_versions_make_no_difference_to_documents() {
+    let server = Server::start();
+    server.write("jobs.yaml", JOBS);
+    server.ok(&["apply", "-f", "jobs.yaml"]);
+    server.ok(&["job", "run", "extract", "--wait"]);
+    let shown = server.json(&["job", "show", "extract"]);
+    assert_eq!(shown["last_status"], "COMPLETED", "{shown}");
+    for form in ["yaml", "json"] {
+        let export = server.ok(&["export", "-o", form]);
+        for _ in 0..2 {
+            let back = server.feed(&["apply", "-f", "-"], &export);
+            let unchanged = "0 created, 0 changed, 2 unchanged, 0 pruned\n";
+            assert_eq!(back.stderr, unchanged, "{back:?}\n{export}");
+        }
+    }
+    // What is shown can be applied as it is.
+    let back = server.feed(&["apply", "-f", "-"], &shown.to_string());
+    assert_eq!(back.stderr, "0 created, 0 changed, 1 unchanged, 0 pruned\n", "{back:?}");
+
+    let edited = server.run(&["job", "edit", "extract", "--priority", "7"]);
+    assert!(edited.stderr.starts_with("  priority: 5 -> 7\nchanged extract\n"), "{edited:?}");
+    let versions = server.json(&["job", "versions", "extract"]);
+    let told: Vec<_> = versions.as_array().unwrap().iter().map(|it| &it["changed"]).collect();
+    assert_eq!(told, [&serde_json::json!(["priority"]), &serde_json::json!([])]);
+    assert_eq!(server.ok(&["job", "diff", "extract"]), "priority: 5 -> 7\n");
+    let old = server.json(&["job", "show", "extract", "--version", "1"]);
+    assert_eq!((&old["priority"], &old["version"]), (&5.into(), &1.into()), "{old}");
+    let restored = server.run(&["job", "restore", "extract", "1"]);
+    assert_eq!(restored.stderr, "restored version 1 of extract as version 3\n", "{restored:?}");
+    let back = server.run(&["apply", "-f", "jobs.yaml"]);
+    assert_eq!(back.stderr, "0 created, 0 changed, 2 unchanged, 0 pruned\n", "{back:?}");
+
+    server.ok(&["job", "delete", "load", "--yes"]);
+    let deleted = server.ok(&["job", "list", "--status", "deleted", "-o", "name"]);
+    assert_eq!(deleted, "load\n");
+}

@@ -76,8 +76,21 @@ fn a_job_is_made_run_held_changed_and_deleted() {
     assert_eq!(server.ok(&args), "2026-01-01T14:30:00Z\n");
 
     let explained = server.ok(&["job", "explain", "daily", "--at", "2100-01-01T14:30:00Z"]);
-    assert!(explained.starts_with("time         2100-01-01T14:30:00Z\nverdict "), "{explained}");
-    assert!(explained.contains("\ntime after   2100-01-02T14:30:00Z\n"), "{explained}");
+    assert!(
+        explained.starts_with("time      2100-01-01T14:30:00Z\nverdict   PLANNED\n"),
+        "{explained}"
+    );
+    assert!(
+        explained.contains("\njob       daily is enabled; its name was report until "),
+        "{explained}"
+    );
+    assert!(explained.contains("\nnext      Sat 2100-01-02 "), "{explained}");
+    // The former name finds the job too.
+    let renamed = server.ok(&["job", "explain", "report"]);
+    assert!(
+        renamed.starts_with("job       daily is enabled; its name was report until "),
+        "{renamed}"
+    );
 
     let kept = server.run(&["job", "delete", "daily"]);
     assert_eq!(kept.code, Some(2), "{kept:?}");

@@ -141,6 +141,19 @@ fn what_was_done_is_listed_and_a_touched_row_is_named() {
              anchor_at = OLD WHERE {MINE};
          DELETE FROM audit WHERE {MINE}"
     );
+    // The beginning is gone, and the anchor says that it was old: the row behind it is not.
+    let forged = format!(
+        "UPDATE audit_chains SET anchor_number = 3, anchor_at = 1,
+             anchor_hash = (SELECT hash FROM audit WHERE number = 3 AND {MINE}) WHERE {MINE};
+         DELETE FROM audit WHERE number <= 3 AND {MINE}"
+    );
+    Connection::open(&file).unwrap().execute_batch(&forged).unwrap();
+    let server = Server::start(&data, &[]);
+    for known in ["", "all"] {
+        wiped(&data, &head, known, "rows 1 to 3: removed");
+    }
+    server.kill();
+    restore(&data, &whole);
     for (old, known, lost) in WIPED {
         let whole_chain = wipe.replace("OLD", old);
         Connection::open(&file).unwrap().execute_batch(&whole_chain).unwrap();
@@ -160,6 +173,31 @@ fn what_was_done_is_listed_and_a_touched_row_is_named() {
     assert_eq!(server.call("POST", "/v1/audit:verify", Some(&unread)).0, 422);
     server.terminate();
     assert_eq!(server.wait(), Some(0));
+}
+
+#[test]
+fn heads_are_in_the_log_and_can_be_verified() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let environment = [("PUNCTUAL_ENGINE__AUDIT_HEAD_EVERY", "1s")];
+    let server = Server::start_with(&data, &["--log-format", "json"], &environment);
+    let mine = "00000000-0000-0000-0000-000000000001";
+    let head = || loop {
+        let line: Value = serde_json::from_str(&server.line_with("audit head")).unwrap();
+        if line["tenant"] == mine {
+            return line["head"].as_str().unwrap().to_owned();
+        }
+    };
+    let first = head();
+    let job = json!({"name": "job", "job_type": "MANUAL", "payload": {"type": "NOOP"}});
+    assert_eq!(server.call("POST", "/v1/jobs", Some(&job)).0, 201);
+    // Only what has changed is written again.
+    let second = head();
+    assert_ne!(first, second);
+    for head in [&first, &second] {
+        let good = punctual(&data, &["audit", "verify", "--head", head]);
+        assert_eq!(good.code, Some(0), "{head}: {good:?}");
+    }
 }
 
 /// The file as it was.
@@ -264,6 +302,18 @@ fn a_touched_row_is_named_on_postgres_too() {
     assert_eq!(bad.code, Some(1), "{bad:?}");
     assert!(bad.stderr.contains(&format!("row {numbers}:")), "{bad:?}");
     execute(&url, restore);
+    let forged = format!(
+        "UPDATE punctual.audit_chains SET anchor_number = 3, anchor_at = 1,
+             anchor_hash = (SELECT hash FROM punctual.audit WHERE {})
+         WHERE tenant_id = {tenant};
+         DELETE FROM punctual.audit WHERE tenant_id = {tenant} AND number <= 3",
+        of(3)
+    );
+    execute(&url, &forged);
+    for known in ["", "all"] {
+        wiped(&data, &head, known, "rows 1 to 3: removed");
+    }
+    execute(&url, restore);
     for (old, known, lost) in WIPED {
         let wipe = format!(
             "UPDATE punctual.audit_chains SET anchor_number = head_number, anchor_hash = head_hash,
@@ -285,8 +335,9 @@ fn head_of(found: &Value) -> String {
 
 /// A chain is wiped, and its anchor is moved to its head: the time that the anchor has, what of the
 /// head was kept, and what is said to be lost.
-const WIPED: [(&str, &str, &str); 4] = [
+const WIPED: [(&str, &str, &str); 5] = [
     ("NULL", "", "rows 1 to HEAD: removed"),
+    ("1", "", "rows 1 to HEAD: removed"),
     ("9000000000000000", "", "rows 1 to HEAD: removed"),
     ("1", "number and hash", "row HEAD: removed"),
     ("1", "all", "row HEAD: removed, although younger than the audit retention"),

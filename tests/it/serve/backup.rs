@@ -216,7 +216,7 @@ fn a_job_makes_backups_and_keeps_so_many() {
     assert_eq!(names(&target), made[1..]);
     let lost = finish("nowhere");
     assert_eq!(
-        (&lost["status"], &lost["error_code"]),
+        (&lost["status"], &lost["error_name"]),
         (&json!("FAILED"), &json!("BACKUP_TARGET_UNKNOWN"))
     );
     assert_eq!(lost["attempt_number"], 2, "a target can be configured meanwhile: {lost}");

@@ -51,6 +51,18 @@ fn the_samples_end_in_every_way_and_the_folder_goes() {
     assert_eq!(failed["attempt_number"], json!(3), "{failed}");
     let skipped = run_of(&server, "slow-endpoint", "SKIPPED");
     assert_eq!(skipped["reason"], json!("OVERLAP"), "{skipped}");
+    // Each of these can be explained at once.
+    for (job, cause) in [
+        ("flaky-endpoint", "HTTP status 500"),
+        ("slow-endpoint", "an earlier run had not ended (OVERLAP SKIP)"),
+        ("late-report", "late: waited for run"),
+        ("waiting-release", "waits for approval to complete"),
+    ] {
+        until(|| {
+            let (_, told) = server.call("GET", &format!("/v1/jobs/{job}/explain"), None);
+            told.to_string().contains(cause).then_some(())
+        });
+    }
     // The request of the cron job need not wait for the minute to show that it works.
     server.call("POST", "/v1/jobs/health-check/trigger", None);
     run_of(&server, "health-check", "COMPLETED");

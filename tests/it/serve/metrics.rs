@@ -89,3 +89,39 @@ fn the_documented_figures_are_the_ones_in_force() {
     let page = std::fs::read_to_string(page).unwrap();
     assert!(page.contains(&table), "docs/metrics.md must contain:\n\n{table}");
 }
+
+#[test]
+fn a_job_that_the_settings_select_has_metrics_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let environment = [
+        ("PUNCTUAL_METRICS__JOBS", "by-name"),
+        ("PUNCTUAL_METRICS__JOB_TAGS", "critical"),
+        ("PUNCTUAL_METRICS__STORE", "false"),
+    ];
+    let server = Server::start_with(&folder.path().join("data"), &[], &environment);
+    let jobs = [("by-name", json!([])), ("by-tag", json!(["critical"])), ("other", json!(["x"]))];
+    for (name, tags) in jobs {
+        let job = json!({
+            "name": name, "job_type": "MANUAL", "tags": tags, "payload": {"type": "NOOP"},
+        });
+        assert_eq!(server.call("POST", "/v1/jobs", Some(&job)).0, 201);
+        assert_eq!(server.call("POST", &format!("/v1/jobs/{name}/trigger"), None).0, 202);
+    }
+    let figures = until(|| {
+        let (_, text) = server.call("GET", "/metrics", None);
+        let figures = parse(text.as_str().unwrap());
+        let ended = value(&figures, "punctual_runs", &[("outcome", "COMPLETED")]);
+        (ended == 3.0).then_some(figures)
+    });
+    for job in ["by-name", "by-tag"] {
+        let labels = [("job", job), ("end", "COMPLETED")];
+        assert_eq!(value(&figures, "punctual_job_attempts", &labels), 1.0);
+        let at = value(&figures, "punctual_job_last_success_timestamp_seconds", &[("job", job)]);
+        assert!(at > 1.7e9, "{at}");
+    }
+    let is_other = |value: &String| value == "other";
+    for (name, figure) in &figures {
+        assert!(!figure.samples.iter().any(|it| it.labels.values().any(is_other)), "{name}");
+    }
+    assert!(!figures.contains_key("punctual_store_errors"));
+}

@@ -380,7 +380,7 @@ fn a_lost_key_is_told_and_stops_nobody_else() {
         "payload": {"endpoint": "http://127.0.0.1:9/", "headers": {"Authorization": "${secrets.KEY}"}},
     });
     let run = executed(&server, &job);
-    assert_eq!(run["error_code"], "SECRET_UNREADABLE", "{run}");
+    assert_eq!(run["error_name"], "SECRET_UNREADABLE", "{run}");
     let other = json!({"name": "needs-none", "job_type": "MANUAL", "payload": {"type": "NOOP"}});
     assert_eq!(executed(&server, &other)["status"], "COMPLETED");
     let (status, ready) = server.call("GET", "/readyz?verbose", None);

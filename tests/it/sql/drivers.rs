@@ -29,6 +29,26 @@ fn psycopg_binds_prepares_and_reads() {
     assert_eq!(run(python), SAID);
 }
 
+/// What the program for SQLAlchemy prints.
+const SQLALCHEMY_SAID: &str = "\
+connected 1
+nested 2
+schemas True
+tables True
+columns TEXT UUID
+keys []
+indexes [] []
+rows [('hello',)]
+";
+
+#[test]
+fn sqlalchemy_connects_and_reflects() {
+    let bed = Bed::new();
+    let mut python = program(tool("python/bin/python"));
+    python.arg(file("sqlalchemy_walk.py")).arg(&bed.address).arg(&bed.server.key);
+    assert_eq!(run(python), SQLALCHEMY_SAID);
+}
+
 #[test]
 fn asyncpg_binds_prepares_and_reads() {
     let bed = Bed::new();

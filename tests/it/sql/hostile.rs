@@ -4,6 +4,7 @@
 use std::io::Write;
 use std::net::TcpStream;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use postgres_protocol::message::frontend;
 use serde_json::json;
@@ -30,6 +31,11 @@ fn unprivileged(bed: &Bed, tenant: &str, user: &str) {
 
 fn login(bed: &Bed, tenant: &str, user: &str) -> Result<Raw, String> {
     Raw::login(&bed.address, user, &format!("a password of {user}"), tenant)
+}
+
+#[expect(clippy::disallowed_methods, reason = "how long another process takes")]
+fn now() -> Instant {
+    Instant::now()
 }
 
 /// Begins a statement and does not look at the answer.
@@ -79,7 +85,7 @@ fn endless_questions_keep_neither_the_scheduler_nor_an_administrator_waiting() {
         let is_settled = queries.clone().count() >= 20 && queries.all(|(_, nice)| *nice == 15);
         is_settled.then_some(found)
     });
-    for (name, nice) in [("scheduler", 0), ("listener", 5), ("query", 15)] {
+    for (name, nice) in [("scheduler", 0), ("listener", 5), ("reader", 10), ("query", 15)] {
         let values: Vec<i64> = found.iter().filter(|it| it.0 == name).map(|it| it.1).collect();
         assert!(!values.is_empty() && values.iter().all(|it| *it == nice), "{name}: {values:?}");
     }
@@ -131,7 +137,10 @@ fn a_client_that_does_not_read_loses_its_statement() {
     begin(&mut unread, LONG);
     assert!(unread.stream.peek(&mut [0]).unwrap() > 0);
     let mut other = login(&bed, "acme", "eve").unwrap();
+    // The refusal takes a while: a client that tries again at once costs little.
+    let began = now();
     assert_eq!(other.query("SELECT 1"), ["53400", "ready"]);
+    assert!(now() - began >= Duration::from_millis(200));
     until(|| (other.query("SELECT 1") == ["SELECT 1", "ready"]).then_some(()));
     assert_eq!(unread.all(), ["57014", "ready"]);
     assert_eq!(unread.query("SELECT 1"), ["SELECT 1", "ready"]);

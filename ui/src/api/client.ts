@@ -2,6 +2,7 @@
 
 import createClient, { type Middleware } from 'openapi-fetch';
 import { clock } from '../time/clock.svelte.ts';
+import { tenantHeader, uiBase } from '../route/tenant.ts';
 import { problemOf } from './problem.ts';
 import type { components, paths } from './schema.d.ts';
 
@@ -12,7 +13,7 @@ export type Run = Schema['Execution'];
 export type Attempt = Schema['Attempt'];
 
 /** Where the API is: beside the dashboard, whatever a proxy puts before both. */
-export const root = new URL('..', document.baseURI).pathname.replace(/\/$/, '');
+export const root = new URL('..', new URL(uiBase, location.href)).pathname.replace(/\/$/, '');
 
 let unauthorized: (() => void) | undefined;
 
@@ -22,6 +23,9 @@ export function onUnauthorized(then: () => void): void {
 }
 
 const checks: Middleware = {
+  onRequest({ request }) {
+    for (const [name, value] of Object.entries(tenantHeader)) request.headers.set(name, value);
+  },
   onResponse({ response, request }) {
     clock.observe(response.headers.get('date'));
     if (response.status === 401 && !request.url.endsWith('/v1/session')) unauthorized?.();

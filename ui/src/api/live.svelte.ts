@@ -4,6 +4,7 @@
 import { root } from './client.ts';
 import { readEvents, StreamRefused } from './sse.ts';
 import { session } from './session.svelte.ts';
+import { tenant } from '../route/tenant.ts';
 
 export type Happened =
   | { kind: 'execution'; job: string; run: string; status: string }
@@ -16,13 +17,15 @@ type Told = Happened | { kind: 'state'; live: boolean };
 /** Three keep-alives of the server. */
 const SILENCE_MS = 45_000;
 const WAIT_MAX_MS = 15_000;
+/** Pages of different tenants hear different things. */
+const NAME = tenant === undefined ? 'punctual-events' : `punctual-events ${tenant}`;
 
 class Live {
   state = $state<'off' | 'live' | 'waiting' | 'paused'>('off');
   /** Since when there is no stream. */
   lostAt = $state(0);
   #listeners = new Set<(what: Happened) => void>();
-  #channel = 'BroadcastChannel' in globalThis ? new BroadcastChannel('punctual-events') : undefined;
+  #channel = 'BroadcastChannel' in globalThis ? new BroadcastChannel(NAME) : undefined;
   #stop: AbortController | undefined;
   #lastId: string | undefined;
   #missed = false;
@@ -44,13 +47,13 @@ class Live {
     const read = () => this.#read(stop.signal);
     if (navigator.locks && this.#channel) {
       navigator.locks
-        .request('punctual-events', { signal: stop.signal }, read)
+        .request(NAME, { signal: stop.signal }, read)
         .catch(() => undefined);
       // Another tab has the stream until this one gets the lock.
       navigator.locks
         .query()
         .then(({ held }) => {
-          const isElsewhere = held?.some((it) => it.name === 'punctual-events');
+          const isElsewhere = held?.some((it) => it.name === NAME);
           if (isElsewhere && this.state === 'waiting' && !this.#reading) this.state = 'live';
         })
         .catch(() => undefined);

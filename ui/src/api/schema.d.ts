@@ -96,11 +96,29 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /** Lists the tokens that can still be used. */
+        get: operations["list_agent_tokens"];
         put?: never;
         /** Makes a token with which one agent can join, once. */
         post: operations["create_agent_token"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/agent-tokens/{token_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Revokes a token: no agent can join with it any more. */
+        delete: operations["revoke_agent_token"];
         options?: never;
         head?: never;
         patch?: never;
@@ -266,6 +284,23 @@ export interface paths {
          *     meanwhile. A caller who goes away gives it up.
          */
         post: operations["create_backup"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/configuration": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows the settings that the answering node runs with, for administrators of the cluster. */
+        get: operations["show_configuration"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -484,6 +519,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/executions/{execution_id}/explain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Says why an execution is in its state: what it waits for, what its attempts came to, and which
+         *     step decided about it.
+         */
+        get: operations["explain_execution"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/executions/{execution_id}/logs": {
         parameters: {
             query?: never;
@@ -629,6 +684,60 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/jobs/{job_id}/calendar": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows how the times of each day ended, and how many are to come. */
+        get: operations["get_calendar"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/jobs/{job_id}/calendar/{date}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Lists the times of a job on a day: how each ended, which are to come, and which local times do
+         *     not happen.
+         */
+        get: operations["get_calendar_day"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/jobs/{job_id}/diff": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Compares two versions of a job: the fields that differ, and the times that appear or disappear. */
+        get: operations["diff_job_versions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/jobs/{job_id}/executions": {
         parameters: {
             query?: never;
@@ -653,7 +762,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Says why a job did or did not run at a time, or what is to be expected of a time to come. */
+        /**
+         * Says how a job is doing, or why it did or did not run at a time. A deleted job is explained by
+         *     its history, and a renamed one is found by its former name.
+         */
         get: operations["explain_job"];
         put?: never;
         post?: never;
@@ -691,6 +803,23 @@ export interface paths {
         put?: never;
         /** Holds a job: nothing of it starts until it is resumed. */
         post: operations["pause_job"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/jobs/{job_id}/restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Gives a job the definition of an earlier version, as a new version. Name and status stay. */
+        post: operations["restore_job_version"];
         delete?: never;
         options?: never;
         head?: never;
@@ -745,6 +874,40 @@ export interface paths {
         put?: never;
         /** Starts a run by hand, also of a paused job. */
         post: operations["trigger_job"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/jobs/{job_id}/versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the versions of a job, newest first. A job keeps its last 1,000 versions. */
+        get: operations["list_job_versions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/jobs/{job_id}/versions/{version}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows a version of a job. */
+        get: operations["get_job_version"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -916,207 +1079,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/v1/queues": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** Lists queues by name, with their messages counted. */
-        get: operations["list_queues"];
-        put?: never;
-        /** Makes a queue. */
-        post: operations["create_queue"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/queues/{queue}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** Shows a queue with its messages counted. */
-        get: operations["get_queue"];
-        put?: never;
-        post?: never;
-        /** Removes a queue. Its ended messages are kept as the retention says. */
-        delete: operations["delete_queue"];
-        options?: never;
-        head?: never;
-        /** Changes some fields of a queue (RFC 7396). */
-        patch: operations["patch_queue"];
-        trace?: never;
-    };
-    "/v1/queues/{queue}/ack": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /** Reports that messages are done. */
-        post: operations["ack_messages"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/queues/{queue}/extend": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /** Moves the ends of leases. Tells which messages somebody asked to end. */
-        post: operations["extend_leases"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/queues/{queue}/fail": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /** Reports that messages failed and no other attempt can succeed: they become dead letters. */
-        post: operations["fail_messages"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/queues/{queue}/lease": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Leases messages of a queue for a worker: no other worker gets them until the lease ends. Waits
-         *     until there is one, at most `wait_s`.
-         */
-        post: operations["lease_messages"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/queues/{queue}/messages": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** Lists messages of a queue, live and ended ones, newest first. No lease is taken. */
-        get: operations["list_messages"];
-        put?: never;
-        /** Sends one message, or up to 10,000 in `messages`: all of them or none. */
-        post: operations["send_messages"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/queues/{queue}/messages/{message}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** Shows a message of a queue, live or ended. */
-        get: operations["get_message"];
-        put?: never;
-        post?: never;
-        /**
-         * Cancels a message: it ends at once if no worker has it; otherwise its worker hears of it when it
-         *     extends the lease.
-         */
-        delete: operations["cancel_message"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/queues/{queue}/nack": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Reports that messages failed: they are delivered again as the queue's policy says, or become
-         *     dead letters.
-         */
-        post: operations["nack_messages"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/queues/{queue}/pause": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /** Holds a queue: workers get no message of it until it is resumed. Messages can be sent. */
-        post: operations["pause_queue"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/queues/{queue}/resume": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /** Lets a paused queue go on. */
-        post: operations["resume_queue"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/v1/roles": {
         parameters: {
             query?: never;
@@ -1163,6 +1125,23 @@ export interface paths {
         };
         /** Lists what is due soon, by the minute: jobs on a schedule that are active. */
         get: operations["list_upcoming"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/schedule/heat": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Counts the runs that start in each hour of the week to come. */
+        get: operations["get_schedule_heat"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1261,6 +1240,40 @@ export interface paths {
         post: operations["open_session"];
         /** Ends the session of this browser: the key that a login made is deleted, an API key stays. */
         delete: operations["close_session"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/session/oidc/callback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Ends a login at an issuer: sets the cookie and sends the browser to the dashboard. */
+        get: operations["finish_oidc_login"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/session/oidc/{issuer}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Sends the browser to an issuer to log in. */
+        get: operations["start_oidc_login"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -1761,8 +1774,14 @@ export interface components {
             fence?: number | null;
             /** @description What it said. */
             message?: string | null;
+            /**
+             * Format: int32
+             * @description What went wrong, as a number: an exit code, an HTTP status, an SQLSTATE, or a number of the
+             *     name.
+             */
+            error_code?: number | null;
             /** @description What went wrong, as a word. */
-            error_code?: string | null;
+            error_name?: string | null;
             /** @description What was in force and what was used. */
             details?: unknown;
         };
@@ -1836,6 +1855,8 @@ export interface components {
              * @description The job.
              */
             job_id?: string | null;
+            /** @description The name of the job; absent when it was deleted. */
+            job_name?: string | null;
             /**
              * Format: uuid
              * @description The user who created the job.
@@ -2011,6 +2032,109 @@ export interface components {
             job?: components["schemas"]["JobCreated"] | null;
             error?: components["schemas"]["BulkError"] | null;
         };
+        /** @description The days of a job. */
+        Calendar: {
+            /** @description The zone of the days. */
+            timezone: string;
+            /** @description The present day there. */
+            today: string;
+            /** @description Every day that was asked for, in order. */
+            days: components["schemas"]["CalendarDay"][];
+            /**
+             * Format: date-time
+             * @description Before this time runs were counted by the hour in which they ended, because there are many.
+             *     Null when each run was counted by the time that it stands for.
+             */
+            counted_by_end_before?: string | null;
+        };
+        /** @description A day of a job. */
+        CalendarDay: {
+            /** @description The day, such as `2026-03-29`. */
+            date: string;
+            /**
+             * Format: date-time
+             * @description When it begins.
+             */
+            starts_at: string;
+            /**
+             * Format: int32
+             * @description How long it is: 1440 but for days on which clocks change.
+             */
+            minutes: number;
+            /** @description How its times ended, by outcome. */
+            ended: {
+                [key: string]: number;
+            };
+            /**
+             * Format: int64
+             * @description Runs of times that have passed, and that have not ended.
+             */
+            active: number;
+            /**
+             * Format: int64
+             * @description Times to come.
+             */
+            planned: number;
+            /**
+             * Format: int64
+             * @description Local times of the schedule that do not happen, because clocks jump over them.
+             */
+            skipped_by_clock: number;
+        };
+        /** @description A time of a job on a day. */
+        CalendarTick: {
+            /**
+             * Format: date-time
+             * @description The time.
+             */
+            scheduled_time: string;
+            /**
+             * Format: date-time
+             * @description The last of the times, if the row stands for several.
+             */
+            scheduled_until?: string | null;
+            /**
+             * Format: int64
+             * @description How many times the row stands for.
+             */
+            occurrences: number;
+            /** @description The local time, such as `2026-03-29T03:30:00`. */
+            local: string;
+            /** @description `FIRST` or `SECOND` when clocks show this local time twice on that day. */
+            fold?: string | null;
+            /** @description The status of its execution; `PLANNED` for a time to come. */
+            status: string;
+            /**
+             * Format: uuid
+             * @description Its execution.
+             */
+            execution_id?: string | null;
+            /** @description The code of the reason, of a time without a run. */
+            reason?: string | null;
+        };
+        /** @description The times of a job on a day. */
+        CalendarTicks: {
+            /** @description The zone of the day. */
+            timezone: string;
+            /** @description The day. */
+            date: string;
+            /**
+             * Format: date-time
+             * @description When it begins.
+             */
+            starts_at: string;
+            /**
+             * Format: int32
+             * @description How long it is: 1440 but for days on which clocks change.
+             */
+            minutes: number;
+            /** @description Its times in order: those in the ledger, then those to come. */
+            ticks: components["schemas"]["CalendarTick"][];
+            /** @description Local times of the schedule that do not happen, because clocks jump over them. */
+            skipped: components["schemas"]["PreviewSkip"][];
+            /** @description Whether there are more times than are listed. */
+            is_cut: boolean;
+        };
         /** @description Why an execution is cancelled. */
         CancelBody: {
             /**
@@ -2030,6 +2154,17 @@ export interface components {
             ok: boolean;
             /** @description What was found. */
             detail: string;
+        };
+        /** @description A setting of the node that answers. */
+        ConfigurationEntry: {
+            /** @description Its name, as in the file of settings. */
+            name: string;
+            /** @description Its value; `********` when it is a secret. */
+            value: string;
+            /** @description Where the value comes from: a flag, a variable, a file or the default. */
+            origin: string;
+            /** @description What it means. */
+            meaning: string;
         };
         /** @description What a database is. */
         DatabasePatch: {
@@ -2207,7 +2342,10 @@ export interface components {
              * @description The job.
              */
             job_id: string;
-            /** @description The job's name; absent when the job is gone. */
+            /**
+             * @description The name that the job had when the execution was recorded; absent when nothing is left of the
+             *     job.
+             */
             job_name?: string | null;
             /**
              * Format: int32
@@ -2257,6 +2395,11 @@ export interface components {
             occurrences?: number | null;
             /**
              * Format: date-time
+             * @description When it was recorded, and with that queued.
+             */
+            queued_at: string;
+            /**
+             * Format: date-time
              * @description When it may start, or might have.
              */
             due_at: string;
@@ -2286,13 +2429,21 @@ export interface components {
             message?: string | null;
             /** @description What went wrong, as a sentence. */
             error_message?: string | null;
+            /**
+             * Format: int32
+             * @description What went wrong, as a number: an exit code, an HTTP status, an SQLSTATE, or a number of the
+             *     name.
+             */
+            error_code?: number | null;
             /** @description What went wrong, as a word. */
-            error_code?: string | null;
+            error_name?: string | null;
             /**
              * Format: uuid
              * @description Where it runs, or ran last.
              */
             worker_id?: string | null;
+            /** @description The name of that node, for callers who may see nodes. */
+            node?: string | null;
             /**
              * Format: int64
              * @description The fence of its last ended attempt.
@@ -2334,30 +2485,43 @@ export interface components {
             /** @description The attempts that have ended, oldest first. */
             attempts?: components["schemas"]["Attempt"][] | null;
         };
-        /** @description Why a job did or did not run at a time. */
-        Explained: {
+        /** @description An explanation. */
+        Explanation: {
+            /**
+             * Format: uuid
+             * @description The id of the job.
+             */
+            job_id: string;
+            /** @description The name of the job. */
+            job_name: string;
             /**
              * Format: date-time
-             * @description The time in question.
+             * @description The time in question; the present when none was named.
              */
             at: string;
             /**
-             * @description What became of it, as a word: `RECORDED`, `PLANNED`, `LATE`, `NOT_SCHEDULED`,
-             *     `NO_SCHEDULE`, `OFF`, `BEFORE_JOB`, `BEFORE_CHANGE` or `FORGOTTEN`.
+             * @description The verdict, a word. About a run: its status, or `RETRYING`, `WAITING`, `PLANNED`. About a
+             *     time without a run: `PLANNED`, `LATE`, `NOT_SCHEDULED`, `NO_SCHEDULE`, `PAUSED`, `DISABLED`,
+             *     `COMPLETED`, `DELETED`, `BEFORE_JOB`, `BEFORE_CHANGE`, `FORGOTTEN` or `DST_GAP`. About a job
+             *     as a whole: `OK`, `FAILING`, `NEW`, `PAUSED`, `DISABLED`, `COMPLETED` or `DELETED`.
              */
             verdict: string;
-            /** @description What became of it, as a sentence. */
+            /** @description The verdict and its cause, a sentence. */
             message: string;
+            /** @description The code of the cause. */
+            cause?: string | null;
             /**
              * Format: uuid
-             * @description The execution that stands for it.
+             * @description The execution that it is about.
              */
             execution_id?: string | null;
-            /** @description What stands between a time to come and its run. */
+            /** @description Everything that is told, line by line, as SQL and the command line show it. */
+            lines: components["schemas"]["ExplanationLine"][];
+            /** @description What a run that has not started waits for, or what may prevent the next one. */
             obstacles: string[];
             /**
-             * @description How far the parts of its execution have come, or of the last one before it, if it was
-             *     divided: first how many, then what is known of those that did not complete.
+             * @description The progress of the parts of the execution, or of the last one before the time, if it was
+             *     divided: first how many, then those that did not complete.
              */
             parts?: string[];
             /**
@@ -2367,16 +2531,36 @@ export interface components {
             previous_time?: string | null;
             /**
              * Format: date-time
-             * @description The time of the schedule after it.
+             * @description The time of the schedule after it; none if nothing is planned in the state of the job.
              */
             next_time?: string | null;
             /** @description Local times between those two that do not happen, because clocks jump over them. */
             skipped: string[];
+        };
+        /** @description A line of an explanation. */
+        ExplanationLine: {
             /**
-             * @description How the job is doing, if no time was named: `health`, `now`, `last`, `skipped`, `state`,
-             *     `next`.
+             * @description What it is about: `verdict`, `job`, `schedule`, `health`, `now`, `last`, `skipped`, `waits`,
+             *     `origin`, `late`, `attempt`, `run`, `parts`, `state`, `step`, `previous`, `dst`, `next` or
+             *     `warning`.
              */
-            overview?: components["schemas"]["OverviewLine"][];
+            aspect: string;
+            /**
+             * Format: date-time
+             * @description The time that it is about.
+             */
+            at?: string | null;
+            /** @description The line. */
+            text: string;
+            /** @description The result of a step: `PASSED`, `DECIDED`, `NOT_REACHED` or `UNKNOWN`. */
+            status?: string | null;
+            /** @description The name of a step, the code of a cause, an outcome or an error. */
+            code?: string | null;
+            /**
+             * Format: uuid
+             * @description The execution that it is about.
+             */
+            execution_id?: string | null;
         };
         /** @description Starts a command of the machine. No shell reads it. */
         ExternalPayload: {
@@ -2390,6 +2574,15 @@ export interface components {
             environment?: {
                 [key: string]: string;
             } | null;
+        };
+        /** @description A field that differs. A side that does not have the field has no value. */
+        FieldDiff: {
+            /** @description Where it is, as a path through the definition: `payload.headers.Accept`. */
+            path: string;
+            /** @description Its value in the one. */
+            from?: unknown;
+            /** @description Its value in the other. */
+            to?: unknown;
         };
         /**
          * @description What happens to a local time that a clock change removes.
@@ -2428,6 +2621,47 @@ export interface components {
             privilege?: string | null;
             /** @description All that a role has. */
             role?: string | null;
+        };
+        /** @description How many runs start in each hour of the week to come. */
+        Heat: {
+            /** @description The zone of the local hours. */
+            timezone: string;
+            /**
+             * @description Every hour of the next seven days, in order. When clocks change, a local hour is missing or
+             *     comes twice.
+             */
+            hours: components["schemas"]["HeatHour"][];
+            peak?: components["schemas"]["UpcomingMinute"] | null;
+            /** @description How many jobs on a schedule were counted. */
+            jobs: number;
+            /** @description Whether there are more runs than were counted. */
+            is_cut: boolean;
+            /**
+             * Format: date-time
+             * @description When the schedules of all jobs were counted. Null while that happens for the first time: ask
+             *     again.
+             */
+            computed_at?: string | null;
+        };
+        /** @description How many runs start in an hour. */
+        HeatHour: {
+            /**
+             * Format: date-time
+             * @description When the hour begins.
+             */
+            at: string;
+            /** @description The local time, such as `2026-03-29T03:00`. */
+            local: string;
+            /**
+             * Format: int64
+             * @description How many runs start in it.
+             */
+            starts: number;
+            /**
+             * Format: int64
+             * @description How many start in its busiest minute.
+             */
+            busiest: number;
         };
         /** @description What ended in an hour. */
         HourView: components["schemas"]["SummaryView"] & {
@@ -2716,6 +2950,8 @@ export interface components {
              *     where one job is read.
              */
             may?: string[];
+            /** @description What may surprise: where one job is read or changed, and in lists that ask for it. */
+            warnings?: string[];
             /**
              * Format: date-time
              * @description When it was made.
@@ -2792,64 +3028,6 @@ export interface components {
             created_at: string;
             /** @description The key itself, in the answer that made it and never again. */
             key?: string | null;
-        };
-        /** @description How many messages a worker wants. */
-        LeaseBody: {
-            /**
-             * Format: int32
-             * @description How many at most; 1 when absent, at most 10,000.
-             */
-            max?: number | null;
-            wait_s?: components["schemas"]["Seconds"] | null;
-            lease_s?: components["schemas"]["Seconds"] | null;
-        };
-        /** @description A message as a worker gets it. */
-        LeasedMessageView: {
-            /**
-             * Format: uuid
-             * @description Its id.
-             */
-            id: string;
-            /**
-             * Format: int64
-             * @description The fencing token of the lease: larger than that of every lease before.
-             */
-            fence: number;
-            /** @description The workspace. */
-            workspace: string;
-            /** @description The payload. */
-            payload: unknown;
-            /** @description The headers. */
-            headers?: {
-                [key: string]: string;
-            };
-            /** @description The ordering key. */
-            ordering_key?: string | null;
-            /**
-             * Format: int32
-             * @description The priority.
-             */
-            priority: number;
-            /**
-             * Format: int32
-             * @description The number of this attempt, from 1.
-             */
-            attempt: number;
-            /**
-             * Format: date-time
-             * @description When it was sent, or was to be processed.
-             */
-            sent_at: string;
-            /**
-             * Format: date-time
-             * @description When the lease ends.
-             */
-            lease_until: string;
-        };
-        /** @description Leased messages. */
-        LeasedMessages: {
-            /** @description The messages, in the order in which workspaces take turns; none if there was none in time. */
-            messages: components["schemas"]["LeasedMessageView"][];
         };
         /** @description A page of a list. */
         List_AcknowledgementView: {
@@ -3017,8 +3195,14 @@ export interface components {
                 fence?: number | null;
                 /** @description What it said. */
                 message?: string | null;
+                /**
+                 * Format: int32
+                 * @description What went wrong, as a number: an exit code, an HTTP status, an SQLSTATE, or a number of the
+                 *     name.
+                 */
+                error_code?: number | null;
                 /** @description What went wrong, as a word. */
-                error_code?: string | null;
+                error_name?: string | null;
                 /** @description What was in force and what was used. */
                 details?: unknown;
             }[];
@@ -3049,6 +3233,8 @@ export interface components {
                  * @description The job.
                  */
                 job_id?: string | null;
+                /** @description The name of the job; absent when it was deleted. */
+                job_name?: string | null;
                 /**
                  * Format: uuid
                  * @description The user who created the job.
@@ -3088,6 +3274,22 @@ export interface components {
                  * @description The row of the chain that says so; null before it is sealed, about a second later.
                  */
                 number?: number | null;
+            }[];
+            /** @description Send it as `cursor` for the next page; null on the last one. */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
+        List_ConfigurationEntry: {
+            /** @description The items. */
+            data: {
+                /** @description Its name, as in the file of settings. */
+                name: string;
+                /** @description Its value; `********` when it is a secret. */
+                value: string;
+                /** @description Where the value comes from: a flag, a variable, a file or the default. */
+                origin: string;
+                /** @description What it means. */
+                meaning: string;
             }[];
             /** @description Send it as `cursor` for the next page; null on the last one. */
             next_cursor?: string | null;
@@ -3150,7 +3352,10 @@ export interface components {
                  * @description The job.
                  */
                 job_id: string;
-                /** @description The job's name; absent when the job is gone. */
+                /**
+                 * @description The name that the job had when the execution was recorded; absent when nothing is left of the
+                 *     job.
+                 */
                 job_name?: string | null;
                 /**
                  * Format: int32
@@ -3200,6 +3405,11 @@ export interface components {
                 occurrences?: number | null;
                 /**
                  * Format: date-time
+                 * @description When it was recorded, and with that queued.
+                 */
+                queued_at: string;
+                /**
+                 * Format: date-time
                  * @description When it may start, or might have.
                  */
                 due_at: string;
@@ -3229,13 +3439,21 @@ export interface components {
                 message?: string | null;
                 /** @description What went wrong, as a sentence. */
                 error_message?: string | null;
+                /**
+                 * Format: int32
+                 * @description What went wrong, as a number: an exit code, an HTTP status, an SQLSTATE, or a number of the
+                 *     name.
+                 */
+                error_code?: number | null;
                 /** @description What went wrong, as a word. */
-                error_code?: string | null;
+                error_name?: string | null;
                 /**
                  * Format: uuid
                  * @description Where it runs, or ran last.
                  */
                 worker_id?: string | null;
+                /** @description The name of that node, for callers who may see nodes. */
+                node?: string | null;
                 /**
                  * Format: int64
                  * @description The fence of its last ended attempt.
@@ -3422,6 +3640,8 @@ export interface components {
                  *     where one job is read.
                  */
                 may?: string[];
+                /** @description What may surprise: where one job is read or changed, and in lists that ask for it. */
+                warnings?: string[];
                 /**
                  * Format: date-time
                  * @description When it was made.
@@ -3473,112 +3693,6 @@ export interface components {
                 /** @description The key itself, in the answer that made it and never again. */
                 key?: string | null;
             }[];
-            /** @description Send it as `cursor` for the next page; null on the last one. */
-            next_cursor?: string | null;
-        };
-        /** @description A page of a list. */
-        List_MessageView: {
-            /** @description The items. */
-            data: {
-                /**
-                 * Format: uuid
-                 * @description Its id; it is an execution of the same id too.
-                 */
-                id: string;
-                /**
-                 * @description `PENDING` (delayed), `QUEUED` (ready or blocked), `RUNNING` (leased), or how it ended.
-                 * @example QUEUED
-                 */
-                status: string;
-                /** @description The workspace. */
-                workspace: string;
-                /** @description The payload. */
-                payload: unknown;
-                /** @description The headers. */
-                headers?: {
-                    [key: string]: string;
-                };
-                /** @description The ordering key. */
-                ordering_key?: string | null;
-                /** @description The deduplication key. */
-                deduplication_key?: string | null;
-                /**
-                 * Format: int32
-                 * @description How many attempts have ended.
-                 */
-                attempts: number;
-                /**
-                 * Format: date-time
-                 * @description When it was sent, or was to be processed.
-                 */
-                sent_at: string;
-                /**
-                 * Format: date-time
-                 * @description When it can be had, or could be had first.
-                 */
-                due_at: string;
-                /**
-                 * Format: date-time
-                 * @description When it ended.
-                 */
-                finished_at?: string | null;
-                /** @description Why it did not complete. */
-                reason?: string | null;
-                /** @description What the worker said last. */
-                message?: string | null;
-                /** @description The result that the worker gave, as JSON. */
-                result?: unknown;
-                /** @description Whether it waits as a dead letter. */
-                is_dead_letter: boolean;
-            }[];
-            /** @description Send it as `cursor` for the next page; null on the last one. */
-            next_cursor?: string | null;
-        };
-        /** @description A page of a list. */
-        List_QueueView: {
-            /** @description The items. */
-            data: (components["schemas"]["QueueSpec"] & {
-                /**
-                 * Format: uuid
-                 * @description Its identity.
-                 */
-                queue_id: string;
-                /**
-                 * @description `ACTIVE`, or `PAUSED`: then workers get no message of it.
-                 * @example ACTIVE
-                 */
-                status: string;
-                /**
-                 * Format: int64
-                 * @description Messages that workers can get.
-                 */
-                ready: number;
-                /**
-                 * Format: int64
-                 * @description Messages whose time has not come.
-                 */
-                delayed: number;
-                /**
-                 * Format: int64
-                 * @description Messages that workers have.
-                 */
-                leased: number;
-                /**
-                 * Format: int64
-                 * @description Messages behind an earlier one with their ordering key.
-                 */
-                blocked: number;
-                /**
-                 * Format: date-time
-                 * @description Since when the oldest ready message can be had.
-                 */
-                oldest_ready_at?: string | null;
-                /**
-                 * Format: date-time
-                 * @description When it was made.
-                 */
-                created_at: string;
-            })[];
             /** @description Send it as `cursor` for the next page; null on the last one. */
             next_cursor?: string | null;
         };
@@ -3774,6 +3888,25 @@ export interface components {
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
+        List_TokenEntry: {
+            /** @description The items. */
+            data: {
+                /** @description Which one it is. */
+                token_id: string;
+                /** @description The labels that the agent gets. */
+                labels: {
+                    [key: string]: string;
+                };
+                /**
+                 * Format: date-time
+                 * @description When it stops working.
+                 */
+                expires_at: string;
+            }[];
+            /** @description Send it as `cursor` for the next page; null on the last one. */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
         List_UserView: {
             /** @description The items. */
             data: {
@@ -3803,6 +3936,32 @@ export interface components {
                  * @description When they were last changed.
                  */
                 updated_at: string;
+            }[];
+            /** @description Send it as `cursor` for the next page; null on the last one. */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
+        List_VersionSummary: {
+            /** @description The items. */
+            data: {
+                /**
+                 * Format: int32
+                 * @description Its number.
+                 */
+                version: number;
+                /**
+                 * Format: date-time
+                 * @description When it was made.
+                 */
+                at: string;
+                /** @description Who made it; `punctual` for what the server did by itself. */
+                by: string;
+                /** @description The fields that differ from the version before; none in the first one. */
+                changed: string[];
+                /** @description The name that the job had. */
+                name: string;
+                /** @description The status that the job had when the version was made. */
+                status: components["schemas"]["JobStatus"];
             }[];
             /** @description Send it as `cursor` for the next page; null on the last one. */
             next_cursor?: string | null;
@@ -3897,86 +4056,12 @@ export interface components {
             /** @description The password. */
             password: string;
         };
-        /** @description A message to be sent. */
-        MessageSpec: {
-            /** @description Any JSON value, up to 1 MiB. */
-            payload?: unknown;
-            /** @description Workspaces get their messages in turns; an empty one when absent. */
-            workspace?: string;
-            /**
-             * Format: int32
-             * @description 0 to 9, higher is more urgent; that of the queue when absent.
-             */
-            priority?: number | null;
-            delay_seconds?: components["schemas"]["Seconds"] | null;
-            /**
-             * Format: date-time
-             * @description No worker gets it before this time.
-             */
-            process_after?: string | null;
-            time_to_live_seconds?: components["schemas"]["Seconds"] | null;
-            /** @description A second message with the same key is not recorded; the answer has the id of the first. */
-            deduplication_key?: string | null;
-            deduplication_seconds?: components["schemas"]["Seconds"] | null;
-            /** @description Workers have one message of a key at a time, in the order in which they were sent. */
-            ordering_key?: string | null;
-            /** @description Up to 64 headers, by name. */
-            headers?: {
-                [key: string]: string;
-            };
-        };
-        /** @description A message as it is shown. */
-        MessageView: {
-            /**
-             * Format: uuid
-             * @description Its id; it is an execution of the same id too.
-             */
-            id: string;
-            /**
-             * @description `PENDING` (delayed), `QUEUED` (ready or blocked), `RUNNING` (leased), or how it ended.
-             * @example QUEUED
-             */
-            status: string;
-            /** @description The workspace. */
-            workspace: string;
-            /** @description The payload. */
-            payload: unknown;
-            /** @description The headers. */
-            headers?: {
-                [key: string]: string;
-            };
-            /** @description The ordering key. */
-            ordering_key?: string | null;
-            /** @description The deduplication key. */
-            deduplication_key?: string | null;
-            /**
-             * Format: int32
-             * @description How many attempts have ended.
-             */
-            attempts: number;
-            /**
-             * Format: date-time
-             * @description When it was sent, or was to be processed.
-             */
-            sent_at: string;
-            /**
-             * Format: date-time
-             * @description When it can be had, or could be had first.
-             */
-            due_at: string;
-            /**
-             * Format: date-time
-             * @description When it ended.
-             */
-            finished_at?: string | null;
-            /** @description Why it did not complete. */
-            reason?: string | null;
-            /** @description What the worker said last. */
-            message?: string | null;
-            /** @description The result that the worker gave, as JSON. */
-            result?: unknown;
-            /** @description Whether it waits as a dead letter. */
-            is_dead_letter: boolean;
+        /** @description An issuer at which a browser can log in. */
+        LoginView: {
+            /** @description Its name. */
+            name: string;
+            /** @description Where the browser goes to log in. */
+            path: string;
         };
         /** @description Does nothing, successfully. */
         NoopPayload: {
@@ -3997,7 +4082,7 @@ export interface components {
          * @description Who asked for a run.
          * @enum {string}
          */
-        Origin: "SCHEDULE" | "CATCH_UP" | "MANUAL" | "BACKFILL" | "DEPENDENCY" | "PART" | "MESSAGE";
+        Origin: "SCHEDULE" | "CATCH_UP" | "MANUAL" | "BACKFILL" | "DEPENDENCY" | "PART";
         /** @description What a job would do. */
         Outlook: {
             /** @description The schedule in words. */
@@ -4017,18 +4102,6 @@ export interface components {
          * @enum {string}
          */
         OverlapRule: "FIRST" | "SECOND" | "BOTH";
-        /** @description A line about how a job is doing. */
-        OverviewLine: {
-            /** @description What it is about: `health`, `now`, `last`, `skipped`, `state` or `next`. */
-            aspect: string;
-            /**
-             * Format: date-time
-             * @description The time that it is about.
-             */
-            at?: string | null;
-            /** @description The line. */
-            text: string;
-        };
         /** @description A question whose every row makes a run. */
         ParametersFrom: {
             /**
@@ -4192,151 +4265,6 @@ export interface components {
             /** @description A database of the configuration; the default one when absent. */
             database?: string | null;
         };
-        /** @description What a queue is. */
-        QueuePatch: {
-            /**
-             * @description Unique among the queues and jobs of the tenant.
-             * @example emails
-             */
-            name?: string;
-            /** @description For people. */
-            description?: string | null;
-            lease_seconds?: components["schemas"]["Seconds"] | null;
-            retry_config?: components["schemas"]["RetryConfig"] | null;
-            /**
-             * Format: int32
-             * @description The most messages that workers have at the same time; no limit when absent.
-             */
-            concurrency?: number | null;
-            /**
-             * Format: int32
-             * @description The same for the messages of one workspace.
-             */
-            workspace_concurrency?: number | null;
-            /**
-             * Format: double
-             * @description The most messages that workers get in a second; no limit when absent.
-             */
-            rate_per_second?: number | null;
-            /**
-             * Format: int64
-             * @description The most messages that have not ended; a send beyond it is answered with 429.
-             */
-            max_depth?: number | null;
-            /** @description How many messages a workspace gets in one round, by its name; 1 for those that are not here. */
-            weights?: {
-                [key: string]: number;
-            } | null;
-            /**
-             * Format: int32
-             * @description The priority of messages that have none, 0 to 9, higher is more urgent; 5 when absent.
-             */
-            priority?: number | null;
-            deduplication_seconds?: components["schemas"]["Seconds"] | null;
-            time_to_live_seconds?: components["schemas"]["Seconds"] | null;
-            retention?: components["schemas"]["RetentionRule"] | null;
-            /** @description Words to find it by. */
-            tags?: string[];
-            /**
-             * Format: int32
-             * @description The version that a change is based on.
-             */
-            version?: number | null;
-        };
-        /** @description What a queue is. */
-        QueueSpec: {
-            /**
-             * @description Unique among the queues and jobs of the tenant.
-             * @example emails
-             */
-            name: string;
-            /** @description For people. */
-            description?: string | null;
-            lease_seconds?: components["schemas"]["Seconds"] | null;
-            retry_config?: components["schemas"]["RetryConfig"] | null;
-            /**
-             * Format: int32
-             * @description The most messages that workers have at the same time; no limit when absent.
-             */
-            concurrency?: number | null;
-            /**
-             * Format: int32
-             * @description The same for the messages of one workspace.
-             */
-            workspace_concurrency?: number | null;
-            /**
-             * Format: double
-             * @description The most messages that workers get in a second; no limit when absent.
-             */
-            rate_per_second?: number | null;
-            /**
-             * Format: int64
-             * @description The most messages that have not ended; a send beyond it is answered with 429.
-             */
-            max_depth?: number | null;
-            /** @description How many messages a workspace gets in one round, by its name; 1 for those that are not here. */
-            weights?: {
-                [key: string]: number;
-            };
-            /**
-             * Format: int32
-             * @description The priority of messages that have none, 0 to 9, higher is more urgent; 5 when absent.
-             */
-            priority?: number | null;
-            deduplication_seconds?: components["schemas"]["Seconds"] | null;
-            time_to_live_seconds?: components["schemas"]["Seconds"] | null;
-            retention?: components["schemas"]["RetentionRule"] | null;
-            /** @description Words to find it by. */
-            tags?: string[];
-            /**
-             * Format: int32
-             * @description The version that a change is based on.
-             */
-            version?: number | null;
-        };
-        /** @description A queue as it is shown. */
-        QueueView: components["schemas"]["QueueSpec"] & {
-            /**
-             * Format: uuid
-             * @description Its identity.
-             */
-            queue_id: string;
-            /**
-             * @description `ACTIVE`, or `PAUSED`: then workers get no message of it.
-             * @example ACTIVE
-             */
-            status: string;
-            /**
-             * Format: int64
-             * @description Messages that workers can get.
-             */
-            ready: number;
-            /**
-             * Format: int64
-             * @description Messages whose time has not come.
-             */
-            delayed: number;
-            /**
-             * Format: int64
-             * @description Messages that workers have.
-             */
-            leased: number;
-            /**
-             * Format: int64
-             * @description Messages behind an earlier one with their ordering key.
-             */
-            blocked: number;
-            /**
-             * Format: date-time
-             * @description Since when the oldest ready message can be had.
-             */
-            oldest_ready_at?: string | null;
-            /**
-             * Format: date-time
-             * @description When it was made.
-             */
-            created_at: string;
-        };
         /** @description Whether the server works. */
         Readiness: {
             /** @description `ready` or `not ready`. */
@@ -4346,58 +4274,13 @@ export interface components {
             backlog?: components["schemas"]["Backlog"] | null;
             secrets?: components["schemas"]["Check"] | null;
         };
-        /** @description Reports of a worker, up to 10,000. */
-        ReportBody: {
-            /** @description The messages. */
-            messages: components["schemas"]["ReportedMessage"][];
-            lease_s?: components["schemas"]["Seconds"] | null;
-        };
-        /** @description What became of a report. */
-        ReportResult: {
-            /**
-             * Format: uuid
-             * @description The message.
-             */
-            id: string;
+        /** @description Which version is restored. */
+        RestoreBody: {
             /**
              * Format: int32
-             * @description 200, or 409 if the message has another fencing token by now or has ended otherwise.
+             * @description The number of the version.
              */
-            status: number;
-            /** @description How the message ended; absent if it goes on. */
-            outcome?: string | null;
-            /**
-             * Format: date-time
-             * @description When the lease ends now.
-             */
-            lease_until?: string | null;
-            /** @description Whether somebody asked for the end of the message: its worker should stop. */
-            cancel?: boolean;
-        };
-        /** @description What became of reports. */
-        ReportResults: {
-            /** @description One for each message, in their order. */
-            messages: components["schemas"]["ReportResult"][];
-        };
-        /** @description A leased message that its worker reports about. */
-        ReportedMessage: {
-            /**
-             * Format: uuid
-             * @description The message.
-             */
-            id: string;
-            /**
-             * Format: int64
-             * @description The fencing token of its lease.
-             */
-            fence: number;
-            /** @description `ack`: the result, any JSON value, up to 16 KiB. */
-            result?: unknown;
-            /** @description `nack` and `fail`: what went wrong, up to 16 KiB. */
-            error?: string | null;
-            delay_seconds?: components["schemas"]["Seconds"] | null;
-            /** @description `nack`: the worker has not begun it, so that no attempt is counted. */
-            is_unstarted?: boolean;
+            version: number;
         };
         /** @description How long history is kept; the cluster's answer where a field is absent. */
         RetentionRule: {
@@ -4572,26 +4455,6 @@ export interface components {
             /** @description Who changed it last. */
             updated_by: string;
         };
-        /** @description Messages to be sent: one alone, or up to 10,000 in `messages`. */
-        SendBody: {
-            /** @description The messages. */
-            messages: components["schemas"]["MessageSpec"][];
-        };
-        /** @description A message that was sent. */
-        SentMessage: {
-            /**
-             * Format: uuid
-             * @description Its id.
-             */
-            id: string;
-            /** @description Whether another message with its deduplication key was sent before: this is that one's id. */
-            is_duplicate?: boolean;
-        };
-        /** @description What was sent. */
-        SentMessages: {
-            /** @description One for each message, in their order. */
-            messages: components["schemas"]["SentMessage"][];
-        };
         /** @description Statistics by hour. */
         SeriesView: {
             /** @description One entry for each hour, oldest first; the last one is the present hour. */
@@ -4625,6 +4488,8 @@ export interface components {
             /** @description The name of this cluster's environment, from the setting `ui.environment`. */
             environment?: string | null;
             identity?: components["schemas"]["Whoami"] | null;
+            /** @description Issuers at which a browser can log in. */
+            logins: components["schemas"]["LoginView"][];
         };
         /** @description A value for a setting. */
         SettingBody: {
@@ -4950,6 +4815,27 @@ export interface components {
          * @enum {string}
          */
         Tier: "FREE" | "STANDARD" | "PREMIUM";
+        /** @description Scheduled times that only one of two versions has. */
+        TimesDiff: {
+            /** @description Times of `from` that `to` does not have. */
+            gone: string[];
+            /** @description Times of `to` that `from` does not have. */
+            new: string[];
+        };
+        /** @description A token that nobody has used yet, without the token itself. */
+        TokenEntry: {
+            /** @description Which one it is. */
+            token_id: string;
+            /** @description The labels that the agent gets. */
+            labels: {
+                [key: string]: string;
+            };
+            /**
+             * Format: date-time
+             * @description When it stops working.
+             */
+            expires_at: string;
+        };
         /** @description What a token shall be. */
         TokenSpec: {
             /**
@@ -5020,6 +4906,12 @@ export interface components {
             minutes: components["schemas"]["UpcomingMinute"][];
             /** @description Whether there are more runs than were counted. */
             is_cut: boolean;
+            /**
+             * Format: date-time
+             * @description When the schedules of all jobs were counted. Null while that happens for the first time: ask
+             *     again.
+             */
+            computed_at?: string | null;
         };
         /** @description A job that is due. */
         UpcomingJob: {
@@ -5039,11 +4931,11 @@ export interface components {
              */
             at: string;
             /**
-             * Format: int32
+             * Format: int64
              * @description How many runs are due in it.
              */
             starts: number;
-            /** @description The first ten jobs that are due in it. */
+            /** @description The first ten jobs that are due in it, by name. */
             jobs: components["schemas"]["UpcomingJob"][];
         };
         /** @description A job that must have ended before another one starts: its name or id, or both with a condition. */
@@ -5158,6 +5050,63 @@ export interface components {
             name: string;
             /** @description The release. */
             version: string;
+        };
+        /** @description How two versions of a job differ. */
+        VersionDiff: {
+            /**
+             * Format: int32
+             * @description The number of the one.
+             */
+            from: number;
+            /**
+             * Format: int32
+             * @description The number of the other.
+             */
+            to: number;
+            /** @description The fields that differ. */
+            fields: components["schemas"]["FieldDiff"][];
+            /** @description The scheduled times that differ, in the next 14 days. */
+            times: components["schemas"]["TimesDiff"];
+        };
+        /** @description A version of a job in a list. */
+        VersionSummary: {
+            /**
+             * Format: int32
+             * @description Its number.
+             */
+            version: number;
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            at: string;
+            /** @description Who made it; `punctual` for what the server did by itself. */
+            by: string;
+            /** @description The fields that differ from the version before; none in the first one. */
+            changed: string[];
+            /** @description The name that the job had. */
+            name: string;
+            /** @description The status that the job had when the version was made. */
+            status: components["schemas"]["JobStatus"];
+        };
+        /** @description A version of a job with its definition. */
+        VersionView: {
+            /**
+             * Format: int32
+             * @description Its number.
+             */
+            version: number;
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            at: string;
+            /** @description Who made it. */
+            by: string;
+            /** @description The fields that differ from the version before; none in the first one. */
+            changed: string[];
+            /** @description The job as it was. */
+            definition: components["schemas"]["JobSpec"];
         };
         /** @description Who somebody is. */
         Whoami: {
@@ -5338,7 +5287,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -5410,6 +5359,53 @@ export interface operations {
             };
         };
     };
+    list_agent_tokens: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["List_TokenEntry"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     create_agent_token: {
         parameters: {
             query?: never;
@@ -5468,7 +5464,64 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    revoke_agent_token: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The token's id. */
+                token_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -5529,7 +5582,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -5592,7 +5645,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -5628,7 +5681,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -5694,7 +5747,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5703,7 +5756,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -5769,7 +5822,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5778,7 +5831,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -5832,7 +5885,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -5892,7 +5945,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5901,7 +5954,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -5928,7 +5981,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -5994,7 +6047,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6003,7 +6056,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -6057,7 +6110,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6121,7 +6174,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6130,7 +6183,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6180,7 +6233,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6189,7 +6242,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6236,7 +6289,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6309,7 +6362,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6318,7 +6371,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6395,7 +6448,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6463,7 +6516,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6568,7 +6621,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6588,6 +6641,53 @@ export interface operations {
             };
             /** @description The store is not the embedded one. */
             501: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    show_configuration: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["List_ConfigurationEntry"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -6647,7 +6747,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6710,7 +6810,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -6746,7 +6846,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6812,7 +6912,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6821,7 +6921,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6887,7 +6987,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6896,7 +6996,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -6950,7 +7050,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7010,7 +7110,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7019,7 +7119,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -7046,7 +7146,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7112,7 +7212,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7121,7 +7221,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -7175,7 +7275,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7225,7 +7325,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7234,7 +7334,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7311,7 +7411,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7320,7 +7420,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7407,7 +7507,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7494,7 +7594,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7553,7 +7653,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7630,7 +7730,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7639,7 +7739,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7689,7 +7789,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7698,7 +7798,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7748,7 +7848,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7757,7 +7857,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7807,7 +7907,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7816,7 +7916,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7879,7 +7979,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7888,7 +7988,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -7924,7 +8024,66 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    explain_execution: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The execution's id. */
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Explanation"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8004,7 +8163,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8031,7 +8190,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8081,7 +8240,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8090,7 +8249,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8140,7 +8299,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8149,7 +8308,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -8158,7 +8317,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8223,7 +8382,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8232,7 +8391,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8301,7 +8460,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8337,7 +8496,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8387,7 +8546,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8396,7 +8555,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8444,7 +8603,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8453,7 +8612,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -8462,7 +8621,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8481,7 +8640,8 @@ export interface operations {
                 /** @description The `next_cursor` of the page before. */
                 cursor?: string;
                 /**
-                 * @description Only jobs with one of these statuses, with commas between them.
+                 * @description Only jobs with one of these statuses, with commas between them. `DELETED` stands alone: it lists
+                 *     deleted jobs whose history is still there, the youngest job first.
                  * @example ACTIVE,PAUSED
                  */
                 status?: string;
@@ -8494,11 +8654,17 @@ export interface operations {
                  *     have a next one: it looks at some thousands of jobs.
                  */
                 q?: string;
-                /** @description What else each job shows: `outcomes`, how its last 20 runs ended. */
+                /**
+                 * @description What else each job shows, with commas between them: `outcomes`, how its last 20 runs ended;
+                 *     `warnings`, what may surprise.
+                 */
                 include?: string;
                 /** @description Only jobs of this kind of schedule: `CRON`, `ONE_TIME`, `INTERVAL`, `MANUAL` or `DEPENDENT`. */
                 job_type?: string;
-                /** @description Only jobs with this kind of payload: `HTTP`, `SQL`, `PROCEDURE`, `EXTERNAL` or `NOOP`. */
+                /**
+                 * @description Only jobs with this kind of payload: `HTTP`, `SQL`, `PROCEDURE`, `EXTERNAL`,
+                 *     `BACKUP` or `NOOP`.
+                 */
                 payload_type?: string;
                 /** @description What the list is for: `list` (the default), or `export`, which is recorded in the audit. */
                 purpose?: string;
@@ -8545,7 +8711,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8608,7 +8774,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -8644,7 +8810,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8710,7 +8876,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8719,7 +8885,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8785,7 +8951,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8794,7 +8960,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -8839,7 +9005,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8857,6 +9023,8 @@ export interface operations {
                 cascade?: boolean;
                 /** @description Deletes its history soon, instead of when its time is over. */
                 purge_history?: boolean;
+                /** @description Cancels its executions that have not ended, instead of letting them end. */
+                cancel_running?: boolean;
             };
             header?: {
                 /** @description The ETag of the job. */
@@ -8904,7 +9072,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8913,7 +9081,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -8931,7 +9099,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8997,7 +9165,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9006,7 +9174,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -9051,7 +9219,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -9123,7 +9291,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9132,7 +9300,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -9168,7 +9336,228 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_calendar: {
+        parameters: {
+            query?: {
+                /** @description The first day, such as `2026-03-01`; four weeks before today when absent. */
+                from?: string;
+                /** @description The last day; a week after today when absent, at most 400 days after the first. */
+                to?: string;
+                /** @description The zone of the days; that of the job when absent, `UTC` if it has none. */
+                timezone?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The job's id or name. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Calendar"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_calendar_day: {
+        parameters: {
+            query?: {
+                /** @description The zone of the day; that of the job when absent, `UTC` if it has none. */
+                timezone?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The job's id or name. */
+                job_id: string;
+                /** @description The day, such as `2026-03-29`. */
+                date: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CalendarTicks"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    diff_job_versions: {
+        parameters: {
+            query?: {
+                /** @description The one; when absent, the version before `to`. */
+                from?: number;
+                /** @description The other; when absent, the present version. */
+                to?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The job's id or name. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VersionDiff"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -9248,7 +9637,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9257,7 +9646,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -9271,12 +9660,16 @@ export interface operations {
     explain_job: {
         parameters: {
             query?: {
-                /** @description The time in question, past or to come; the present when absent, with an overview of the job. */
+                /**
+                 * @description The time in question, past or to come: `2026-03-29T00:30:00Z`, a local time of the job's
+                 *     zone (`2026-03-29 02:30`, `yesterday 02:30`, `02:30`), or a distance (`90m ago`). The job as
+                 *     a whole when absent.
+                 */
                 at?: string;
             };
             header?: never;
             path: {
-                /** @description The job's id or name. */
+                /** @description The job's id or name, present or former. */
                 job_id: string;
             };
             cookie?: never;
@@ -9289,7 +9682,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Explained"];
+                    "application/json": components["schemas"]["Explanation"];
                 };
             };
             /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
@@ -9319,7 +9712,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9328,7 +9721,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -9392,7 +9785,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9401,7 +9794,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -9451,7 +9844,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9460,7 +9853,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -9469,7 +9862,127 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    restore_job_version: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of the job that the change is based on. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The job's id or name. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RestoreBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobView"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Failed: `VERSION_CONFLICT` */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -9531,7 +10044,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9540,7 +10053,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -9549,7 +10062,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -9611,7 +10124,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9620,7 +10133,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -9688,7 +10201,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9697,7 +10210,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -9733,7 +10246,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -9744,6 +10257,149 @@ export interface operations {
             };
             /** @description Service Unavailable: `SCHEDULER_UNAVAILABLE` */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    list_job_versions: {
+        parameters: {
+            query?: {
+                /** @description How many; 50 when absent, at most 500. */
+                limit?: number;
+                /** @description The `next_cursor` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The job's id or name. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["List_VersionSummary"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_job_version: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The job's id or name. */
+                job_id: string;
+                /** @description The number of the version. */
+                version: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VersionView"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9829,7 +10485,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -9898,7 +10554,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -9934,7 +10590,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -9997,7 +10653,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10006,7 +10662,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -10066,7 +10722,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10102,7 +10758,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -10159,7 +10815,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10168,7 +10824,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -10228,7 +10884,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10237,7 +10893,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -10255,7 +10911,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -10321,7 +10977,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10330,7 +10986,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -10375,7 +11031,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -10462,7 +11118,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -10521,7 +11177,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -10569,7 +11225,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10578,7 +11234,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -10587,7 +11243,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -10637,7 +11293,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10646,7 +11302,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -10655,7 +11311,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -10705,7 +11361,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10714,7 +11370,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -10723,1474 +11379,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-        };
-    };
-    list_queues: {
-        parameters: {
-            query?: {
-                /** @description How many; 50 when absent, at most 500. */
-                limit?: number;
-                /** @description The `next_cursor` of the page before. */
-                cursor?: string;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["List_QueueView"];
-                };
-            };
-            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Unauthorized: `UNAUTHENTICATED` */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Forbidden: `FORBIDDEN` */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-        };
-    };
-    create_queue: {
-        parameters: {
-            query?: never;
-            header?: {
-                /** @description The same key and body give the same answer for a day. */
-                "Idempotency-Key"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["QueueSpec"];
-            };
-        };
-        responses: {
-            /** @description Created */
-            201: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["QueueView"];
-                };
-            };
-            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Unauthorized: `UNAUTHENTICATED` */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Forbidden: `FORBIDDEN` */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Payload Too Large: `BODY_TOO_LARGE` */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
-            415: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Service Unavailable: `SCHEDULER_UNAVAILABLE` */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-        };
-    };
-    get_queue: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description The queue's name or id. */
-                queue: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["QueueView"];
-                };
-            };
-            /** @description Unauthorized: `UNAUTHENTICATED` */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Forbidden: `FORBIDDEN` */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-        };
-    };
-    delete_queue: {
-        parameters: {
-            query?: {
-                /** @description Cancel its messages; without it, only an empty queue is removed. */
-                purge?: boolean;
-            };
-            header?: {
-                /** @description The ETag of the queue. */
-                "If-Match"?: string;
-            };
-            path: {
-                /** @description The queue's name or id. */
-                queue: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description No Content */
-            204: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
-            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Unauthorized: `UNAUTHENTICATED` */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Forbidden: `FORBIDDEN` */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Precondition Failed: `VERSION_CONFLICT` */
-            412: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Precondition Required: `PRECONDITION_REQUIRED` */
-            428: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-        };
-    };
-    patch_queue: {
-        parameters: {
-            query?: never;
-            header?: {
-                /** @description The ETag of the queue that the change is based on. */
-                "If-Match"?: string;
-            };
-            path: {
-                /** @description The queue's name or id. */
-                queue: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/merge-patch+json": components["schemas"]["QueuePatch"];
-            };
-        };
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["QueueView"];
-                };
-            };
-            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Unauthorized: `UNAUTHENTICATED` */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Forbidden: `FORBIDDEN` */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Precondition Failed: `VERSION_CONFLICT` */
-            412: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Payload Too Large: `BODY_TOO_LARGE` */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
-            415: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Precondition Required: `PRECONDITION_REQUIRED` */
-            428: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-        };
-    };
-    ack_messages: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description The queue's name or id. */
-                queue: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["ReportBody"];
-            };
-        };
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ReportResults"];
-                };
-            };
-            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Unauthorized: `UNAUTHENTICATED` */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Forbidden: `FORBIDDEN` */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Payload Too Large: `BODY_TOO_LARGE` */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
-            415: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Service Unavailable: `SCHEDULER_UNAVAILABLE` */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-        };
-    };
-    extend_leases: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description The queue's name or id. */
-                queue: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["ReportBody"];
-            };
-        };
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ReportResults"];
-                };
-            };
-            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Unauthorized: `UNAUTHENTICATED` */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Forbidden: `FORBIDDEN` */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Payload Too Large: `BODY_TOO_LARGE` */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
-            415: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Service Unavailable: `SCHEDULER_UNAVAILABLE` */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-        };
-    };
-    fail_messages: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description The queue's name or id. */
-                queue: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["ReportBody"];
-            };
-        };
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ReportResults"];
-                };
-            };
-            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Unauthorized: `UNAUTHENTICATED` */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Forbidden: `FORBIDDEN` */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Payload Too Large: `BODY_TOO_LARGE` */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
-            415: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Service Unavailable: `SCHEDULER_UNAVAILABLE` */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-        };
-    };
-    lease_messages: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description The queue's name or id. */
-                queue: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["LeaseBody"];
-            };
-        };
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["LeasedMessages"];
-                };
-            };
-            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Unauthorized: `UNAUTHENTICATED` */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Forbidden: `FORBIDDEN` */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Payload Too Large: `BODY_TOO_LARGE` */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
-            415: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Service Unavailable: `SCHEDULER_UNAVAILABLE` */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-        };
-    };
-    list_messages: {
-        parameters: {
-            query?: {
-                /** @description How many; 50 when absent, at most 500. */
-                limit?: number;
-                /** @description The `next_cursor` of the page before. */
-                cursor?: string;
-                /** @description Only in these states, with commas between them: `QUEUED,RUNNING`. */
-                status?: string;
-            };
-            header?: never;
-            path: {
-                /** @description The queue's name or id. */
-                queue: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["List_MessageView"];
-                };
-            };
-            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Unauthorized: `UNAUTHENTICATED` */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Forbidden: `FORBIDDEN` */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-        };
-    };
-    send_messages: {
-        parameters: {
-            query?: never;
-            header?: {
-                /** @description The same key and body give the same answer for a day. */
-                "Idempotency-Key"?: string;
-            };
-            path: {
-                /** @description The queue's name or id. */
-                queue: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["SendBody"];
-            };
-        };
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["SentMessages"];
-                };
-            };
-            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Unauthorized: `UNAUTHENTICATED` */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Forbidden: `FORBIDDEN` */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Payload Too Large: `BODY_TOO_LARGE` */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
-            415: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Service Unavailable: `SCHEDULER_UNAVAILABLE` */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-        };
-    };
-    get_message: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description The queue's name or id. */
-                queue: string;
-                /** @description The message's id. */
-                message: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["MessageView"];
-                };
-            };
-            /** @description Unauthorized: `UNAUTHENTICATED` */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Forbidden: `FORBIDDEN` */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-        };
-    };
-    cancel_message: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description The queue's name or id. */
-                queue: string;
-                /** @description The message's id. */
-                message: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["MessageView"];
-                };
-            };
-            /** @description Unauthorized: `UNAUTHENTICATED` */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Forbidden: `FORBIDDEN` */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-        };
-    };
-    nack_messages: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description The queue's name or id. */
-                queue: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["ReportBody"];
-            };
-        };
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ReportResults"];
-                };
-            };
-            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Unauthorized: `UNAUTHENTICATED` */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Forbidden: `FORBIDDEN` */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Payload Too Large: `BODY_TOO_LARGE` */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
-            415: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Service Unavailable: `SCHEDULER_UNAVAILABLE` */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-        };
-    };
-    pause_queue: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description The queue's name or id. */
-                queue: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["QueueView"];
-                };
-            };
-            /** @description Unauthorized: `UNAUTHENTICATED` */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Forbidden: `FORBIDDEN` */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-        };
-    };
-    resume_queue: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description The queue's name or id. */
-                queue: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["QueueView"];
-                };
-            };
-            /** @description Unauthorized: `UNAUTHENTICATED` */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Forbidden: `FORBIDDEN` */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -12251,7 +11440,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -12311,7 +11500,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -12320,7 +11509,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -12356,7 +11545,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -12422,7 +11611,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -12431,7 +11620,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -12491,7 +11680,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -12500,7 +11689,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -12518,7 +11707,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -12584,7 +11773,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -12593,7 +11782,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -12638,7 +11827,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -12652,7 +11841,9 @@ export interface operations {
     list_upcoming: {
         parameters: {
             query?: {
-                /** @description Minutes from now on; 60 when absent, at most 1440. */
+                /** @description From this time on, within seven days; from now on when absent. */
+                from?: string;
+                /** @description How many minutes; 60 when absent, at most 1440. */
                 minutes?: number;
             };
             header?: never;
@@ -12697,7 +11888,66 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_schedule_heat: {
+        parameters: {
+            query?: {
+                /** @description The zone of the local hours; `UTC` when absent. */
+                timezone?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Heat"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -12784,7 +12034,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -12847,7 +12097,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -12918,7 +12168,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -12936,7 +12186,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -13016,7 +12266,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -13025,7 +12275,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -13070,7 +12320,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -13135,7 +12385,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -13144,7 +12394,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -13171,7 +12421,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -13218,7 +12468,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -13227,7 +12477,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -13265,7 +12515,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -13274,7 +12524,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -13359,7 +12609,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -13388,6 +12638,109 @@ export interface operations {
             };
             /** @description Forbidden: `FORBIDDEN` */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    finish_oidc_login: {
+        parameters: {
+            query?: {
+                /** @description What the ID token is redeemed with. */
+                code?: string;
+                /** @description What the login began with. */
+                state?: string;
+                /** @description Why there is no code. */
+                error?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description See Other */
+            303: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    start_oidc_login: {
+        parameters: {
+            query?: {
+                /** @description The page of the dashboard to show afterwards, relative to its start page. */
+                next?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Which issuer, as `GET /v1/session` lists them. */
+                issuer: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description See Other */
+            303: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `RATE_LIMITED` */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -13433,7 +12786,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -13499,7 +12852,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -13544,7 +12897,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -13604,7 +12957,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -13613,7 +12966,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -13631,7 +12984,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -13678,7 +13031,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -13741,7 +13094,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -13777,7 +13130,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -13843,7 +13196,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -13852,7 +13205,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -13912,7 +13265,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -13921,7 +13274,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -13948,7 +13301,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -14014,7 +13367,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -14023,7 +13376,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -14077,7 +13430,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -14137,7 +13490,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -14146,7 +13499,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -14182,7 +13535,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -14247,7 +13600,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -14306,7 +13659,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -14367,7 +13720,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -14427,7 +13780,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -14436,7 +13789,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -14472,7 +13825,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -14538,7 +13891,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -14547,7 +13900,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -14607,7 +13960,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -14616,7 +13969,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -14634,7 +13987,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -14700,7 +14053,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -14709,7 +14062,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -14754,7 +14107,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -14815,7 +14168,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -14875,7 +14228,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -14884,7 +14237,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -14920,7 +14273,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -14986,7 +14339,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -14995,7 +14348,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -15055,7 +14408,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -15064,7 +14417,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -15082,7 +14435,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -15148,7 +14501,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -15157,7 +14510,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -15202,7 +14555,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -15249,7 +14602,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -15307,7 +14660,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -15343,7 +14696,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;

@@ -11,6 +11,8 @@ class Session {
   identity = $state.raw<Identity | undefined>();
   environment = $state<string | undefined>();
   version = $state('');
+  /** Issuers at which a browser can log in. */
+  logins = $state.raw<Schema['LoginView'][]>([]);
   /** Whether the session ended while a page was open: the page stays behind the login. */
   ended = $state(false);
   problem = $state.raw<Problem | undefined>();
@@ -26,6 +28,7 @@ class Session {
       const view = await data(api.GET('/v1/session'));
       clock.observe(view.now);
       this.version = view.version;
+      this.logins = view.logins;
       this.environment = view.environment ?? undefined;
       this.identity = view.identity ?? undefined;
       this.state = view.identity ? 'in' : 'out';

@@ -1,6 +1,8 @@
 // Server-sent events read with fetch, which sees the status of an answer and can go on after an
 // event that was seen.
 
+import { tenantHeader } from '../route/tenant.ts';
+
 export type StreamEvent = { event: string; id: string; data: string };
 
 /** Reads events until the stream ends. Throws when there is no stream. */
@@ -11,7 +13,7 @@ export async function readEvents(
   on: (event: StreamEvent) => void,
   onOpen: () => void,
 ): Promise<void> {
-  const headers: Record<string, string> = { accept: 'text/event-stream' };
+  const headers: Record<string, string> = { accept: 'text/event-stream', ...tenantHeader };
   if (lastId) headers['last-event-id'] = lastId;
   const response = await fetch(url, { headers, signal, credentials: 'same-origin' });
   if (!response.ok || !response.body) throw new StreamRefused(response.status);

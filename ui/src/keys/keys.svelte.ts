@@ -39,11 +39,11 @@ class Keys {
       return;
     }
     if (inField || target.closest('dialog')) return;
-    const sequence = Date.now() - this.#firstAt < 1000 ? `${this.#first} ${event.key}` : '';
+    const sequence = this.#first && event.timeStamp - this.#firstAt < 1500 ? `${this.#first} ${event.key}` : '';
     const act =
       this.#globals.get(sequence) ?? this.#acts.get(sequence) ?? this.#acts.get(event.key) ?? this.#globals.get(event.key);
-    this.#first = event.key;
-    this.#firstAt = act ? 0 : Date.now();
+    this.#first = act ? '' : event.key;
+    this.#firstAt = event.timeStamp;
     this.#run(act, event);
   }
 

@@ -8,8 +8,9 @@ class Toasts {
 
   say(text: string, link?: string, href?: string): void {
     const id = this.#next++;
-    this.list.push({ id, text, href, link });
-    setTimeout(() => this.drop(id), 10_000);
+    this.list = [...this.list.slice(-2), { id, text, href, link }];
+    // A link is there until it is used or closed: a reader may need longer than any timer allows.
+    if (!href) setTimeout(() => this.drop(id), 10_000);
   }
 
   drop(id: number): void {

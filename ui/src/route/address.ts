@@ -19,6 +19,7 @@ export const address = {
   why: (job: string, at: string) => `jobs/${part(job)}/at/${part(at)}`,
   runs: (query?: Query) => withQuery('runs', query),
   run: (id: string, query?: Query) => withQuery(`runs/${part(id)}`, query),
+  fleet: (query?: Query) => withQuery('lab/fleet', query),
   lab: (query?: Query) => withQuery('lab', query),
   login: (next?: string) => withQuery('login', { next }),
 };

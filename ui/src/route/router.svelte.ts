@@ -2,6 +2,7 @@
 // path is taken over, everything else is the browser's.
 
 import type { Component } from 'svelte';
+import './tenant.ts';
 
 type Loaded = { default: Component<{ params: Record<string, string> }> };
 export type Routes = Record<string, () => Promise<Loaded>>;

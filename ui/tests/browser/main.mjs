@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { journeys } from './journeys.mjs';
 import { seed } from './seed.mjs';
 import { takeShots } from './shots.mjs';
-import { lastPage, login, openPage, settled, startBrowser, startServer, startService } from './world.mjs';
+import { closePages, login, openPage, openPages, settled, startBrowser, startServer, startService } from './world.mjs';
 
 const require = createRequire(import.meta.url);
 const axe = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
@@ -20,6 +20,7 @@ async function everyPage(world) {
   const at = (job, time) => `jobs/${encodeURIComponent(job)}/at/${encodeURIComponent(time)}`;
   const paths = [
     '', 'jobs', 'jobs?q=nothing-has-this-name', 'jobs/nightly-ledger', 'jobs/nightly-ledger/history', 'jobs/nightly-ledger/definition',
+    'jobs/nightly-ledger/calendar', 'jobs/nightly-ledger/calendar?from=2027-03-01&day=2027-03-28', 'jobs/quarter-hourly/calendar?from=2027-10-04&day=2027-10-31', 'lab/fleet',
     'jobs/nightly-ledger/edit', 'jobs/absent', 'new-job', 'runs', 'runs?status=FAILED', `runs/${seeded.failed}`, `runs/${seeded.talker}`,
     at('nightly-ledger', '2030-01-01T01:30:00Z'), at('import-orders', '2020-01-01T00:00:00Z'), 'lab?cron=30+2+*+*+*&tz=Europe/Berlin&from=2026-03-01', 'nowhere',
   ];
@@ -42,6 +43,11 @@ async function everyPage(world) {
         const where = `${path} (${theme}, ${width})`;
         const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
         assert.ok(wide <= 0, `${where} is ${wide} pixels wider than the screen`);
+        // Pages with hostile texts have the elements of other pages: what counts is that they run nothing.
+        if (hostile.includes(path)) {
+          await check(where);
+          continue;
+        }
         await page.evaluate(axe);
         const found = await page.evaluate(() =>
           window.axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'] }),
@@ -80,7 +86,9 @@ try {
       console.log(`ok    ${name} (${Date.now() - began} ms)`);
     } catch (error) {
       code = 1;
-      console.log(`FAILED ${name}\n${error.stack}\nThe page was:\n${await lastPage()}`);
+      console.log(`FAILED ${name} (${Date.now() - began} ms)\n${error.stack}\n${await openPages()}`);
+    } finally {
+      await closePages();
     }
   }
 } finally {

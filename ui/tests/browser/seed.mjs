@@ -15,7 +15,9 @@ export async function seed({ call }, service) {
   await job({ name: 'nightly-ledger', description: 'Closes the books of the day.', cron_expression: '30 2 * * *', timezone: 'Europe/Berlin', tags: ['etl', 'finance'], payload: { endpoint: `${service}/ok`, method: 'GET' } });
   await job({ name: 'import-orders', cron_expression: '*/15 * * * *', tags: ['etl'], retry_config: { max_attempts: 2, backoff_seconds: 1 }, payload: { endpoint: `${service}/broken?relation%20orders_2026%20does%20not%20exist`, method: 'GET' } });
   await job({ name: 'mail-digest', interval_seconds: 3600, tags: ['mail'], payload: noop });
-  await job({ name: 'rebuild-index', job_type: 'MANUAL', overlap: 'ALLOW', payload: { endpoint: `${service}/slow`, method: 'GET' } });
+  // It must still run when the last journey looks at it, however slow the machine is.
+  await job({ name: 'rebuild-index', job_type: 'MANUAL', overlap: 'ALLOW', timeout_seconds: 7200, payload: { endpoint: `${service}/slow`, method: 'GET' } });
+  await job({ name: 'quarter-hourly', cron_expression: '*/15 * * * *', timezone: 'Europe/Berlin', payload: noop });
   await job({ name: 'vacuum', cron_expression: '0 4 * * SUN', status: 'PAUSED', payload: noop });
   await job({ name: 'report', job_type: 'DEPENDENT', depends_on: ['nightly-ledger'], payload: noop });
   await job({

@@ -14,10 +14,13 @@ export async function takeShots({ server, browser, seeded }, folder) {
     ['jobs', 'jobs'],
     ['job', 'jobs/nightly-ledger'],
     ['history', 'jobs/import-orders/history'],
+    ['definition', 'jobs/import-orders/definition?v=2'],
+    ['calendar', `jobs/nightly-ledger/calendar?day=${new Date(Date.now() - 86_400_000).toISOString().slice(0, 10)}`],
     ['run', `runs/${seeded.talker}`],
     ['run-failed', `runs/${seeded.failed}`],
     ['why', `jobs/nightly-ledger/at/${encodeURIComponent('2030-01-01T01:30:00Z')}`],
     ['edit', 'jobs/nightly-ledger/edit'],
+    ['fleet', 'lab/fleet'],
     ['lab', 'lab?cron=30+2+*+*+*&tz=Europe/Berlin&from=2026-03-20&zones=America/New_York,UTC'],
   ];
   for (const [theme, width] of [['light', 1440], ['dark', 1440], ['light', 390], ['dark', 390]]) {

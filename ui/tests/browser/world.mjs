@@ -2,6 +2,7 @@
 // error of a page fails the test.
 
 import { spawn } from 'node:child_process';
+import { createHash, generateKeyPairSync, sign } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
@@ -18,8 +19,8 @@ export const XSS = [
   '\u202Egnp.exe',
 ];
 
-export async function startServer(folder, environment = {}) {
-  const child = spawn(process.env.SERVER_BINARY, ['serve', '--data', folder, '--http', '127.0.0.1:0', '--pg', 'none'], {
+export async function startServer(folder, environment = {}, port = 0) {
+  const child = spawn(process.env.SERVER_BINARY, ['serve', '--data', folder, '--http', `127.0.0.1:${port}`, '--pg', 'none'], {
     env: {
       ...process.env,
       PUNCTUAL_EXTERNAL__ENABLED: 'true',
@@ -62,6 +63,50 @@ export async function startServer(folder, environment = {}) {
   return { url, key, link, call, stop, child };
 }
 
+/** A port that was free a moment ago. */
+export async function freePort() {
+  const server = createServer();
+  await new Promise((done) => server.listen(0, '127.0.0.1', done));
+  const { port } = server.address();
+  await new Promise((done) => server.close(done));
+  return port;
+}
+
+/** An OpenID provider that lets everybody in as `ann`. */
+export async function startProvider() {
+  const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const encoded = (value) => Buffer.from(JSON.stringify(value)).toString('base64url');
+  const asked = { query: undefined, form: undefined };
+  const server = createServer((request, response) => {
+    const { pathname, searchParams } = new URL(request.url, url);
+    const json = (value) => response.setHeader('content-type', 'application/json').end(JSON.stringify(value));
+    if (pathname === '/.well-known/openid-configuration') {
+      return json({ issuer: url, jwks_uri: `${url}/keys`, authorization_endpoint: `${url}/auth`, token_endpoint: `${url}/token` });
+    }
+    if (pathname === '/keys') return json({ keys: [{ ...publicKey.export({ format: 'jwk' }), kid: 'k', use: 'sig', alg: 'ES256' }] });
+    if (pathname === '/auth') {
+      asked.query = searchParams;
+      const back = new URL(searchParams.get('redirect_uri'));
+      back.search = new URLSearchParams({ code: 'the code', state: searchParams.get('state') });
+      return response.writeHead(303, { location: back.href }).end();
+    }
+    let form = '';
+    request.on('data', (part) => (form += part)).on('end', () => {
+      const given = new URLSearchParams(form);
+      const challenge = createHash('sha256').update(given.get('code_verifier') ?? '').digest('base64url');
+      if (given.get('code') !== 'the code' || challenge !== asked.query.get('code_challenge')) return response.writeHead(400).end();
+      const now = Math.floor(Date.now() / 1000);
+      const claims = { iss: url, aud: asked.query.get('client_id'), sub: 'ann', nonce: asked.query.get('nonce'), iat: now, exp: now + 3600, roles: ['readers'] };
+      const text = `${encoded({ alg: 'ES256', kid: 'k' })}.${encoded(claims)}`;
+      const signature = sign('sha256', Buffer.from(text), { key: privateKey, dsaEncoding: 'ieee-p1363' }).toString('base64url');
+      json({ id_token: `${text}.${signature}`, access_token: 'none', token_type: 'Bearer' });
+    });
+  });
+  await new Promise((done) => server.listen(0, '127.0.0.1', done));
+  const url = `http://127.0.0.1:${server.address().port}`;
+  return { url, stop: () => (server.closeAllConnections(), server.close()) };
+}
+
 /** A service for jobs: `/ok`, `/broken` with a text, `/slow`, which answers when it is stopped. */
 export async function startService() {
   const waiting = new Set();
@@ -82,18 +127,46 @@ export async function startService() {
   return { url, stop };
 }
 
-/** Asks again until the answer is there. */
+/** How long a step may take. A loaded machine needs most of it; an idle one a fraction of a second. */
+export const STEP_MS = 60_000;
+
+/** Asks again until the answer is there. Names what was expected and what the last answer was. */
 export async function until(what, ask) {
-  for (let i = 0; i < 600; i++) {
-    const found = await ask();
+  const end = Date.now() + STEP_MS;
+  for (let found; ; ) {
+    found = await ask();
     if (found) return found;
+    if (Date.now() > end) throw new Error(`expected within ${STEP_MS / 1000} s: ${what}; last seen: ${JSON.stringify(found)}`);
     await new Promise((done) => setTimeout(done, 100));
   }
-  throw new Error(`it did not happen: ${what}`);
+}
+
+/** Waits until a value is the expected one; the failure has both. */
+export async function untilEqual(what, expected, ask) {
+  const end = Date.now() + STEP_MS;
+  const wanted = JSON.stringify(expected);
+  for (;;) {
+    const seen = JSON.stringify(await ask());
+    if (seen === wanted) return;
+    if (Date.now() > end) throw new Error(`${what}: expected ${wanted}, seen ${seen}`);
+    await new Promise((done) => setTimeout(done, 100));
+  }
+}
+
+/** Presses keys one after the other, again if the page took the first before it was ready for the others. */
+export async function pressUntil(page, keys, locator) {
+  const end = Date.now() + STEP_MS;
+  for (;;) {
+    for (const key of keys) await page.keyboard.press(key);
+    const wait = Math.max(1, Math.min(3000, end - Date.now()));
+    if (await locator.waitFor({ timeout: wait }).then(() => true, () => false)) return;
+    if (Date.now() >= end) throw new Error(`the keys ${keys.join(' ')} did not lead to ${locator}`);
+  }
 }
 
 export async function startBrowser() {
   return chromium.launch({
+    timeout: 2 * STEP_MS,
     executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
     args: [
       '--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run',
@@ -114,12 +187,26 @@ async function serveFrom(dist, route) {
   return route.fulfill({ response, body });
 }
 
-let last;
+const opened = new Set();
 
-/** What the page that was opened last shows, for the report of a failure. */
-export async function lastPage() {
-  const text = await last?.evaluate(() => `${location.href}\n${document.body.innerText}`).catch((error) => error.message);
-  return text?.slice(0, 3000);
+/** Every open page: address, errors and what it shows, for the report of a failure. */
+export async function openPages() {
+  const reports = [];
+  for (const { page, errors } of opened) {
+    const text = await Promise.race([
+      page.evaluate(() => document.body.innerText).catch((error) => error.message),
+      new Promise((done) => setTimeout(() => done('the page does not answer'), 10_000)),
+    ]);
+    const noted = errors.length ? `\nerrors: ${errors.join('\n        ')}` : '';
+    reports.push(`page ${page.url()}${noted}\n${text.slice(0, 1500).replace(/^/gm, '  | ')}`);
+  }
+  return reports.join('\n') || 'no page was open';
+}
+
+/** Closes the pages that a failed journey has left open. */
+export async function closePages() {
+  for (const { page } of opened) await page.context().close().catch(() => undefined);
+  opened.clear();
 }
 
 /** A page whose errors are collected; `expected` says which messages of the console are none. */
@@ -129,11 +216,13 @@ export async function openPage(browser, { theme = 'light', width = 1440, height 
   });
   if (process.env.UI_DIST) await context.route(/\/ui\//, (route) => serveFrom(process.env.UI_DIST, route));
   const page = await context.newPage();
-  last = page;
-  page.setDefaultTimeout(20_000);
+  page.setDefaultTimeout(STEP_MS);
   const errors = [];
+  const entry = { page, errors };
+  opened.add(entry);
+  context.on('close', () => opened.delete(entry));
   page.on('console', (message) => {
-    if (['error', 'warning'].includes(message.type()) && !expected(message.text())) errors.push(`console: ${message.text()}`);
+    if (['error', 'warning'].includes(message.type()) && !expected(message.text())) errors.push(`console: ${message.text()} (${message.location().url})`);
   });
   page.on('pageerror', (error) => errors.push(`error: ${error.message}`));
   page.on('dialog', (dialog) => {
@@ -146,7 +235,7 @@ export async function openPage(browser, { theme = 'light', width = 1440, height 
   });
   const check = async (where) => {
     if (await page.evaluate(() => window.__xss)) errors.push('a text of a job was run as a script');
-    if (errors.length) throw new Error(`${where}: ${errors.join('\n')}`);
+    if (errors.length) throw new Error(`${where}: expected no error, seen:\n${errors.join('\n')}`);
   };
   return { page, context, check };
 }
@@ -163,9 +252,9 @@ export async function login(page, url, key) {
 export async function settled(page) {
   await page.locator('main h1').first().waitFor();
   let idle = 0;
-  await until(`the answers of ${page.url()}`, async () => {
+  await until(`all answers of ${page.url()}`, async () => {
     const isIdle = await page.evaluate(() => !document.documentElement.dataset.busy && !document.querySelector('.skeleton'));
     idle = isIdle ? idle + 1 : 0;
-    return idle > 4;
+    return idle > 2;
   });
 }

@@ -42,3 +42,12 @@ test('a filter is read, written and shared', () => {
   const read = readQuery(new URLSearchParams('q=a&status=FOO&kind=CRON'));
   assert.deepEqual(read, { query: { q: 'a', kind: 'CRON' }, ignored: ['status=FOO'] });
 });
+
+test('a conflict keeps what both changed', async () => {
+  const { clashes, merged } = await import('../../src/pages/edit/merge.ts');
+  const base = { name: 'a', priority: 5, tags: ['x'], description: 'old' };
+  const mine = { name: 'a', priority: 5, description: 'mine' };
+  const theirs = { name: 'a', priority: 7, tags: ['x'], description: 'theirs' };
+  assert.deepEqual(merged(base, mine, theirs), { name: 'a', priority: 7, description: 'mine' });
+  assert.deepEqual(clashes(base, mine, theirs).map((it) => it.field), ['description', 'priority', 'tags']);
+});

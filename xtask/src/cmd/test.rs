@@ -29,7 +29,8 @@ pub fn run(args: &Args) -> Result<()> {
 fn all() -> Result<()> {
     step("what the tests need", needs::install_if_missing)?;
     lint::run()?;
-    step("tests", || run_command(&mut cargo(&["test", "--workspace"])?))
+    // Every failure is reported, not only those of the first crate that has one.
+    step("tests", || run_command(&mut cargo(&["test", "--workspace", "--no-fail-fast"])?))
 }
 
 fn quick() -> Result<()> {

@@ -280,7 +280,7 @@ pub(crate) fn permitted(
     action: &ExternalAction,
 ) -> Result<(PathBuf, String), Failure> {
     if !options.enabled {
-        let message = "external commands are not enabled on this node";
+        let message = "external commands are disabled on this node (external.enabled = false)";
         return Err(Failure::refused("EXTERNAL_DISABLED", message));
     }
     let command = policy::command(&options.allow, &action.command)?;

@@ -129,7 +129,7 @@ impl Http {
             }
         }
         match (self.client(tenant), Url::parse(&action.endpoint)) {
-            (Ok(client), Ok(url)) => Ok(client.check(&url)?),
+            (Ok(client), Ok(url)) => Ok(client.check_known(&url)?),
             _ => Ok(()),
         }
     }

@@ -60,6 +60,9 @@ pub trait DatabaseSource: Send + Sync {
     ) -> Pin<Box<dyn Future<Output = Result<Option<String>, String>> + Send + 'a>>;
 }
 
+/// The code of a job whose database is not known here.
+pub(crate) const UNKNOWN_DATABASE: &str = "UNKNOWN_DATABASE";
+
 /// A database.
 #[derive(Clone, Debug)]
 pub enum Database {
@@ -154,7 +157,7 @@ impl Databases {
     }
 
     /// The database that a job of a tenant names.
-    async fn find(
+    pub(crate) async fn find(
         &self,
         tenant: TenantId,
         name: Option<&str>,
@@ -168,13 +171,13 @@ impl Databases {
         let Some(name) = name.or(default.as_deref()) else {
             let known: Vec<_> = all.keys().map(String::as_str).collect();
             let problem = match known.as_slice() {
-                [] => "no database is configured for jobs".to_owned(),
+                [] => "no database is configured for jobs: name one in the job that `punctual database create` made, or set jobs.database and databases.NAME".to_owned(),
                 known => format!(
-                    "the job names no database and none is the default; there are {}",
+                    "the job names no database and none is the default (jobs.database); there are {}",
                     known.join(", ")
                 ),
             };
-            return Err(Failure::other("UNKNOWN_DATABASE", problem));
+            return Err(Failure::other(UNKNOWN_DATABASE, problem));
         };
         if let Some(database) = all.get(name) {
             return Ok((name.to_owned(), database.clone()));
@@ -194,7 +197,7 @@ impl Databases {
             }
         }
         let known: Vec<_> = all.keys().cloned().collect();
-        Err(Failure::other("UNKNOWN_DATABASE", unknown(name, &known)))
+        Err(Failure::other(UNKNOWN_DATABASE, unknown(name, &known)))
     }
 
     /// Tries whether a database answers, and says what it is.
@@ -247,7 +250,9 @@ impl fmt::Debug for Databases {
 /// Says that there is no such database, and which one may have been meant.
 fn unknown(name: &str, known: &[String]) -> String {
     if known.is_empty() {
-        return format!("there is no database named {name:?}: none is configured");
+        return format!(
+            "there is no database named {name:?}: create it with punctual database create, or in the settings (databases.{name})"
+        );
     }
     let near = known
         .iter()
@@ -411,7 +416,7 @@ mod tests {
         assert!(find(TenantId::DEFAULT, "main").await.starts_with("main Sqlite"));
         for name in ["shelf", "main"] {
             let found = find(other, name).await;
-            let expected = format!("UNKNOWN_DATABASE there is no database named {name:?}: none is");
+            let expected = format!("UNKNOWN_DATABASE there is no database named {name:?}: create");
             assert!(found.starts_with(&expected), "{found}");
         }
         let file = find(TenantId::DEFAULT, "file").await;
@@ -467,10 +472,16 @@ mod tests {
                 None,
                 None,
                 &["main", "sales"],
-                "UNKNOWN_DATABASE the job names no database and none is the default; there are \
+                "UNKNOWN_DATABASE the job names no database and none is the default \
+                 (jobs.database); there are \
                  main, sales",
             ),
-            (None, None, &[], "UNKNOWN_DATABASE no database is configured for jobs"),
+            (
+                None,
+                None,
+                &[],
+                "UNKNOWN_DATABASE no database is configured for jobs: name one in the job that `punctual database create` made, or set jobs.database and databases.NAME",
+            ),
             (
                 Some("mian"),
                 None,

@@ -33,6 +33,10 @@ pub(super) enum Condition {
     Is { argument: u8, value: u32 },
     /// It has one of these bits.
     Has { argument: u8, bits: u32 },
+    /// It is this number or a greater one.
+    AtLeast { argument: u8, value: u32 },
+    /// It is a smaller number.
+    Below { argument: u8, value: u32 },
 }
 
 /// The instructions that are needed: load a word of the call's description, compare it, jump,
@@ -165,11 +169,18 @@ fn answer(verdict: &Verdict) -> Vec<sock_filter> {
                     let (argument, instruction, value) = match *condition {
                         Condition::Is { argument, value } => (argument, JUMP_IF_EQUAL, value),
                         Condition::Has { argument, bits } => (argument, JUMP_IF_BITS, bits),
+                        Condition::AtLeast { argument, value }
+                        | Condition::Below { argument, value } => {
+                            (argument, JUMP_IF_AT_LEAST, value)
+                        }
                     };
                     // What does not hold leads behind the rest of its list. Lists are short.
                     let rest = u8::try_from((list.len() - at - 1) * 2 + 1).unwrap_or(u8::MAX);
                     program.push(code(LOAD, ARGUMENTS + 8 * u32::from(argument)));
-                    program.push(jump(instruction, value, 0, rest));
+                    program.push(match condition {
+                        Condition::Below { .. } => jump(instruction, value, rest, 0),
+                        _ => jump(instruction, value, 0, rest),
+                    });
                 }
                 program.push(fail(*error));
             }
@@ -233,6 +244,14 @@ mod tests {
             ],
         ];
         verdicts.insert(500, Verdict::FailIf(13, either));
+        let between = vec![
+            vec![
+                Condition::AtLeast { argument: 0, value: 3 },
+                Condition::Below { argument: 0, value: 10 },
+            ],
+            vec![Condition::AtLeast { argument: 0, value: 17 }],
+        ];
+        verdicts.insert(502, Verdict::FailIf(1, between));
         let program = program(HERE, &verdicts, Some((0x4000_0000, Verdict::Fail(38)))).unwrap();
         for number in (0..1000).chain([0x3fff_ffff]) {
             let expected = match verdicts.get(&number) {
@@ -245,6 +264,11 @@ mod tests {
             assert_eq!(run(&program, HERE, number, [0; 6]), RETURN_ERROR | 38);
         }
         assert_eq!(run(&program, 0x4000_0003, 1, [0; 6]), RETURN_KILL);
+        for number in (0..20).chain([u64::from(u32::MAX)]) {
+            let is_refused = (3..10).contains(&number) || number >= 17;
+            let expected = if is_refused { RETURN_ERROR | 1 } else { RETURN_ALLOW };
+            assert_eq!(run(&program, HERE, 502, [number, 0, 0, 0, 0, 0]), expected, "{number}");
+        }
         for (arguments, is_refused) in [
             ([0, 0, 0o4755, 0, 0, 0], true),
             ([0, 0, 0o2000, 0, 0, 0], true),

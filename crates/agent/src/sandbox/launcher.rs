@@ -218,8 +218,8 @@ fn prepare(setup: Setup, namespaces: &Namespaces) -> io::Result<Common> {
         }
         let sockets = match setup.deny_network {
             true => Sockets::None,
-            false if files::has_socket_scope() => Sockets::All,
-            false => Sockets::NotUnix,
+            false if files::has_socket_scope() => Sockets::NetworkAndUnix,
+            false => Sockets::Network,
         };
         filtered = Filter::of_launcher(sockets).enforce();
     }

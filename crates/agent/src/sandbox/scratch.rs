@@ -1,12 +1,16 @@
 //! The scratch directory of a command that has no root directory of its own: a folder of the
 //! machine, which only the command's user can enter, and which is deleted with the run.
 
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{Gid, Uid, chown, geteuid};
+use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, openat};
 
 use super::spec::User;
 
@@ -63,17 +67,27 @@ fn delete(path: &Path) {
     if fs::remove_dir_all(path).is_ok() {
         return;
     }
-    open_folders(path);
+    open_folders(CWD, path);
     if let Err(error) = fs::remove_dir_all(path) {
         tracing::warn!(path = %path.display(), %error, "scratch directory was not deleted");
     }
 }
 
-fn open_folders(path: &Path) {
-    let _ = fs::set_permissions(path, Permissions::from_mode(0o700));
-    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            open_folders(&entry.path());
+/// Lets this user enter a folder and those in it. A process that the command left behind could put
+/// a link in the place of a folder at any moment, so every step begins at a folder that is open, and
+/// follows no link.
+fn open_folders(within: BorrowedFd<'_>, name: &Path) {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let Ok(handle) = openat(within, name, flags | OFlags::PATH, Mode::empty()) else { return };
+    // A folder without permissions can be opened by its path only, and has no other mode call.
+    let itself = format!("/proc/self/fd/{}", handle.as_raw_fd());
+    let _ = fs::set_permissions(itself, Permissions::from_mode(0o700));
+    let Ok(folder) = openat(&handle, ".", flags, Mode::empty()) else { return };
+    let Ok(entries) = Dir::read_from(&folder) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        if entry.file_type() == FileType::Directory && ![c".", c".."].contains(&name) {
+            open_folders(folder.as_fd(), Path::new(OsStr::from_bytes(name.to_bytes())));
         }
     }
 }
@@ -101,5 +115,34 @@ mod tests {
         let path = mine.path().to_owned();
         drop(mine);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn folders_are_opened_without_following_links() {
+        let dir = tempfile::tempdir().unwrap();
+        let (outside, inside) = (dir.path().join("outside"), dir.path().join("inside"));
+        fs::create_dir_all(outside.join("deep")).unwrap();
+        fs::create_dir_all(inside.join("closed/deep")).unwrap();
+        std::os::unix::fs::symlink(&outside, inside.join("link")).unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&outside, &link).unwrap();
+        let set = |path: &Path, mode| {
+            fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        };
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        for path in [&outside, &outside.join("deep")] {
+            set(path, 0o755);
+        }
+        for path in [&inside.join("closed/deep"), &inside.join("closed")] {
+            set(path, 0o000);
+        }
+        open_folders(CWD, &inside);
+        open_folders(CWD, &link);
+        for path in ["", "closed", "closed/deep"] {
+            assert_eq!(mode(&inside.join(path)), 0o700, "{path}");
+        }
+        for path in ["", "deep"] {
+            assert_eq!(mode(&outside.join(path)), 0o755, "{path}");
+        }
     }
 }

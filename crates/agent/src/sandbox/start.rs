@@ -212,8 +212,10 @@ impl Command<'_> {
         }
         let memory = match (is_grouped, filtered.is_ok() && common.has_root) {
             (true, _) => Ok("control group"),
-            (false, true) => Ok("each process, and no shared memory (seccomp)"),
-            (false, false) => Err("only that of each process is limited, and no shared memory"),
+            (false, true) => {
+                Ok("each process but not its kernel memory, no shared memory (seccomp)")
+            }
+            (false, false) => Err("limits each process only, and no shared or kernel memory"),
         };
         report.note(Feature::Memory, memory.map(str::to_owned));
         report.note(Feature::SystemCalls, filtered.map(|()| "seccomp".to_owned()));

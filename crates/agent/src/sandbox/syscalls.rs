@@ -42,6 +42,7 @@ const REFUSED: &[i64] = &[
     libc::SYS_swapoff,
     libc::SYS_acct,
     libc::SYS_quotactl,
+    SYS_QUOTACTL_FD,
     libc::SYS_vhangup,
     // Keys, clocks and names of the machine.
     libc::SYS_add_key,
@@ -62,6 +63,8 @@ const REFUSED: &[i64] = &[
     libc::SYS_iopl,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_ioperm,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_modify_ldt,
 ];
 
 /// What the helpers need until a command is started.
@@ -76,8 +79,9 @@ const UNKNOWN: &[i64] = &[
     libc::SYS_memfd_secret,
 ];
 
-/// Memory that belongs to no process, so that the limit of each process does not count it.
-const SHARED_MEMORY: &[i64] = &[libc::SYS_shmget, libc::SYS_msgget];
+/// Memory that belongs to no process, so that the limit of each process does not count it. A set of
+/// semaphores takes megabytes of the kernel's.
+const SHARED_MEMORY: &[i64] = &[libc::SYS_shmget, libc::SYS_msgget, libc::SYS_semget];
 
 /// The flags of `clone` that make namespaces.
 const NAMESPACES: i32 = libc::CLONE_NEWUSER
@@ -108,8 +112,9 @@ const MODES: &[(i64, u8)] = &[
     (libc::SYS_mknodat, 2),
 ];
 
-/// The same number on every processor; the C library's list does not have it everywhere.
+/// The same numbers on every processor; the C library's list does not have them everywhere.
 const SYS_FCHMODAT2: i64 = 452;
+const SYS_QUOTACTL_FD: i64 = 443;
 
 /// Calls that make a file if their flags say so: the arguments that are the flags and the mode.
 const OPENS: &[(i64, u8, u8)] = &[
@@ -134,14 +139,19 @@ const ARCHITECTURE: Option<u32> = Some(0xc000_00f3);
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 const ARCHITECTURE: Option<u32> = None;
 
-/// Which sockets a command may make. Pairs of connected sockets are always allowed: they lead
-/// nowhere else.
+/// The bit that types of sockets for datagrams have, and types of connections do not. A datagram
+/// socket can be connected to another address, or send to one, even if it was made as a pair.
+const DATAGRAM: i32 = libc::SOCK_DGRAM & libc::SOCK_RAW;
+
+/// Which sockets a command may make. Pairs of sockets that are connected for good are always
+/// allowed: they lead nowhere else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sockets {
     None,
-    /// All but those to other processes of this machine by a name.
-    NotUnix,
-    All,
+    /// Those of the network.
+    Network,
+    /// And those to other processes of this machine by a name.
+    NetworkAndUnix,
 }
 
 /// A filter, ready to be put in force.
@@ -184,6 +194,21 @@ fn has(argument: u8, bits: i32) -> Condition {
     Condition::Has { argument, bits: bits.cast_unsigned() }
 }
 
+/// Families of sockets that are not of the network as programs use it: to the machine that this one
+/// is a guest of, to devices, to parts of the kernel. What is allowed is what names of hosts, the
+/// Internet and Unix sockets need.
+fn other_families() -> Vec<Vec<Condition>> {
+    let mut allowed = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+    allowed.sort_unstable();
+    let allowed = allowed.map(i32::cast_unsigned);
+    let at_least = |value| Condition::AtLeast { argument: 0, value };
+    let between = allowed
+        .windows(2)
+        .filter(|pair| pair[0] + 1 < pair[1])
+        .map(|pair| vec![at_least(pair[0] + 1), Condition::Below { argument: 0, value: pair[1] }]);
+    between.chain(allowed.last().map(|last| vec![at_least(last + 1)])).collect()
+}
+
 /// The calls as the filter numbers them.
 fn rules(rules: impl IntoIterator<Item = (i64, Verdict)>) -> BTreeMap<u32, Verdict> {
     let rules = rules.into_iter();
@@ -201,14 +226,19 @@ fn of_launcher(sockets: Sockets) -> BTreeMap<u32, Verdict> {
     let opens = OPENS
         .iter()
         .map(|(call, flags, mode)| (*call, fail_if(vec![vec![has(*flags, MAKES), set_id(*mode)]])));
-    let value = libc::AF_UNIX.cast_unsigned();
+    let is_unix = vec![Condition::Is { argument: 0, value: libc::AF_UNIX.cast_unsigned() }];
     let socket = match sockets {
-        Sockets::None => Some(Verdict::Fail(libc::EPERM)),
-        Sockets::NotUnix => Some(fail_if(vec![vec![Condition::Is { argument: 0, value }]])),
-        Sockets::All => None,
+        Sockets::None => Verdict::Fail(libc::EPERM),
+        Sockets::Network => fail_if([other_families(), vec![is_unix]].concat()),
+        Sockets::NetworkAndUnix => fail_if(other_families()),
     };
-    let socket = socket.map(|verdict| (libc::SYS_socket, verdict));
-    rules(refused.chain(clone).chain(modes).chain(opens).chain(socket))
+    let other = libc::AF_UNIX.cast_unsigned() + 1;
+    let mut pairs = vec![vec![Condition::AtLeast { argument: 0, value: other }]];
+    if sockets != Sockets::NetworkAndUnix {
+        pairs.push(vec![has(1, DATAGRAM)]);
+    }
+    let sockets = [(libc::SYS_socket, socket), (libc::SYS_socketpair, fail_if(pairs))];
+    rules(refused.chain(clone).chain(modes).chain(opens).chain(sockets))
 }
 
 fn of_command(allow_shared_memory: bool) -> BTreeMap<u32, Verdict> {
@@ -230,7 +260,7 @@ mod tests {
 
     #[test]
     fn the_filters_are_no_longer_than_programs_may_be() {
-        for sockets in [Sockets::None, Sockets::NotUnix, Sockets::All] {
+        for sockets in [Sockets::None, Sockets::Network, Sockets::NetworkAndUnix] {
             assert_eq!(Filter::of_launcher(sockets).0.err(), None);
         }
         for allow_shared_memory in [false, true] {

@@ -25,6 +25,10 @@ fn an_agent_objects_to_what_its_policy_refuses() {
         (json!({"type": "HTTP", "endpoint": "https://example.org/hook"}), None),
         (json!({"type": "HTTP", "endpoint": "http://127.0.0.1/"}), Some("TARGET_NOT_ALLOWED: ")),
         (
+            json!({"type": "HTTP", "endpoint": "http://localhost:3000/hook"}),
+            Some("TARGET_NOT_ALLOWED: "),
+        ),
+        (
             json!({"type": "HTTP", "endpoint": "https://example.org/", "headers": {"Host": "x"}}),
             Some("HEADER_NOT_ALLOWED: "),
         ),
@@ -49,5 +53,8 @@ fn an_agent_objects_to_what_its_policy_refuses() {
     let action = serde_json::from_value(json!({"type": "EXTERNAL", "command": "/bin/sh"})).unwrap();
     let definition = Definition { action, ..Definition::default() };
     let objection = disabled.objection(TenantId::DEFAULT, &definition).unwrap();
-    assert_eq!(objection, "EXTERNAL_DISABLED: external commands are not enabled on this node");
+    assert_eq!(
+        objection,
+        "EXTERNAL_DISABLED: external commands are disabled on this node (external.enabled = false)"
+    );
 }

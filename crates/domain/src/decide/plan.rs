@@ -58,7 +58,7 @@ pub fn plan(job: &Job, schedule: &Schedule, next: Timestamp, horizon: &Horizon<'
     let mut planned_until = before_next;
     if next <= horizon.now {
         let missed_until = horizon.missed_until(next);
-        plan_late(job, schedule, before_next, (missed_until, horizon), &mut plan);
+        plan_late(job, schedule, before_next, (missed_until, horizon), None, &mut plan);
         planned_until = horizon.now;
     }
     let future = std::iter::successors(schedule.next(planned_until), |at| schedule.next(*at));
@@ -79,7 +79,7 @@ pub fn plan_resume(job: &Job, schedule: &Schedule, next: Timestamp, now: Timesta
     let horizon = Horizon { now, outages: &[], until: now, ticks_max: 0 };
     let before_next = next.saturating_sub(SignedDuration::from_nanos(1)).unwrap_or(Timestamp::MIN);
     let mut plan = Plan::default();
-    plan_late(job, schedule, before_next, (now, &horizon), &mut plan);
+    plan_late(job, schedule, before_next, (now, &horizon), Some(now), &mut plan);
     let since = schedule.prev(next).unwrap_or(Timestamp::MIN).max(job.created_at);
     let gaps = schedule.skipped(since, now);
     plan.ledger.extend(gaps.iter().map(|gap| dst_gap(job, gap)));
@@ -92,6 +92,7 @@ fn plan_late(
     schedule: &Schedule,
     after: Timestamp,
     (missed_until, horizon): (Timestamp, &Horizon<'_>),
+    resumed_at: Option<Timestamp>,
     plan: &mut Plan,
 ) {
     let rules = job.definition.catch_up_rules();
@@ -112,20 +113,46 @@ fn plan_late(
         plan.runs.push(tick(job, *at, Origin::CatchUp, coalesced));
     }
     plan.runs.extend(decision.live.iter().map(|at| tick(job, *at, Origin::Schedule, 0)));
+    let why = |range: &OccurrenceRange| why_missed(range, horizon.outages, resumed_at);
     let skipped = |range: OccurrenceRange| {
-        let text = match (job.definition.catch_up, decision.run.last()) {
+        let then = match (job.definition.catch_up, decision.run.last()) {
             (CatchUpPolicy::Last, Some(run)) => stood_for(*run),
             (CatchUpPolicy::All, _) => over_cap(job.definition.max_catch_up),
-            _ => NOT_CAUGHT_UP.to_owned(),
+            _ => "the job does not catch up".to_owned(),
         };
+        let text = format!("{}; {then}", why(&range));
         entry(job, range, Outcome::Skipped, Reason { code: ReasonCode::CatchUp, text })
     };
     plan.ledger.extend(decision.coalesced.map(skipped));
     let missed = |range: OccurrenceRange| {
-        let text = "it could not start before its deadline".to_owned();
+        let deadline = job.definition.start_deadline.unwrap_or_default();
+        let text = format!("it could not start within {deadline:#} of its time: {}", why(&range));
         entry(job, range, Outcome::Missed, Reason { code: ReasonCode::StartDeadline, text })
     };
     plan.ledger.extend(decision.missed.map(missed));
+}
+
+/// Why times were missed: the job was paused until it was resumed, no server was running, or none
+/// planned them in time. The text is kept with the record of the times.
+fn why_missed(
+    range: &OccurrenceRange,
+    outages: &[Outage],
+    resumed_at: Option<Timestamp>,
+) -> String {
+    if let Some(resumed_at) = resumed_at {
+        return format!("the job was paused until {}", to_second(resumed_at));
+    }
+    let meets = |outage: &&Outage| outage.since < range.last && range.first <= outage.until;
+    match outages.iter().find(meets) {
+        Some(Outage { since, until }) => {
+            format!("no server was running from {} to {}", to_second(*since), to_second(*until))
+        }
+        None => "no scheduler planned it in time".to_owned(),
+    }
+}
+
+fn to_second(at: Timestamp) -> Timestamp {
+    Timestamp::from_second(at.as_second()).unwrap_or(at)
 }
 
 /// The run of a scheduled time.

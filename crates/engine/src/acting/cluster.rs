@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use domain::access::Deed;
-use domain::id::{NodeId, RunId};
+use domain::id::{JobId, NodeId, RunId};
 use domain::partition::{Part, Progress};
 use store::{
     Acknowledgement, Answer, Begun, NodeControl, NodeControlOutcome, NodeView, OwnedShard, POLICY,
@@ -24,7 +24,13 @@ impl AuthorizedEngine<'_> {
     /// How the tenant's runs ended in this hour and so many before, by hour.
     pub async fn hourly_stats(&self, hours: u32) -> Result<Vec<HourlyStats>> {
         self.may(Deed::SeeAllRuns)?;
-        self.node().hourly_stats(self.actor.tenant, hours).await
+        self.node().hourly_stats(self.actor.tenant, JobId::NONE, hours).await
+    }
+
+    /// How the runs of a job ended in this hour and so many before, by hour.
+    pub async fn hourly_job_stats(&self, job: JobId, hours: u32) -> Result<Vec<HourlyStats>> {
+        self.job_for(job, Deed::SeeRuns).await?;
+        self.node().hourly_stats(self.actor.tenant, job, hours).await
     }
 
     /// The nodes of the cluster.

@@ -143,7 +143,7 @@ impl AuthorizedEngine<'_> {
     /// Whether the actor sees all runs of a job. If not, they may see those that they asked for;
     /// otherwise this is an error.
     async fn sees_runs_of(&self, id: JobId) -> Result<bool> {
-        let job = self.node().existing(id).await?;
+        let job = self.node().store.jobs_ever(&[id]).await?.pop().ok_or_else(|| no_job(id))?;
         match self.may_with(&job, Deed::SeeRuns) {
             Ok(()) => Ok(true),
             Err(EngineError::Refused(Refusal::Lacks(_)))
@@ -162,7 +162,8 @@ impl AuthorizedEngine<'_> {
         if ids.is_empty() {
             return Ok(HashSet::new());
         }
-        let jobs = self.node().jobs_by_id(&ids).await?;
+        // Also those of deleted jobs.
+        let jobs = self.node().store.jobs_ever(&ids).await?;
         let own = jobs
             .into_iter()
             .filter(|job| job.tenant == self.actor.tenant && self.sees(Deed::SeeRuns(job.owner)));
@@ -344,8 +345,13 @@ impl AuthorizedEngine<'_> {
         until: Timestamp,
         limit: u32,
     ) -> Result<(Vec<EndedRun>, Option<Cursor>)> {
-        let mut runs = self.node().ended(after, until, limit).await?;
+        let runs = self.node().ended(after, until, limit).await?;
         let next = runs.last().filter(|_| runs.len() as u32 == limit).map(Cursor::after);
+        Ok((self.visible_ends(runs).await?, next))
+    }
+
+    /// Those of some ended runs that the actor sees.
+    pub async fn visible_ends(&self, mut runs: Vec<EndedRun>) -> Result<Vec<EndedRun>> {
         runs.retain(|run| run.tenant == self.actor.tenant);
         if !self.sees(Deed::SeeAllRuns) && !runs.is_empty() {
             let asked_for = |run: &EndedRun| self.asked_for(run.requested_by);
@@ -353,7 +359,7 @@ impl AuthorizedEngine<'_> {
             let jobs = self.own_jobs(others).await?;
             runs.retain(|run| asked_for(run) || jobs.contains(&run.job));
         }
-        Ok((runs, next))
+        Ok(runs)
     }
 
     /// The newest ended runs of jobs whose runs the actor sees.

@@ -112,7 +112,9 @@ impl Node {
                 let (started_at, token) = carried
                     .map_or((claimed_at, run.token), |carried| (carried.started_at, carried.token));
                 let _counted = state.begun.count(&run.run);
-                let running = Some(Running { job: Arc::clone(&job), started_at, token, _counted });
+                let (waited, of_job) = (None, Arc::clone(&job));
+                let running = Running { job: of_job, started_at, token, waited, _counted };
+                let running = Some(running);
                 let held = Held { run: Arc::clone(&run), claimed_at, running };
                 state.held.insert(run.grant.run, held);
                 let free = &mut state.free[run.run.slot];

@@ -92,6 +92,9 @@ impl Node {
         let mut state = self.state();
         if state.drained != drained {
             state.drained = drained;
+            if !drained {
+                state.drained_until = Some(self.now());
+            }
             state.want_claim();
             let what = if drained { "drained: it finishes what it has" } else { "resumed" };
             tracing::info!("this node was {what}");

@@ -22,7 +22,21 @@ impl Node {
             }
             match rules.last() {
                 Some((job, _)) => after = Some(*job),
-                None => return Ok(gone),
+                None => break,
+            }
+        }
+        Ok(gone + self.prune_deleted_jobs().await?)
+    }
+
+    /// Removes deleted jobs whose history is gone. Answers how many.
+    async fn prune_deleted_jobs(&self) -> store::Result<u64> {
+        let (mut removed, mut after) = (0, None);
+        loop {
+            let pruned = self.store.prune_deleted_jobs(after, self.settings.batch_max).await?;
+            removed += pruned.removed;
+            match pruned.last {
+                Some(last) => after = Some(last),
+                None => return Ok(removed),
             }
         }
     }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::audit::{Broken, KeptHead, Record, Seal, verify, verify_cut};
+use domain::audit::{Broken, KeptHead, Record, Seal, verify, verify_cut, verify_witness};
 use domain::id::TenantId;
 use jiff::{SignedDuration, Timestamp};
 
@@ -86,7 +86,12 @@ impl Node {
                 found.broken = Some(Broken::rows(missing.0, missing.1, "missing"));
             }
             for row in &part {
-                match verify(found.last, std::slice::from_ref(row)) {
+                let as_sealed = verify(found.last, std::slice::from_ref(row));
+                let is_first = found.last == chain.anchor;
+                match as_sealed.and_then(|seal| match is_first {
+                    true => verify_witness(chain.anchor, Some(row.at), cutoff).map(|()| seal),
+                    false => Ok(seal),
+                }) {
                     Ok(seal) => {
                         (found.last, found.last_at) = (seal, Some(row.at));
                         found.rows += 1;
@@ -106,6 +111,9 @@ impl Node {
                 }
             }
         }
+        if found.broken.is_none() && found.rows == 0 {
+            found.broken = verify_witness(chain.anchor, None, cutoff).err();
+        }
         if found.broken.is_none() && found.last != chain.head {
             let problem = "it is not the row that the chain ended with";
             found.broken = Some(Broken::row(found.last.number, problem));
@@ -115,6 +123,19 @@ impl Node {
             found.broken = Some(Broken::rows(first, known.number, "missing, and seen before"));
         }
         Ok(found)
+    }
+
+    /// The ends of all chains that have rows.
+    pub async fn audit_heads(&self) -> store::Result<Vec<(TenantId, KeptHead)>> {
+        let mut heads = Vec::new();
+        for tenant in self.store.audited_tenants().await? {
+            let seal = self.store.chain(tenant).await?.head;
+            let Some(before) = seal.number.checked_sub(1) else { continue };
+            let row = self.store.sealed(tenant, before, 1).await?.pop();
+            let row = row.filter(|row| row.seal == Some(seal));
+            heads.push((tenant, KeptHead { seal, at: row.map(|row| row.at) }));
+        }
+        Ok(heads)
     }
 
     /// Rows of the audit that were written at this time or later are kept.

@@ -2,7 +2,7 @@
 
 use domain::decide::settle::{Settlement, settle, settle_lost};
 use domain::job::{Job, JobState, OnCompletion};
-use domain::run::{AttemptEnd, ClaimedRun, EndedAttempt};
+use domain::run::{AttemptEnd, ClaimedRun, EndedAttempt, Outcome};
 use domain::schedule::jitter;
 use jiff::SignedDuration;
 use store::{Finish, Verdict};
@@ -22,8 +22,39 @@ pub(super) fn settled(run: &ClaimedRun, job: &Job, attempt: EndedAttempt) -> Fin
         }
         Settlement::Retry { delay } => Verdict::Retry { delay },
     };
+    log_end(run, job, &attempt, &verdict);
     let job_state = job_state_after(run, job, &verdict);
     Finish { attempt: Some(attempt), job_state, ..Finish::untried(run.grant, verdict) }
+}
+
+/// Tells the log of retries and of runs that failed for good.
+fn log_end(run: &ClaimedRun, job: &Job, attempt: &EndedAttempt, verdict: &Verdict) {
+    let (id, number, job_id) = (run.grant.run, attempt.number, job.id);
+    let (name, message) = (&job.name, &attempt.result.message);
+    let error = attempt.result.error.as_ref().map(ToString::to_string);
+    match verdict {
+        Verdict::Retry { delay } => {
+            let seconds = delay.as_secs_f64();
+            tracing::info!(
+                run = %id, job = %name, attempt = number, error, message,
+                "Scheduled retry {number} for job {job_id} in {seconds}s"
+            );
+        }
+        Verdict::End { outcome: outcome @ (Outcome::Failed | Outcome::Timeout), .. } => {
+            let outcome = outcome.name();
+            let retries = job.definition.retry.max_attempts.saturating_sub(1);
+            let is_exhausted = retries > 0 && run.attempts >= retries;
+            let retries = is_exhausted.then(|| format!(", exceeded max retries ({retries})"));
+            tracing::error!(
+                run = %id, job = %name, job_id = %job_id, attempt = number, outcome, error, message,
+                "run failed{}", retries.unwrap_or_default()
+            );
+        }
+        Verdict::End { outcome: Outcome::Completed, .. } => {
+            tracing::debug!(run = %id, job = %name, "Job run {id} completed successfully");
+        }
+        _ => {}
+    }
 }
 
 /// A one-time job has done its work when the run of its time has ended.

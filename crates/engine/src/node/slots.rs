@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use domain::alert::{Alert, AlertKind};
-use domain::id::{JobId, TenantId};
+use domain::id::{JobId, RunId, TenantId};
 use domain::job::Job;
 use domain::run::ClaimedRun;
 use domain::slot::{PerSlot, SlotKind};
@@ -14,6 +14,12 @@ use super::{Node, Running, State};
 
 /// A run that starts later than this after it was due is late.
 const LATE: SignedDuration = SignedDuration::from_secs(60);
+
+/// A run that starts later than this after it was due keeps what it waited for.
+const LATE_TOLD: SignedDuration = SignedDuration::from_secs(1);
+
+/// Up to so many slots, the runs that occupy them are counted when one of them ends.
+const COUNTED_MAX: u32 = 256;
 
 /// Slots that are taken for so long, while runs wait for one, are worth an alert.
 const FULL: SignedDuration = SignedDuration::from_secs(10);
@@ -34,6 +40,8 @@ pub(super) struct Pressure {
     full_since: Option<Timestamp>,
     /// When the last alert was raised.
     alerted_at: Option<Timestamp>,
+    /// When a slot last became free after all were taken, and the job whose run freed it.
+    pub freed: Option<(Timestamp, Arc<Job>)>,
     /// Whether a run that found no slot here went to the store since the last look.
     pub turned_away: bool,
     /// The jobs that occupy the slots, most slots first, and when that was counted.
@@ -122,6 +130,47 @@ impl State {
         })
     }
 
+    /// A run of a job has ended: if it occupied the last slot, others may have waited for it. Slots
+    /// that a claim asks for are not free either, so the runs are counted unless they are many.
+    pub(super) fn note_freed_slot(&mut self, slot: SlotKind, job: &Arc<Job>, now: Timestamp) {
+        let slots = self.slots[slot];
+        if self.free[slot] > 0 {
+            return;
+        }
+        let runs = |held: &&super::Held| held.running.is_some() && held.run.run.slot == slot;
+        if slots > COUNTED_MAX || self.held.values().filter(runs).count() + 1 >= slots as usize {
+            self.pressure[slot].freed = Some((now, Arc::clone(job)));
+        }
+    }
+
+    /// What a run waited for that begins later than it was due, as far as this node knows: for a
+    /// slot, or for the limit of its tenant. It is kept with the attempt, for explanations.
+    pub(super) fn wait_of(&self, run: &ClaimedRun, now: Timestamp) -> Option<String> {
+        let lateness = now.duration_since(run.run.due_at);
+        if run.attempts + run.lost > 0 || lateness <= LATE_TOLD {
+            return None;
+        }
+        let slot = run.run.slot;
+        let pressure = &self.pressure[slot];
+        if let Some((freed_at, by)) = &pressure.freed
+            && *freed_at > run.run.due_at
+        {
+            let slots = self.slots[slot];
+            let job = match by.tenant == run.run.tenant {
+                true => format!("a run of {}", by.name),
+                false => "another run".to_owned(),
+            };
+            return Some(format!(
+                "waited for a slot: {slots} of {slots} {slot} slots were busy until {job} ended"
+            ));
+        }
+        if self.drained_until.is_some_and(|until| until > run.run.due_at) {
+            return Some("waited for its node, which was drained until then".to_owned());
+        }
+        let is_limited = self.counts_tenants && run.run.place.is_anywhere();
+        is_limited.then(|| "waited for the limit of the tenant (max_concurrent)".to_owned())
+    }
+
     /// Notices slots that stay taken although a run has waited for one. Where that run waits now,
     /// here or in the store, does not matter.
     fn notice_full_slots(&mut self, slot: SlotKind, node: &str, slots: u32, now: Timestamp) {
@@ -162,6 +211,25 @@ impl Node {
         for slot in SlotKind::ALL {
             state.notice_full_slots(slot, &self.settings.info.name, slots[slot], now);
         }
+    }
+
+    /// The jobs that occupy most slots of a kind, as far as a tenant may know their names.
+    pub(crate) fn slot_occupants(&self, slot: SlotKind, tenant: TenantId) -> String {
+        let now = self.now();
+        self.state().name_occupants(slot, Some(tenant), now)
+    }
+
+    /// What a run waited for that this node executes and that began late.
+    pub(crate) fn wait_of_running(&self, run: RunId) -> Option<String> {
+        let state = self.state();
+        state.held.get(&run)?.running.as_ref()?.waited.clone()
+    }
+
+    /// Whether this node has claimed a run and has no slot for it.
+    pub(crate) fn has_no_slot_for(&self, run: RunId) -> bool {
+        let state = self.state();
+        let held = state.held.get(&run).filter(|held| held.running.is_none());
+        held.is_some_and(|held| state.free[held.run.run.slot] == 0)
     }
 
     /// How many slots there are of each kind, and how many are occupied.

@@ -263,7 +263,9 @@ impl Node {
             } else {
                 let token = facts.map_or(run.token, |facts| facts.token);
                 let _counted = state.begun.count(&run.run);
-                let running = Running { job: Arc::clone(job), started_at: now, token, _counted };
+                let waited = state.wait_of(run, now);
+                let (job, started_at) = (Arc::clone(job), now);
+                let running = Running { job, started_at, token, waited, _counted };
                 if state.mark_running(node, run, running) {
                     of_job.push(active);
                     Decision::Begin(token)
@@ -414,7 +416,13 @@ impl Node {
                 }
                 Some(self.in_line(job))
             }
-            Start::End(outcome, reason) => {
+            Start::End(outcome, mut reason) => {
+                // What held it up is known now; an explanation comes later.
+                if reason.code == ReasonCode::StartDeadline
+                    && let Some(waited) = self.state().wait_of(run, self.now())
+                {
+                    reason.text.push_str(&format!("; it {waited}"));
+                }
                 Some(Verdict::End { outcome, reason: Some(reason), dead_letter: false })
             }
         };

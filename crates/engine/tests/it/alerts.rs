@@ -150,7 +150,8 @@ async fn missed_and_late_runs_are_told() {
         told,
         [
             "RUN_LATE started 30m after it was due",
-            "RUN_MISSED MISSED START_DEADLINE: it could not start before its deadline"
+            "RUN_MISSED MISSED START_DEADLINE: it could not start within 10m of its time: \
+             no scheduler planned it in time"
         ]
     );
 }

@@ -5,7 +5,7 @@ use domain::run::{AttemptResult, ErrorCode};
 
 use domain::id::TenantId;
 use engine::{Deletion, Settings};
-use store::{Answer, Begun, Desk};
+use store::{Answer, Begun, Desk, JobRecords};
 
 use crate::world::{Steps, World};
 
@@ -96,11 +96,19 @@ async fn of_a_deleted_job_unless_it_is_kept() {
     node.flush().await;
     world.pass(1);
     assert_eq!(left().await, [0, 2, 2]);
+    // What is left of the jobs themselves goes with their history, and not within a day.
+    let deleted = async || {
+        let jobs = world.store.deleted_jobs(TenantId::DEFAULT, None, 9).await.unwrap();
+        jobs.into_iter().map(|job| job.name).collect::<Vec<_>>()
+    };
+    assert_eq!(deleted().await.len(), 3);
     // Those that are kept follow their own rule, and the common one.
     world.pass(31 * 86_400);
     assert_eq!(left().await, [0, 1, 2]);
+    assert_eq!(deleted().await, ["long", "kept"]);
     world.pass(61 * 86_400);
     assert_eq!(left().await, [0, 0, 0]);
+    assert_eq!(deleted().await, [""; 0]);
 }
 
 #[tokio::test]

@@ -1,11 +1,16 @@
 //! The rows of the catalogs.
 
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
 use super::{
-    KEYWORDS, OWNER, PgType, READS_ARRAYS, SCHEMAS, SETTINGS, TYPES, kind_oid, schema_oid, setting,
-    tables,
+    KEYWORDS, OWNER, PgType, READS_ARRAYS, SCHEMAS, SETTINGS, TIME_SERIES, TYPES, kind_oid,
+    schema_oid, setting, tables,
 };
 use crate::error::{QueryError, State};
 use crate::functions::array::items;
+use crate::functions::interval::{self, Interval};
 use crate::source::{Pages, Scan, Source, Used};
 use crate::table::Table;
 use crate::value::{Kind, Row, Value};
@@ -50,10 +55,30 @@ pub(crate) fn scan(source: &dyn Source, scan: &Scan) -> Result<Box<dyn Pages>, Q
             }
             Some(Value::Text(list)) => items(list)
                 .into_iter()
-                .map(|item| vec![item.map_or(Value::Null, Value::text), Value::Text(list.clone())])
+                .zip(1..)
+                .map(|(item, n)| {
+                    let item = item.map_or(Value::Null, Value::text);
+                    vec![item, Value::Text(list.clone()), Value::Int(n)]
+                })
                 .collect(),
             _ => Vec::new(),
         },
+        (_, "generate_subscripts") => {
+            let list = scan.values("list").and_then(<[Value]>::first);
+            let dimension = scan.values("dimension").and_then(<[Value]>::first);
+            match (list, dimension) {
+                // Arrays have one dimension here.
+                (Some(Value::Text(list)), Some(Value::Int(1))) => (1..)
+                    .take(items(list).len())
+                    .map(|n| {
+                        let n = Value::Int(n);
+                        vec![n.clone(), Value::Text(list.clone()), Value::Int(1), n]
+                    })
+                    .collect(),
+                _ => Vec::new(),
+            }
+        }
+        (_, TIME_SERIES) => return Ok(Box::new(TimeSeries::read(scan)?)),
         (_, "pg_namespace") => SCHEMAS
             .iter()
             .map(|(name, oid)| {
@@ -437,10 +462,81 @@ impl Pages for Series {
         let third = if self.is_step_given { Value::Int(step) } else { Value::Null };
         let one = |n: i64| {
             let number = Value::Int(start + n * step);
-            vec![number, Value::Int(start), Value::Int(stop), third.clone()]
+            vec![number, Value::Int(start), Value::Int(stop), third.clone(), Value::Int(n + 1)]
         };
         let rows = (self.made..end).map(one).collect();
         self.made = end;
         Ok(Some(rows))
+    }
+}
+
+/// A series of times, a page at a time. A step of months or days counts in the calendar of UTC.
+struct TimeSeries {
+    start: Timestamp,
+    stop: Timestamp,
+    /// The step, and how it was written.
+    step: Interval,
+    text: Arc<str>,
+    is_falling: bool,
+    made: i64,
+    next: Option<Timestamp>,
+}
+
+impl TimeSeries {
+    fn read(scan: &Scan) -> Result<Self, QueryError> {
+        let time = |name| match scan.values(name).and_then(<[Value]>::first) {
+            Some(Value::Time(at)) => Some(*at),
+            _ => None,
+        };
+        let text = match scan.values("step").and_then(<[Value]>::first) {
+            Some(Value::Text(text)) => text.clone(),
+            _ => "".into(),
+        };
+        let (start, stop) = (time("start"), time("stop"));
+        let step = interval::read(if text.is_empty() { "0" } else { &text })?;
+        let seconds = step.seconds();
+        let next = start.zip(stop).filter(|_| !text.is_empty()).map(|(start, _)| start);
+        if next.is_some() && seconds == 0.0 {
+            return Err(QueryError::new(State::InvalidValue, "step size cannot equal zero"));
+        }
+        let (start, stop) =
+            (start.unwrap_or(Timestamp::UNIX_EPOCH), stop.unwrap_or(Timestamp::UNIX_EPOCH));
+        Ok(TimeSeries { start, stop, step, text, is_falling: seconds < 0.0, made: 0, next })
+    }
+
+    /// The time after so many steps. Each counts from the start, so that the ends of months do not
+    /// drift.
+    fn at(&self, steps: i64) -> Option<Timestamp> {
+        self.step.times(steps as f64).after(self.start)
+    }
+}
+
+impl Pages for TimeSeries {
+    fn next(&mut self) -> Result<Option<Vec<Row>>, QueryError> {
+        let mut rows = Vec::new();
+        while let Some(at) = self.next {
+            let is_over = if self.is_falling { at < self.stop } else { at > self.stop };
+            if is_over {
+                self.next = None;
+                break;
+            }
+            if self.made >= SERIES_MAX {
+                let text = format!("generate_series makes at most {SERIES_MAX} rows");
+                return Err(QueryError::new(State::TooMuch, text));
+            }
+            self.made += 1;
+            rows.push(vec![
+                Value::Time(at),
+                Value::Time(self.start),
+                Value::Time(self.stop),
+                Value::Text(self.text.clone()),
+                Value::Int(self.made),
+            ]);
+            self.next = self.at(self.made);
+            if rows.len() as i64 == SERIES_PAGE {
+                break;
+            }
+        }
+        Ok((!rows.is_empty()).then_some(rows))
     }
 }

@@ -27,11 +27,19 @@ macro_rules! catalog {
 }
 
 catalog! {
-    pg_catalog.generate_series(3) {
-        Int: generate_series, start Equal, stop Equal, step Equal;
+    pg_catalog.generate_series(4) {
+        Int: generate_series, start Equal, stop Equal, step Equal, ordinality;
     }
-    pg_catalog.unnest(1) {
-        Text: unnest, list Equal;
+    pg_catalog._generate_time_series(4) {
+        Time: generate_series, start Equal, stop Equal;
+        Text: step Equal;
+        Int: ordinality;
+    }
+    pg_catalog.generate_subscripts(3) {
+        Int: generate_subscripts; Text: list Equal; Int: dimension Equal, ordinality;
+    }
+    pg_catalog.unnest(2) {
+        Text: unnest, list Equal; Int: ordinality;
     }
     pg_catalog.pg_get_keywords {
         Text: word, catcode; Bool: barelabel; Text: catdesc, baredesc;
@@ -191,7 +199,10 @@ catalog! {
     pg_catalog.pg_foreign_data_wrapper { Int: oid; Text: fdwname; Int: fdwowner; }
     pg_catalog.pg_event_trigger { Int: oid; Text: evtname, evtevent; Int: evtowner; Text: evtenabled; }
     pg_catalog.pg_operator { Int: oid; Text: oprname; Int: oprnamespace, oprleft, oprright, oprresult; }
-    pg_catalog.pg_opclass { Int: oid, opcmethod; Text: opcname; Int: opcnamespace, opcowner; }
+    pg_catalog.pg_opclass {
+        Int: oid, opcmethod; Text: opcname; Int: opcnamespace, opcowner, opcfamily, opcintype;
+        Bool: opcdefault; Int: opckeytype;
+    }
     pg_catalog.pg_cast { Int: oid, castsource, casttarget, castfunc; Text: castcontext, castmethod; }
     pg_catalog.pg_aggregate { Int: aggfnoid; Text: aggkind; }
     pg_catalog.pg_locks { Text: locktype; Int: database, relation, pid; Text: mode; Bool: granted; }

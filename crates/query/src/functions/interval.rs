@@ -67,7 +67,7 @@ impl Interval {
         (self.months * 30 + self.days) as f64 * 86_400.0 + self.us as f64 / 1e6
     }
 
-    fn times(self, factor: f64) -> Self {
+    pub fn times(self, factor: f64) -> Self {
         let months = self.months as f64 * factor;
         let days = self.days as f64 * factor + months.fract() * 30.0;
         let us = self.us as f64 * factor + days.fract() * 86_400e6;
@@ -82,7 +82,8 @@ impl Interval {
         }
     }
 
-    fn after(self, at: Timestamp) -> Option<Timestamp> {
+    /// The time that is so much later.
+    pub fn after(self, at: Timestamp) -> Option<Timestamp> {
         let calendar = Span::new().try_months(self.months).ok()?.try_days(self.days).ok()?;
         let at = at.to_zoned(TimeZone::UTC).checked_add(calendar).ok()?;
         at.timestamp().checked_add(SignedDuration::from_micros(self.us)).ok()

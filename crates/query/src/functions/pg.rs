@@ -181,6 +181,9 @@ pub(crate) const SCALARS: &[Scalar] = &[
         let oid = catalog::oid_of(shared.source.as_ref(), &arguments.text(0));
         Ok(oid.map_or(Inner::Null, Inner::from))
     }),
+    strict("to_regtype", (1, 1), INT, |_, arguments| {
+        Ok(catalog::type_oid(&arguments.text(0)).map_or(Inner::Null, Inner::from))
+    }),
     loose("_regclass_text", (1, 1), TEXT, |shared, arguments| {
         if arguments.is_null(0) {
             return Ok(Inner::Null);

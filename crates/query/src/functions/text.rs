@@ -7,7 +7,8 @@ use rusqlite::types::{Value as Inner, ValueRef};
 use super::array::{all, any, array, items};
 use super::pattern::{like, pattern};
 use super::{
-    Answer, Answers, Arguments, BOOL, INT, Scalar, TEXT, Type, UUID, loose, show, strict, wrong,
+    Answer, Answers, Arguments, BOOL, INT, JSON, Scalar, TEXT, Type, UUID, json, loose, show,
+    strict, wrong,
 };
 use crate::error::{QueryError, State};
 use crate::value::Kind;
@@ -173,6 +174,36 @@ pub(crate) const SCALARS: &[Scalar] = &[
             .into_iter()
             .filter_map(|item| item.or_else(|| nothing.clone()));
         Ok(items.collect::<Vec<_>>().join(&arguments.text(1)).into())
+    }),
+    // string_agg(DISTINCT …): PostgreSQL sorts what is distinct.
+    strict("_join", (3, 3), TEXT, |_, arguments| {
+        let mut items: Vec<String> = items(&arguments.text(0)).into_iter().flatten().collect();
+        items.sort();
+        if arguments.int(2)? == 1 {
+            items.reverse();
+        }
+        match items.is_empty() {
+            true => Ok(Inner::Null),
+            false => Ok(items.join(&arguments.text(1)).into()),
+        }
+    }),
+    strict("_contains", (2, 2), BOOL, |_, arguments| {
+        Ok(json::contains(&arguments.text(0), &arguments.text(1)).into())
+    }),
+    strict("_overlaps", (2, 2), BOOL, |_, arguments| {
+        let others = items(&arguments.text(1));
+        let is_shared = |item: &Option<String>| item.is_some() && others.contains(item);
+        Ok(items(&arguments.text(0)).iter().any(is_shared).into())
+    }),
+    loose("json_build_object", (0, 100), JSON, json::build_object),
+    loose("jsonb_build_object", (0, 100), JSON, json::build_object),
+    loose("json_build_array", (0, 100), JSON, json::build_array),
+    loose("jsonb_build_array", (0, 100), JSON, json::build_array),
+    loose("to_json", (1, 1), JSON, |_, arguments| {
+        Ok(json::value(arguments.raw(0)).to_string().into())
+    }),
+    loose("to_jsonb", (1, 1), JSON, |_, arguments| {
+        Ok(json::value(arguments.raw(0)).to_string().into())
     }),
     strict("string_to_array", (2, 2), TEXT, |_, arguments| {
         let (text, by) = (arguments.text(0), arguments.text(1));

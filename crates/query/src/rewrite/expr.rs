@@ -1,17 +1,21 @@
 //! Rewriting expressions, bottom up.
 
 use sqlparser::ast::{
-    AccessExpr, CeilFloorKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, Ident, Subscript, TrimWhereField, UnaryOperator, Value,
+    AccessExpr, CeilFloorKind, DataType, DuplicateTreatment, Expr, Function, FunctionArg,
+    FunctionArgExpr, FunctionArguments, Ident, OrderBySort, Subscript, TrimWhereField,
+    UnaryOperator, Value,
 };
 
 use super::names::{array_of, call, is_keyword, last, quoted};
 use super::select::nulls_as_greatest;
 use super::types::{Target, target};
-use super::{Pass, folded, not_supported, parts};
+use super::{FunctionColumn, Pass, folded, not_supported, parts};
 use crate::error::{QueryError, State, alike};
 use crate::functions::{Type, answers, names};
 use crate::value::Kind;
+
+/// Columns that every table of PostgreSQL has. Clients ask for them to tell rows apart.
+const SYSTEM_COLUMNS: [&str; 6] = ["xmin", "xmax", "cmin", "cmax", "ctid", "tableoid"];
 
 /// Takes an expression out of its place.
 fn take(expr: &mut Expr) -> Expr {
@@ -78,13 +82,19 @@ impl Pass<'_> {
                 return self.function(expr);
             }
             Expr::Identifier(ident) if self.found.functions.contains_key(&folded(ident)) => {
-                let (alias, table) = &self.found.functions[&folded(ident)];
-                *expr = Expr::CompoundIdentifier(vec![quoted(alias), quoted(table.fields[0].name)]);
+                let FunctionColumn { alias, column, .. } = &self.found.functions[&folded(ident)];
+                *expr = Expr::CompoundIdentifier(vec![quoted(alias), quoted(column)]);
             }
             Expr::CompoundIdentifier(idents) if self.of_function(idents).is_some() => {
                 if let Some(column) = self.of_function(idents) {
                     idents[1] = quoted(column);
                 }
+            }
+            Expr::Identifier(ident) if self.is_system_column(std::slice::from_ref(ident)) => {
+                *expr = number(1);
+            }
+            Expr::CompoundIdentifier(idents) if self.is_system_column(idents) => {
+                *expr = number(1);
             }
             // Inside SQLite the schema is part of the table's name.
             Expr::CompoundIdentifier(idents) if idents.len() > 2 => {
@@ -219,11 +229,20 @@ impl Pass<'_> {
         Ok(())
     }
 
+    /// Whether a name is one of the columns that every table of PostgreSQL has and no table here.
+    pub(super) fn is_system_column(&self, idents: &[Ident]) -> bool {
+        let Some(name) = idents.last().map(folded) else { return false };
+        SYSTEM_COLUMNS.contains(&name.as_str())
+            && !self.found.aliases.is_empty()
+            && !self.found.made.contains_key(&name)
+            && !self.found.aliases.values().any(|table| table.field(&name).is_some())
+    }
+
     /// The internal column of a function in FROM, if the name with its alias refers to it.
     fn of_function(&self, idents: &[Ident]) -> Option<&'static str> {
         let [of, column] = idents else { return None };
-        let (alias, table) = self.found.functions.get(&folded(column))?;
-        (*alias == folded(of)).then_some(table.fields[0].name)
+        let known = self.found.functions.get(&folded(column))?;
+        (known.alias == folded(of)).then_some(known.column)
     }
 
     /// Rewrites a literal to the form of SQLite.
@@ -340,6 +359,25 @@ impl Pass<'_> {
             if let sqlparser::ast::FunctionArgumentClause::OrderBy(orders) = clause {
                 orders.iter_mut().for_each(nulls_as_greatest);
             }
+        }
+        // SQLite takes DISTINCT with one argument only.
+        if name == "string_agg"
+            && matches!(list.duplicate_treatment, Some(DuplicateTreatment::Distinct))
+            && list.args.len() == 2
+        {
+            let is_descending = list.clauses.iter().any(|clause| match clause {
+                sqlparser::ast::FunctionArgumentClause::OrderBy(orders) => orders
+                    .first()
+                    .is_some_and(|order| matches!(order.options.sort, Some(OrderBySort::Desc))),
+                _ => false,
+            });
+            let by = list.args.pop();
+            list.clauses.clear();
+            let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(by))) = by else { return Ok(()) };
+            function.name = super::names::object("array_agg");
+            let collected = std::mem::replace(expr, number(0));
+            *expr = call("_join", vec![collected, by, number(i64::from(is_descending))]);
+            return Ok(());
         }
         // percentile_cont(0.9) WITHIN GROUP (ORDER BY x)
         if let Some(order) = function.within_group.first() {

@@ -7,7 +7,7 @@ use sqlparser::ast::{TableFunctionArgs, With};
 
 use super::types::type_word;
 use super::{Pass, find, folded, not_supported, parts};
-use crate::catalog::FUNCTIONS;
+use crate::catalog::{FUNCTIONS, TIME_SERIES};
 use crate::error::QueryError;
 
 pub(super) fn quoted(name: &str) -> Ident {
@@ -164,17 +164,21 @@ impl Pass<'_> {
             *args = None;
         }
         match factor {
-            TableFactor::Table { args: Some(_), name, alias, with_ordinality, .. } => {
-                let function = last(name);
+            TableFactor::Table { args: Some(args), name, alias, with_ordinality, .. } => {
+                let function = series_name(name, args);
                 let known =
                     self.tables.iter().find(|table| table.arguments > 0 && table.name == function);
-                let Some(table) = known.filter(|_| !*with_ordinality) else {
+                let Some(table) = known else {
                     return Err(not_supported(&format!("the function {name} in FROM")));
                 };
+                if function == TIME_SERIES {
+                    convert_times(args);
+                }
+                *with_ordinality = false;
                 *name = object(&table.inner_name());
                 let alias = alias.get_or_insert_with(|| TableAlias {
                     explicit: true,
-                    name: quoted(table.name),
+                    name: quoted(table.fields[0].name),
                     columns: Vec::new(),
                     at: None,
                 });
@@ -200,7 +204,9 @@ impl Pass<'_> {
                 }
                 Ok(())
             }
-            TableFactor::Derived { lateral: true, .. } => Err(not_supported("LATERAL")),
+            TableFactor::Derived { lateral: true, .. } => {
+                Err(not_supported("LATERAL at the begin of FROM"))
+            }
             TableFactor::Derived { subquery, alias, .. } => {
                 if let Some(alias) = alias
                     && !alias.columns.is_empty()
@@ -211,13 +217,7 @@ impl Pass<'_> {
                 }
                 Ok(())
             }
-            TableFactor::UNNEST {
-                alias,
-                array_exprs,
-                with_ordinality: false,
-                with_offset: false,
-                ..
-            } => {
+            TableFactor::UNNEST { alias, array_exprs, with_offset: false, .. } => {
                 let args = array_exprs
                     .drain(..)
                     .map(|expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)));
@@ -245,8 +245,14 @@ impl Pass<'_> {
             // The column of a function has another name inside SQLite.
             let is_plain = |ident: &Ident| !self.found.functions.contains_key(&folded(ident));
             let keeps_its_name = match &*expr {
-                Expr::Identifier(ident) => is_plain(ident) && !is_keyword(expr),
-                Expr::CompoundIdentifier(idents) => idents.last().is_none_or(is_plain),
+                Expr::Identifier(ident) => {
+                    is_plain(ident)
+                        && !is_keyword(expr)
+                        && !self.is_system_column(std::slice::from_ref(ident))
+                }
+                Expr::CompoundIdentifier(idents) => {
+                    idents.last().is_none_or(is_plain) && !self.is_system_column(idents)
+                }
                 _ => false,
             };
             if keeps_its_name {
@@ -255,6 +261,60 @@ impl Pass<'_> {
             let alias = quoted(&name_of(expr));
             let expr = std::mem::replace(expr, Expr::Identifier(Ident::new("x")));
             *item = SelectItem::ExprWithAlias { expr, alias };
+        }
+    }
+}
+
+/// The name of a function in FROM. A series of times is another function than one of numbers.
+pub(super) fn series_name(name: &ObjectName, args: &TableFunctionArgs) -> String {
+    match last(name).as_str() {
+        "generate_series" if has_times(args) => TIME_SERIES.to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+/// Whether the arguments of a series are times, as far as they tell: a step that is an interval or a
+/// text, or a bound that is cast to a time.
+fn has_times(args: &TableFunctionArgs) -> bool {
+    let is_time = |n: usize| match args.args.get(n) {
+        Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(expr))) => match expr {
+            Expr::Interval(_) => true,
+            Expr::Cast { data_type, .. } => is_time_type(&type_word(data_type)),
+            Expr::TypedString(typed) => is_time_type(&type_word(&typed.data_type)),
+            Expr::Value(value) => {
+                matches!(value.value, sqlparser::ast::Value::SingleQuotedString(_))
+            }
+            _ => false,
+        },
+        _ => false,
+    };
+    (0..3).any(is_time)
+}
+
+fn is_time_type(word: &str) -> bool {
+    matches!(word, "timestamp" | "timestamptz" | "date" | "interval")
+}
+
+/// Bounds of a series of times become times, and its step an interval.
+fn convert_times(args: &mut TableFunctionArgs) {
+    for (n, arg) in args.args.iter_mut().enumerate() {
+        if let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = arg {
+            let inner = std::mem::replace(expr, Expr::Identifier(Ident::new("x")));
+            let word = if n < 2 { "TIMESTAMPTZ" } else { "INTERVAL" };
+            *expr = Expr::Cast {
+                kind: sqlparser::ast::CastKind::DoubleColon,
+                expr: Box::new(inner),
+                data_type: match word {
+                    "INTERVAL" => {
+                        sqlparser::ast::DataType::Interval { fields: None, precision: None }
+                    }
+                    _ => sqlparser::ast::DataType::Timestamp(
+                        None,
+                        sqlparser::ast::TimezoneInfo::WithTimeZone,
+                    ),
+                },
+                format: None,
+            };
         }
     }
 }

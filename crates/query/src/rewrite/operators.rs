@@ -36,6 +36,9 @@ impl Pass<'_> {
                 let right = Box::new(call("_divisor", vec![right]));
                 Expr::BinaryOp { left: Box::new(left), op, right }
             }
+            Op::AtArrow => call("_contains", vec![left, right]),
+            Op::ArrowAt => call("_contains", vec![right, left]),
+            Op::PGOverlap => call("_overlaps", vec![left, right]),
             Op::PGExp => call("power", vec![left, right]),
             Op::Plus | Op::Minus | Op::Multiply | Op::Divide => self.arithmetic(left, op, right),
             Op::Eq | Op::NotEq | Op::Lt | Op::LtEq | Op::Gt | Op::GtEq => {

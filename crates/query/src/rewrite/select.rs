@@ -81,9 +81,7 @@ impl Pass<'_> {
             return Err(not_supported("SELECT INTO"));
         }
         if let Some(Distinct::On(_)) = select.distinct {
-            return Err(
-                not_supported("DISTINCT ON").hint("Use GROUP BY, or row_number().".to_owned())
-            );
+            return Err(not_supported("DISTINCT ON in a part of a UNION"));
         }
         if let GroupByExpr::Expressions(expressions, _) = &select.group_by {
             let grouping = |expr: &Expr| {

@@ -81,6 +81,13 @@ impl Pass<'_> {
         {
             return table.field(&name).map(|n| Type::Of(table.fields[n].kind));
         }
+        if let [table, _] = idents {
+            let of = folded(table);
+            let mut known = self.found.functions.values().filter(|known| known.alias == of);
+            if let Some(known) = known.next() {
+                return known.table.field(&name).map(|n| Type::Of(known.table.fields[n].kind));
+            }
+        }
         if let Some(made) = self.found.made.get(&name) {
             return *made;
         }

@@ -117,6 +117,11 @@ fn questions_of_other_clients() {
 }
 
 #[test]
+fn questions_of_tools() {
+    check("tools.txt");
+}
+
+#[test]
 fn parameters_get_the_kind_of_their_place() {
     let (engine, asked) = engine_of(1, Limits::default());
     let text = "SELECT job_name FROM sys.jobs WHERE job_uuid = $1 AND updated_at < $2 AND paused = $3 LIMIT $4";

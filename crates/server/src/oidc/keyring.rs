@@ -48,7 +48,7 @@ struct State {
 /// An issuer and its keys.
 pub(super) struct Keyring {
     pub issuer: Issuer,
-    fetcher: Arc<dyn Fetcher>,
+    pub fetcher: Arc<dyn Fetcher>,
     state: Mutex<State>,
     /// One at a time fetches.
     turn: tokio::sync::Mutex<()>,

@@ -66,14 +66,14 @@ impl<'a> Talk<'a> {
             Err(Step::Over(over)) => return Err(over),
             Err(Step::Failed(report)) => {
                 self.sql.fail();
-                self.wire.send(report.error()).await?;
+                self.refuse(report).await?;
             }
         }
         Ok(self.ready().await?)
     }
 
     async fn all_of(&mut self, text: &str) -> Result<(), Step> {
-        let statements = sql::parse(text).map_err(|error| Report::syntax(error, text))?;
+        let statements = self.read(text).await?;
         if statements.is_empty() {
             self.wire.send(Out::EmptyQueryResponse(EmptyQueryResponse::new())).await?;
         }
@@ -95,6 +95,17 @@ impl<'a> Talk<'a> {
             self.wire.send(Out::CommandComplete(CommandComplete::new(rows.tag()))).await?;
         }
         Ok(())
+    }
+
+    /// The statements of a text. One that cannot be read counts like one that is run.
+    pub(super) async fn read(&mut self, text: &str) -> Result<Vec<Parsed>, Report> {
+        match sql::parse(text) {
+            Ok(statements) => Ok(statements),
+            Err(error) => {
+                self.may_ask()?;
+                Err(Report::syntax(error, text))
+            }
+        }
     }
 
     /// What a statement does to the connection itself.
@@ -174,7 +185,7 @@ impl<'a> Talk<'a> {
     ) -> Result<Answer, Step> {
         let kind = parsed.statement.tag();
         self.look_again().await?;
-        self.may_ask().await?;
+        self.may_ask()?;
         let done = match parsed.statement.changes() {
             true => Ok(self.sql.run(&parsed.statement, values).await),
             false => self.patiently(parsed, values).await,
@@ -232,7 +243,7 @@ impl<'a> Talk<'a> {
     }
 
     /// Nobody asks more often than their tenant may.
-    async fn may_ask(&mut self) -> Result<(), Report> {
+    fn may_ask(&self) -> Result<(), Report> {
         let app = &self.door.app;
         let actor = self.sql.actor();
         let rate = crate::actor::rate_of(app, actor);

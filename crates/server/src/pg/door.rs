@@ -47,7 +47,7 @@ impl Default for Terms {
         Terms {
             sessions: SessionLimits::default(),
             strangers_max: 128,
-            unauthenticated_per_address: 32,
+            unauthenticated_per_address: 64,
             patience: Duration::from_secs(10),
             message_bytes_max: 4 << 20,
             statement_timeout: Duration::from_secs(60),

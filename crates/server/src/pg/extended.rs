@@ -26,7 +26,7 @@ impl Talk<'_> {
     /// Keeps a statement.
     pub(super) async fn parse(&mut self, parse: Parse) -> Done {
         let Parse { name, query: text, type_oids, .. } = parse;
-        let mut statements = sql::parse(&text).map_err(|error| Report::syntax(error, &text))?;
+        let mut statements = self.read(&text).await?;
         if statements.len() > 1 {
             let text = "a prepared statement is one statement";
             return Err(Report::new("42601", text).into());

@@ -15,6 +15,8 @@ pub(crate) const NO_ENTRY: &str = "28000";
 pub(crate) const PROTOCOL: &str = "08P01";
 /// Too many clients.
 pub(crate) const TOO_MANY: &str = "53300";
+/// What the codes for too much at once begin with.
+pub(crate) const CLASS_TOO_MUCH_AT_ONCE: &str = "53";
 /// Too much of something.
 pub(crate) const TOO_MUCH: &str = "54000";
 /// The server stops, or the session's key does.

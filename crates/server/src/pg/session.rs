@@ -8,7 +8,7 @@ use pgwire::messages::response::{ReadyForQuery, TransactionStatus};
 use pgwire::messages::startup::{BackendKeyData, ParameterStatus};
 use pgwire::messages::{PgWireBackendMessage as Out, PgWireFrontendMessage as In};
 use tokio::sync::watch;
-use tokio::time::{Interval, MissedTickBehavior, interval};
+use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
 
 use super::cancel::Registered;
 use super::channel::Channels;
@@ -24,6 +24,9 @@ use crate::sql::{BlockState, Session};
 /// How often it is looked whether the client may still be here. What the engine remembers of a key
 /// is at most a second old.
 pub(super) const LOOK: Duration = Duration::from_secs(2);
+
+/// How long a client waits for a refusal because it has asked for too much.
+const REFUSAL: Duration = Duration::from_millis(200);
 
 /// Why a session is over.
 pub(super) enum Over {
@@ -256,9 +259,18 @@ impl Talk<'_> {
     async fn fail(&mut self, report: Report) -> Result<(), Over> {
         self.skips = true;
         self.sql.fail();
-        self.wire.send(report.error()).await?;
+        self.refuse(report).await?;
         // Some clients ask for the end of the batch only when they have seen it.
         Ok(self.wire.flush().await?)
+    }
+
+    /// Tells an error. A client that has asked for too much waits for it: those who try again at
+    /// once would keep the server busy with refusing.
+    pub(super) async fn refuse(&mut self, report: Report) -> Result<(), Ended> {
+        if report.sqlstate.starts_with(report::CLASS_TOO_MUCH_AT_ONCE) {
+            sleep(REFUSAL).await;
+        }
+        self.wire.send(report.error()).await
     }
 
     pub(super) fn status(&self) -> TransactionStatus {

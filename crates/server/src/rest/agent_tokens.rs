@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use domain::access::{Deed, may};
 use domain::cluster::Labels;
-use domain::object::ObjectKind;
+use domain::object::{Object, ObjectKind};
 use engine::{EngineError, Put};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -16,6 +16,7 @@ use utoipa::ToSchema;
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::OptionalBody;
+use crate::page::List;
 use crate::problem::{Code, ErrorBody, Problem, Result};
 use crate::wire::{TokenBody, token_of};
 
@@ -89,6 +90,59 @@ pub(crate) async fn create(
         expires_at,
     };
     Ok((StatusCode::CREATED, Json(view)))
+}
+
+/// A token that nobody has used yet, without the token itself.
+#[derive(Serialize, ToSchema)]
+pub struct TokenEntry {
+    /// Which one it is.
+    pub token_id: String,
+    /// The labels that the agent gets.
+    pub labels: BTreeMap<String, String>,
+    /// When it stops working.
+    pub expires_at: Timestamp,
+}
+
+/// Lists the tokens that can still be used.
+#[utoipa::path(
+    get, path = "/v1/agent-tokens", operation_id = "list_agent_tokens", tag = "server",
+    responses(
+        (status = 200, body = List<TokenEntry>), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody),
+    )
+)]
+pub(crate) async fn list(State(app): State<App>, actor: Actor) -> Result<Json<List<TokenEntry>>> {
+    may(&actor, Deed::ChangeCluster).map_err(EngineError::from)?;
+    forget_expired(&app, &actor).await?;
+    let kind = ObjectKind::JoinToken;
+    let tokens = app.engine.by(&actor).list_cluster_objects(kind, None, SWEEP_MAX).await?;
+    let entry = |token: &Object| {
+        let body = serde_json::from_str::<TokenBody>(&token.body).ok()?;
+        let (labels, expires_at) = (body.labels.0, body.expires_at);
+        Some(TokenEntry { token_id: token.name.clone(), labels, expires_at })
+    };
+    Ok(Json(List { data: tokens.items.iter().filter_map(entry).collect(), next_cursor: None }))
+}
+
+/// Revokes a token: no agent can join with it any more.
+#[utoipa::path(
+    delete, path = "/v1/agent-tokens/{token_id}", operation_id = "revoke_agent_token", tag = "server",
+    params(("token_id" = String, Path, description = "The token's id.")),
+    responses(
+        (status = 204), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody),
+    )
+)]
+pub(crate) async fn revoke(
+    State(app): State<App>,
+    actor: Actor,
+    Path(token): Path<String>,
+) -> Result<StatusCode> {
+    may(&actor, Deed::ChangeCluster).map_err(EngineError::from)?;
+    let kind = ObjectKind::JoinToken;
+    let tokens = app.engine.by(&actor).list_cluster_objects(kind, None, SWEEP_MAX).await?;
+    let none = || Problem::new(Code::NotFound, format!("there is no token {token:?}"));
+    let found = tokens.items.iter().find(|known| known.name == token).ok_or_else(none)?;
+    app.engine.by(&actor).remove_cluster_object(found).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// What nobody used in time goes.

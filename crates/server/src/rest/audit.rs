@@ -44,6 +44,9 @@ pub struct AuditEvent {
     /// The job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job_id: Option<Uuid>,
+    /// The name of the job; absent when it was deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job_name: Option<String>,
     /// The user who created the job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job_creator_id: Option<Uuid>,
@@ -81,6 +84,7 @@ impl AuditEvent {
             event_type: row.event.kind.name().to_owned(),
             actor: row.event.actor,
             job_id: row.event.job.map(|job| job.0),
+            job_name: None,
             job_creator_id: None,
             execution_id: row.event.run.map(|run| run.0),
             worker_id: row.node.map(|node| node.0),
@@ -322,6 +326,11 @@ pub(crate) async fn list(
     }
     let creators = app.engine.by(&actor).job_creators(&AuditEvent::jobs(&data)).await?;
     AuditEvent::name_creators(&mut data, &creators);
+    let jobs = app.engine.by(&actor).jobs_by_id(&AuditEvent::jobs(&data)).await?;
+    let names: HashMap<Uuid, String> = jobs.into_iter().map(|job| (job.id.0, job.name)).collect();
+    for event in &mut data {
+        event.job_name = event.job_id.and_then(|job| names.get(&job).cloned());
+    }
     let next = next.map(|(place, n)| format!("{place}:{n}"));
     Ok(List::new(data, next).answer(&uri))
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::session::{Whoami, identity};
-use crate::actor::{Actor, elsewhere};
+use crate::actor::{Actor, Credential, elsewhere};
 use crate::app::App;
 use crate::body::Body;
 use crate::cookie;
@@ -58,6 +58,23 @@ pub struct SessionView {
     pub environment: Option<String>,
     /// Who is logged in; null when nobody is.
     pub identity: Option<Whoami>,
+    /// Issuers at which a browser can log in.
+    pub logins: Vec<LoginView>,
+}
+
+/// An issuer at which a browser can log in.
+#[derive(Serialize, ToSchema)]
+pub struct LoginView {
+    /// Its name.
+    pub name: String,
+    /// Where the browser goes to log in.
+    pub path: String,
+}
+
+fn logins(app: &App) -> Vec<LoginView> {
+    let names = app.authority.oidc().map(|oidc| oidc.logins()).unwrap_or_default().into_iter();
+    let view = |(n, name)| LoginView { name, path: format!("/v1/session/oidc/{n}") };
+    names.enumerate().map(view).collect()
 }
 
 /// Opens a session: the answer sets a cookie that no script can read, valid for 12 hours after a
@@ -116,7 +133,7 @@ pub(crate) async fn open(
         }
     };
     limits.was_right(caller, rate);
-    let cookie = cookie::set(&app, &headers, &key).await?;
+    let cookie = cookie::set(&app, cookie::is_https(&app, &headers), key.reveal()).await?;
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
 }
 
@@ -132,11 +149,11 @@ pub(crate) async fn show(
     headers: HeaderMap,
 ) -> Result<Json<SessionView>> {
     let caller = caller.map(|Extension(caller)| caller);
-    let identity = match cookie::key_in(&app, &headers).await? {
+    let identity = match cookie::credential_in(&app, &headers).await? {
         None => None,
-        Some(key) => {
+        Some(credential) => {
             cookie::require_same_origin(&Method::GET, &headers)?;
-            match app.authority.owner(&key).await? {
+            match credential.owner(&app).await? {
                 Some(actor) => {
                     let actor = Actor::from(elsewhere(&app, actor, &headers).await?);
                     Some(identity(&app, &actor).await?)
@@ -157,6 +174,7 @@ pub(crate) async fn show(
         now: app.now(),
         environment: app.options.ui.environment.clone(),
         identity,
+        logins: logins(&app),
     }))
 }
 
@@ -166,9 +184,11 @@ pub(crate) async fn show(
     responses((status = 204), (status = 403, body = ErrorBody))
 )]
 pub(crate) async fn close(State(app): State<App>, headers: HeaderMap) -> Result<Response> {
-    if let Some(key) = cookie::key_in(&app, &headers).await? {
+    if let Some(credential) = cookie::credential_in(&app, &headers).await? {
         cookie::require_same_origin(&Method::DELETE, &headers)?;
-        if let Some(actor) = app.authority.owner(&key).await?
+        // A token ends when its issuer said: only the cookie goes.
+        if let Credential::Key(key) = credential
+            && let Some(actor) = app.authority.owner(&key).await?
             && let Some((kept, _)) = app.engine.node().key(key.id()).await?
             && kept.session
         {

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 use super::jobs::new_job;
 use super::shape::job::{JobCreated, JobSpec};
-use super::warnings::warnings;
+use super::warnings::JobWarnings;
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::{parse, parse_value, read, require_json};
@@ -95,6 +95,7 @@ pub(crate) async fn create_many(
     let mut made = app.engine.by(&actor).create_jobs(news).await?.into_iter();
     let now = app.now();
     let mut items = Vec::with_capacity(specs.len());
+    let mut checks = JobWarnings::new(&app);
     for (index, spec) in specs.into_iter().enumerate() {
         let job = match spec {
             Ok(()) => match made.next() {
@@ -105,7 +106,7 @@ pub(crate) async fn create_many(
         };
         items.push(match job {
             Ok(job) => {
-                let warnings = warnings(&app, job.tenant, &job.definition, job.state);
+                let warnings = checks.of_job(&job).await;
                 let job = JobCreated::of(&job, now, &app.zones, warnings);
                 BulkItem { index, status: 201, job: Some(job), error: None }
             }

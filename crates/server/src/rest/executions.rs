@@ -7,7 +7,7 @@ use axum::extract::{OriginalUri, Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use domain::access::Deed;
-use domain::id::{JobId, RunId, UserId};
+use domain::id::{RunId, UserId};
 use domain::job::Job;
 use domain::run::{Origin, Outcome, RunState};
 use engine::{Page, RunFilter, RunView, RunsOf};
@@ -109,7 +109,7 @@ pub(crate) async fn list(
     Params(params): Params<ExecutionParams>,
 ) -> Result<Response> {
     let of = match &params.job {
-        Some(job) => RunsOf::Job(find::job(&app, &actor, job).await?.id),
+        Some(job) => RunsOf::Job(find::job_ever(&app, &actor, job).await?.id),
         None => RunsOf::Tenant(actor.tenant),
     };
     let runs = page_of(&app, &actor, of, &params).await?;
@@ -128,7 +128,7 @@ pub(crate) async fn dead_letters(
     Params(params): Params<ExecutionParams>,
 ) -> Result<Response> {
     let job = match &params.job {
-        Some(job) => Some(find::job(&app, &actor, job).await?.id),
+        Some(job) => Some(find::job_ever(&app, &actor, job).await?.id),
         None => None,
     };
     let of = RunsOf::DeadLetters { tenant: actor.tenant, job };
@@ -149,7 +149,7 @@ pub(crate) async fn list_of_job(
     OriginalUri(uri): OriginalUri,
     Params(params): Params<ExecutionParams>,
 ) -> Result<Response> {
-    let job = find::job(&app, &actor, &job).await?;
+    let job = find::job_ever(&app, &actor, &job).await?;
     if params.job.is_some() {
         let text = "the address names the job already";
         return Err(Problem::field(Code::InvalidRequest, "job", text));
@@ -184,14 +184,23 @@ async fn of_jobs(
     };
     let users: Vec<UserId> = runs.iter().filter_map(|run| run.requested_by).collect();
     let users = app.engine.by(actor).user_names(&users).await?;
-    let names: HashMap<JobId, &str> = jobs.iter().map(|job| (job.id, job.name.as_str())).collect();
+    let names = app.engine.by(actor).names_of(&runs, jobs.iter().copied()).await?;
+    let nodes = match actor.may(Deed::SeeNodes) {
+        Ok(()) => {
+            let nodes = runs.iter().filter_map(|run| run.node);
+            app.node_names.find(&app.engine, nodes).await?
+        }
+        Err(_) => HashMap::new(),
+    };
     let execution = |run: RunView| {
-        let (id, name) = (run.id, names.get(&run.job).map(|name| (*name).to_owned()));
+        let (id, name) = (run.id, names.get(&(run.job, run.job_version)).cloned());
         let user = run.requested_by.and_then(|user| users.get(&user).cloned());
+        let node = run.node.and_then(|node| nodes.get(&node).cloned());
         let shown = Execution::of(run, name);
         Execution {
             parts: progress.get(&id).map(|progress| (*progress).into()),
             parent_id: parents.get(&id).map(|parent| parent.0),
+            node,
             requested_by: user.or_else(|| shown.requested_by.clone()),
             ..shown
         }

@@ -1,164 +1,165 @@
-//! Why a job did or did not run at a time.
+//! Why a job or a run is in its state, and why a job did or did not run at a time.
 
 use axum::Json;
 use axum::extract::{Path, State};
-use domain::decide::explain::{Explanation, Obstacle, Verdict};
-use domain::decide::overview;
-use domain::job::{DependsOn, Overlap};
+use domain::decide::explain::Line;
+use engine::{EngineError, Explained};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
-use super::find;
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::Params;
-use crate::problem::{ErrorBody, Result};
+use crate::problem::{ErrorBody, Problem, Result};
 
 /// Which time.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ExplainParams {
-    /// The time in question, past or to come; the present when absent, with an overview of the job.
-    at: Option<Timestamp>,
+    /// The time in question, past or to come: `2026-03-29T00:30:00Z`, a local time of the job's
+    /// zone (`2026-03-29 02:30`, `yesterday 02:30`, `02:30`), or a distance (`90m ago`). The job as
+    /// a whole when absent.
+    at: Option<String>,
 }
 
-/// Why a job did or did not run at a time.
+/// An explanation.
 #[derive(Serialize, ToSchema)]
-pub struct Explained {
-    /// The time in question.
+pub struct Explanation {
+    /// The id of the job.
+    pub job_id: Uuid,
+    /// The name of the job.
+    pub job_name: String,
+    /// The time in question; the present when none was named.
     pub at: Timestamp,
-    /// What became of it, as a word: `RECORDED`, `PLANNED`, `LATE`, `NOT_SCHEDULED`,
-    /// `NO_SCHEDULE`, `OFF`, `BEFORE_JOB`, `BEFORE_CHANGE` or `FORGOTTEN`.
+    /// The verdict, a word. About a run: its status, or `RETRYING`, `WAITING`, `PLANNED`. About a
+    /// time without a run: `PLANNED`, `LATE`, `NOT_SCHEDULED`, `NO_SCHEDULE`, `PAUSED`, `DISABLED`,
+    /// `COMPLETED`, `DELETED`, `BEFORE_JOB`, `BEFORE_CHANGE`, `FORGOTTEN` or `DST_GAP`. About a job
+    /// as a whole: `OK`, `FAILING`, `NEW`, `PAUSED`, `DISABLED`, `COMPLETED` or `DELETED`.
     pub verdict: &'static str,
-    /// What became of it, as a sentence.
+    /// The verdict and its cause, a sentence.
     pub message: String,
-    /// The execution that stands for it.
+    /// The code of the cause.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+    /// The execution that it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub execution_id: Option<Uuid>,
-    /// What stands between a time to come and its run.
+    /// Everything that is told, line by line, as SQL and the command line show it.
+    pub lines: Vec<ExplanationLine>,
+    /// What a run that has not started waits for, or what may prevent the next one.
     pub obstacles: Vec<String>,
-    /// How far the parts of its execution have come, or of the last one before it, if it was
-    /// divided: first how many, then what is known of those that did not complete.
+    /// The progress of the parts of the execution, or of the last one before the time, if it was
+    /// divided: first how many, then those that did not complete.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub parts: Vec<String>,
     /// The time of the schedule before it.
     pub previous_time: Option<Timestamp>,
-    /// The time of the schedule after it.
+    /// The time of the schedule after it; none if nothing is planned in the state of the job.
     pub next_time: Option<Timestamp>,
     /// Local times between those two that do not happen, because clocks jump over them.
     pub skipped: Vec<String>,
-    /// How the job is doing, if no time was named: `health`, `now`, `last`, `skipped`, `state`,
-    /// `next`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(required = false)]
-    pub overview: Vec<OverviewLine>,
 }
 
-/// A line about how a job is doing.
+/// A line of an explanation.
 #[derive(Serialize, ToSchema)]
-pub struct OverviewLine {
-    /// What it is about: `health`, `now`, `last`, `skipped`, `state` or `next`.
+pub struct ExplanationLine {
+    /// What it is about: `verdict`, `job`, `schedule`, `health`, `now`, `last`, `skipped`, `waits`,
+    /// `origin`, `late`, `attempt`, `run`, `parts`, `state`, `step`, `previous`, `dst`, `next` or
+    /// `warning`.
     pub aspect: &'static str,
     /// The time that it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
     /// The line.
     pub text: String,
+    /// The result of a step: `PASSED`, `DECIDED`, `NOT_REACHED` or `UNKNOWN`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<&'static str>,
+    /// The name of a step, the code of a cause, an outcome or an error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// The execution that it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub execution_id: Option<Uuid>,
 }
 
-impl Explained {
-    fn of(explanation: Explanation) -> Self {
-        let execution_id = match &explanation.verdict {
-            Verdict::Recorded(record) => Some(record.id.0),
-            _ => None,
-        };
-        let skipped = explanation.skipped.iter().map(|range| match range.count {
+impl From<Line> for ExplanationLine {
+    fn from(line: Line) -> Self {
+        ExplanationLine {
+            aspect: line.aspect.name(),
+            at: line.at,
+            text: line.text,
+            status: line.status.map(|status| status.name()),
+            code: line.code,
+            execution_id: line.run.map(|run| run.0),
+        }
+    }
+}
+
+impl Explanation {
+    fn new(explained: Explained, now: Timestamp) -> Self {
+        let Explained { job, report } = explained;
+        let skipped = report.skipped.iter().map(|range| match range.count {
             1 => range.first.to_string(),
             n => format!("{n} times from {} to {}", range.first, range.last),
         });
-        Explained {
-            at: explanation.at,
-            verdict: explanation.verdict.name(),
-            message: explanation.verdict.to_string(),
-            execution_id,
-            obstacles: explanation.obstacles.iter().map(sentence).collect(),
-            parts: explanation.division.map(|it| it.sentences()).unwrap_or_default(),
-            previous_time: explanation.before,
-            next_time: explanation.after,
+        Explanation {
+            job_id: job.id.0,
+            job_name: job.name,
+            at: report.at.unwrap_or(now),
+            verdict: report.verdict,
+            message: report.message,
+            cause: report.cause,
+            execution_id: report.run.map(|run| run.0),
             skipped: skipped.collect(),
-            overview: Vec::new(),
+            lines: report.lines.into_iter().map(ExplanationLine::from).collect(),
+            obstacles: report.obstacles,
+            parts: report.parts,
+            previous_time: report.previous,
+            next_time: report.next,
         }
     }
 }
 
-/// An obstacle in words.
-pub(crate) fn sentence(obstacle: &Obstacle) -> String {
-    match obstacle {
-        Obstacle::Paused => "the job is paused".to_owned(),
-        Obstacle::Active(overlap, active) => {
-            let then = match overlap {
-                Overlap::Allow => "it runs beside them",
-                Overlap::Skip => "it is skipped unless they end before",
-                Overlap::Queue => "it waits for them",
-                Overlap::CancelPrevious => "they are cancelled",
-            };
-            format!("{active} earlier runs are active: {then}")
-        }
-        Obstacle::DependsOn(upstream) => {
-            let how = match upstream.on {
-                DependsOn::Success => "well",
-                DependsOn::Completion => "in any way",
-                DependsOn::Failure => "badly",
-            };
-            let last = match upstream.last {
-                Some((outcome, at)) => format!("it ended last as {outcome} at {at}"),
-                None => "it has not ended yet".to_owned(),
-            };
-            format!("{} must have ended {how}: {last}", upstream.name)
-        }
-        Obstacle::NoLeader => "no node leads".to_owned(),
-        Obstacle::NoNode(labels) if labels.is_empty() => {
-            "the node that leads executes nothing".to_owned()
-        }
-        Obstacle::NoNode(labels) => format!("no node that takes runs has the labels {labels}"),
-        Obstacle::Quorum(quorum) => format!(
-            "{} of {} acknowledgements ({} schedulers)",
-            quorum.acknowledged,
-            quorum.needed(),
-            quorum.schedulers
-        ),
-    }
-}
-
-/// Says why a job did or did not run at a time, or what is to be expected of a time to come.
+/// Says how a job is doing, or why it did or did not run at a time. A deleted job is explained by
+/// its history, and a renamed one is found by its former name.
 #[utoipa::path(
     get, path = "/v1/jobs/{job_id}/explain", operation_id = "explain_job", tag = "jobs",
-    params(("job_id" = String, Path, description = "The job's id or name."), ExplainParams),
-    responses((status = 200, body = Explained), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    params(("job_id" = String, Path, description = "The job's id or name, present or former."), ExplainParams),
+    responses((status = 200, body = Explanation), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
 )]
 pub(crate) async fn explain(
     State(app): State<App>,
     actor: Actor,
     Path(job): Path<String>,
     Params(params): Params<ExplainParams>,
-) -> Result<Json<Explained>> {
-    let job = find::job(&app, &actor, &job).await?;
-    let engine = app.engine.by(&actor);
-    let at = params.at.unwrap_or_else(|| app.now());
-    let mut explained = Explained::of(engine.explain(job.id, at).await?);
-    if params.at.is_none() {
-        let (lines, obstacles) = engine.overview(job.id).await?;
-        explained.obstacles = obstacles.iter().map(sentence).collect();
-        let shown = |line: overview::Line| OverviewLine {
-            aspect: line.aspect.name(),
-            at: line.at,
-            text: line.text,
-        };
-        explained.overview = lines.into_iter().map(shown).collect();
-    }
-    Ok(Json(explained))
+) -> Result<Json<Explanation>> {
+    let explained = app.engine.by(&actor).explain(&job, params.at.as_deref(), None).await;
+    let explained = explained.map_err(|error| match error {
+        EngineError::NotFound(_) => Problem::no_job(format_args!("{job:?}")),
+        error => error.into(),
+    })?;
+    let explained = explained.map_err(|error| Problem::invalid("at", error.to_string()))?;
+    Ok(Json(Explanation::new(explained, app.now())))
+}
+
+/// Says why an execution is in its state: what it waits for, what its attempts came to, and which
+/// step decided about it.
+#[utoipa::path(
+    get, path = "/v1/executions/{execution_id}/explain", operation_id = "explain_execution", tag = "executions",
+    params(("execution_id" = String, Path, description = "The execution's id.")),
+    responses((status = 200, body = Explanation), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+)]
+pub(crate) async fn explain_run(
+    State(app): State<App>,
+    actor: Actor,
+    Path(run): Path<String>,
+) -> Result<Json<Explanation>> {
+    let id = run.parse().map_err(|_| Problem::no_execution(format_args!("{run:?}")))?;
+    let explained = app.engine.by(&actor).explain_run(id).await?;
+    Ok(Json(Explanation::new(explained, app.now())))
 }

@@ -11,13 +11,14 @@ use domain::audit::{Event, Kind};
 use domain::id::JobId;
 use domain::job::{Job, JobState};
 use engine::{Deletion, JobFilter, LastRun, NewJob};
+use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::IntoParams;
 
 use super::find;
 use super::shape::job::{JobCreated, JobSpec, JobView, READ_ONLY, RunOutcome};
-use super::warnings::warnings;
+use super::warnings::{JobWarnings, warnings};
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::{Body, Params, parse, parse_value, read, require_json};
@@ -29,7 +30,10 @@ use crate::problem::{Code, ErrorBody, Problem, Result};
 const OUTCOMES: u32 = 20;
 
 /// How many pages of the store a search by a part of the name looks through for one page.
-const SEARCHED_PAGES_MAX: usize = 10;
+const SEARCHED_PAGES_MAX: usize = 50;
+
+/// How long it looks, at most.
+const SEARCH_TIME: SignedDuration = SignedDuration::from_millis(150);
 
 /// Makes a job.
 #[utoipa::path(
@@ -50,7 +54,7 @@ pub(crate) async fn create(
     let new = new_job(&app, &actor, &spec).await?;
     let missing = || Problem::new(Code::Internal, "the job was not made");
     let job = app.engine.by(&actor).create_jobs(vec![new]).await?.pop().ok_or_else(missing)??;
-    let warnings = warnings(&app, job.tenant, &job.definition, job.state);
+    let warnings = warnings(&app, &job).await;
     let body = JobCreated::of(&job, app.now(), &app.zones, warnings);
     let location = HeaderValue::from_str(&format!("/v1/jobs/{}", job.id));
     let location = location.unwrap_or(HeaderValue::from_static("/v1/jobs"));
@@ -81,10 +85,11 @@ pub struct JobParams {
     limit: Option<u32>,
     /// The `next_cursor` of the page before.
     cursor: Option<String>,
-    /// Only jobs with one of these statuses, with commas between them.
+    /// Only jobs with one of these statuses, with commas between them. `DELETED` stands alone: it lists
+    /// deleted jobs whose history is still there, the youngest job first.
     #[param(
         example = "ACTIVE,PAUSED",
-        pattern = "^(ACTIVE|PAUSED|DISABLED|COMPLETED)( *, *(ACTIVE|PAUSED|DISABLED|COMPLETED))*$"
+        pattern = "^(DELETED|(ACTIVE|PAUSED|DISABLED|COMPLETED)( *, *(ACTIVE|PAUSED|DISABLED|COMPLETED))*)$"
     )]
     status: Option<String>,
     /// Only jobs with this tag.
@@ -94,14 +99,16 @@ pub struct JobParams {
     /// Only jobs whose names contain this, in capital or small letters. A page may be short and
     /// have a next one: it looks at some thousands of jobs.
     q: Option<String>,
-    /// What else each job shows: `outcomes`, how its last 20 runs ended.
-    #[param(pattern = "^outcomes$")]
+    /// What else each job shows, with commas between them: `outcomes`, how its last 20 runs ended;
+    /// `warnings`, what may surprise.
+    #[param(pattern = "^(outcomes|warnings)( *, *(outcomes|warnings))*$")]
     include: Option<String>,
     /// Only jobs of this kind of schedule: `CRON`, `ONE_TIME`, `INTERVAL`, `MANUAL` or `DEPENDENT`.
     #[param(pattern = "^(CRON|ONE_TIME|INTERVAL|MANUAL|DEPENDENT)$")]
     job_type: Option<String>,
-    /// Only jobs with this kind of payload: `HTTP`, `SQL`, `PROCEDURE`, `EXTERNAL` or `NOOP`.
-    #[param(pattern = "^(HTTP|SQL|PROCEDURE|EXTERNAL|NOOP)$")]
+    /// Only jobs with this kind of payload: `HTTP`, `SQL`, `PROCEDURE`, `EXTERNAL`,
+    /// `BACKUP` or `NOOP`.
+    #[param(pattern = "^(HTTP|SQL|PROCEDURE|EXTERNAL|BACKUP|NOOP)$")]
     payload_type: Option<String>,
     /// What the list is for: `list` (the default), or `export`, which is recorded in the audit.
     #[param(pattern = "^(list|export)$")]
@@ -109,12 +116,22 @@ pub struct JobParams {
 }
 
 impl JobParams {
+    /// What deleted jobs must be like: the same but for their status.
+    fn filter_of_deleted(&self, actor: &Actor) -> Result<JobFilter> {
+        let filter = self.filter_but_status(actor)?;
+        Ok(JobFilter { states: vec![JobState::Deleted], ..filter })
+    }
+
     fn filter(&self, actor: &Actor) -> Result<JobFilter> {
+        let states = page::words("status", &self.status, &STATUSES)?;
+        Ok(JobFilter { states, ..self.filter_but_status(actor)? })
+    }
+
+    fn filter_but_status(&self, actor: &Actor) -> Result<JobFilter> {
         let kind = |field, asked: &Option<String>, known: &[(&str, &'static str)]| {
             Ok::<_, Problem>(page::word(field, asked, known)?.map(str::to_owned))
         };
         Ok(JobFilter {
-            states: page::words("status", &self.status, &STATUSES)?,
             tag: self.tag.clone(),
             prefix: self.name_prefix.clone(),
             contains: self.q.clone().filter(|part| !part.is_empty()),
@@ -124,6 +141,16 @@ impl JobParams {
         })
     }
 }
+
+/// What a list of jobs shows besides the jobs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Include {
+    Outcomes,
+    Warnings,
+}
+
+const INCLUDES: [(&str, Include); 2] =
+    [("outcomes", Include::Outcomes), ("warnings", Include::Warnings)];
 
 /// What a list of jobs is for, and whether that is an export.
 const PURPOSES: [(&str, bool); 2] = [("list", false), ("export", true)];
@@ -192,14 +219,20 @@ pub(crate) async fn list(
     if is_export && after.is_none() {
         record_export(&app, &actor, &params).await?;
     }
+    if params.status.as_deref() == Some(DELETED) {
+        return list_deleted(&app, &actor, &uri, &params).await;
+    }
     let filter = params.filter(&actor)?;
-    let with_outcomes = page::word("include", &params.include, &[("outcomes", ())])?.is_some();
+    let include = page::words("include", &params.include, &INCLUDES)?;
+    let with_outcomes = include.contains(&Include::Outcomes);
+    let with_warnings = include.contains(&Include::Warnings);
     let mut jobs = app.engine.by(&actor).list_jobs(&filter, after.as_deref(), limit).await?;
-    // A word that few names contain is looked for further than in one page.
+    // A word that few names contain is looked for further than in one page, but not for long.
+    let enough = app.now().saturating_add(SEARCH_TIME).unwrap_or(Timestamp::MAX);
     for _ in 1..SEARCHED_PAGES_MAX {
         let wanted = limit.saturating_sub(jobs.items.len() as u32);
         let Some(after) = jobs.next.as_deref() else { break };
-        if filter.contains.is_none() || wanted == 0 {
+        if filter.contains.is_none() || wanted == 0 || app.now() >= enough {
             break;
         }
         let more = app.engine.by(&actor).list_jobs(&filter, Some(after), wanted).await?;
@@ -225,8 +258,44 @@ pub(crate) async fn list(
         }
         view
     };
-    let data = jobs.items.iter().map(view).collect();
+    let mut data: Vec<JobView> = jobs.items.iter().map(view).collect();
+    if with_warnings {
+        let mut checks = JobWarnings::new(&app);
+        for (view, job) in data.iter_mut().zip(&jobs.items) {
+            view.record.warnings = checks.of_job(job).await;
+        }
+    }
     Ok(List::new(data, jobs.next).answer(&uri))
+}
+
+/// The status of jobs that were deleted.
+const DELETED: &str = "DELETED";
+
+/// Lists deleted jobs whose history is still there.
+async fn list_deleted(
+    app: &App,
+    actor: &Actor,
+    uri: &axum::http::Uri,
+    params: &JobParams,
+) -> Result<Response> {
+    let limit = page::limit(params.limit)?;
+    let before = page::cursor(params.cursor.as_deref())?;
+    let before: Option<JobId> =
+        before.map(|text| text.parse().map_err(|_| page::bad_cursor())).transpose()?;
+    let filter = params.filter_of_deleted(actor)?;
+    let mut jobs = app.engine.by(actor).deleted_jobs(before, limit).await?;
+    let has_tag =
+        |job: &Job| filter.tag.as_ref().is_none_or(|tag| job.definition.tags.contains(tag));
+    let begins = |job: &Job| filter.prefix.as_ref().is_none_or(|it| job.name.starts_with(it));
+    jobs.items.retain(|job| filter.lets(job) && has_tag(job) && begins(job));
+    let ids: Vec<JobId> = jobs.items.iter().map(|job| job.id).collect();
+    let last = app.engine.by(actor).last_runs(&ids).await?;
+    let view = |job: &Job| {
+        let last = last.iter().find(|last| last.job == job.id);
+        JobView::of(job, app.now(), &app.zones).with_last(last)
+    };
+    let data = jobs.items.iter().map(view).collect();
+    Ok(List::new(data, jobs.next).answer(uri))
 }
 
 /// Shows a job.
@@ -248,6 +317,7 @@ pub(crate) async fn get(
     let last = app.engine.by(&actor).last_runs(&[job.id]).await?;
     let mut view = JobView::of(&job, app.now(), &app.zones).with_last(last.first());
     view.record.may = may(&actor, &job);
+    view.record.warnings = warnings(&app, &job).await;
     Ok(([etag(job.version)], Json(view)).into_response())
 }
 
@@ -439,7 +509,9 @@ async fn change(
         Ok::<(), Problem>(())
     };
     let job = app.engine.by(actor).alter_job(job.id, edit).await?;
-    Ok(shown(app, &job))
+    let mut view = JobView::of(&job, app.now(), &app.zones);
+    view.record.warnings = warnings(app, &job).await;
+    Ok(([etag(job.version)], Json(view)).into_response())
 }
 
 /// What becomes of its history, and of jobs that depend on it.
@@ -451,6 +523,8 @@ pub struct DeleteParams {
     cascade: Option<bool>,
     /// Deletes its history soon, instead of when its time is over.
     purge_history: Option<bool>,
+    /// Cancels its executions that have not ended, instead of letting them end.
+    cancel_running: Option<bool>,
 }
 
 /// Removes a job. Its history remains until its time is over, unless `purge_history` is set.
@@ -479,6 +553,7 @@ pub(crate) async fn delete(
     let deletion = Deletion {
         cascade: params.cascade.unwrap_or(false),
         purge_history: params.purge_history.unwrap_or(false),
+        cancel_running: params.cancel_running.unwrap_or(false),
         expected: condition.version(),
     };
     app.engine.by(&actor).delete_job(job.id, deletion).await?;

@@ -9,7 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::find;
 use super::jobs::new_job;
 use super::shape::job::JobSpec;
-use super::warnings::warnings;
+use super::warnings::{JobWarnings, warnings};
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::{Body, Params};
@@ -49,7 +49,7 @@ pub(crate) async fn validate(
     let new = new_job(&app, &actor, &spec).await?;
     app.engine.by(&actor).check_job(new.clone()).await?;
     let now = app.now();
-    let warnings = warnings(&app, new.tenant, &new.definition, new.state);
+    let warnings = JobWarnings::new(&app).of_new(&new).await;
     outlook(&app, &new.definition, now, COUNT_DEFAULT, warnings).map(Json)
 }
 
@@ -84,7 +84,7 @@ pub(crate) async fn next_runs(
     }
     let job = find::job(&app, &actor, &job).await?;
     let after = params.after.unwrap_or_else(|| app.now());
-    let warnings = warnings(&app, job.tenant, &job.definition, job.state);
+    let warnings = warnings(&app, &job).await;
     outlook(&app, &job.definition, after, count, warnings).map(Json)
 }
 

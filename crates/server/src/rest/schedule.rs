@@ -1,135 +1,21 @@
-//! What is due soon, and what a schedule would do.
+//! What a schedule would do.
 
 use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::State;
-use domain::job::{JobState, When};
-use domain::schedule::{DstPolicy, GapRule as Gap, Schedule, Zone};
-use engine::JobFilter;
+use domain::job::When;
+use domain::schedule::{DstPolicy, GapRule as Gap, Schedule, SkippedRange, Zone};
+use jiff::Timestamp;
 use jiff::tz::AmbiguousOffset;
-use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
-use uuid::Uuid;
+use utoipa::ToSchema;
 
 use super::shape::schedule::Dst;
 use crate::actor::Actor;
 use crate::app::App;
-use crate::body::{Body, Params};
+use crate::body::Body;
 use crate::problem::{Code, ErrorBody, Problem, Result};
-
-/// How long the list of what is due reaches ahead when the caller does not say, and at most.
-const MINUTES_DEFAULT: u32 = 60;
-const MINUTES_MAX: u32 = 24 * 60;
-
-/// How many jobs are looked at.
-const PAGE: u32 = 500;
-const PAGES_MAX: usize = 40;
-
-/// How many times are counted in all: enough for 20 jobs that are due each second of an hour.
-const STARTS_MAX: usize = 100_000;
-
-/// How many jobs of a minute are named.
-const NAMED: usize = 10;
-
-/// How far ahead what is due is listed.
-#[derive(Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct UpcomingParams {
-    /// Minutes from now on; 60 when absent, at most 1440.
-    #[param(minimum = 1, maximum = 1440)]
-    minutes: Option<u32>,
-}
-
-/// What is due soon.
-#[derive(Serialize, ToSchema)]
-pub struct Upcoming {
-    /// The minutes in which something is due, in order.
-    pub minutes: Vec<UpcomingMinute>,
-    /// Whether there are more runs than were counted.
-    pub is_cut: bool,
-}
-
-/// What is due in a minute.
-#[derive(Serialize, ToSchema)]
-pub struct UpcomingMinute {
-    /// When the minute begins.
-    pub at: Timestamp,
-    /// How many runs are due in it.
-    pub starts: u32,
-    /// The first ten jobs that are due in it.
-    pub jobs: Vec<UpcomingJob>,
-}
-
-/// A job that is due.
-#[derive(Serialize, ToSchema)]
-pub struct UpcomingJob {
-    /// The job.
-    pub job_id: Uuid,
-    /// Its name.
-    pub name: String,
-}
-
-/// Lists what is due soon, by the minute: jobs on a schedule that are active.
-#[utoipa::path(
-    get, path = "/v1/schedule", operation_id = "list_upcoming", tag = "jobs", params(UpcomingParams),
-    responses((status = 200, body = Upcoming), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody))
-)]
-pub(crate) async fn upcoming(
-    State(app): State<App>,
-    actor: Actor,
-    Params(params): Params<UpcomingParams>,
-) -> Result<Json<Upcoming>> {
-    let ahead = params.minutes.unwrap_or(MINUTES_DEFAULT);
-    if !(1..=MINUTES_MAX).contains(&ahead) {
-        let text = format!("must be 1 to {MINUTES_MAX}, not {ahead}");
-        return Err(Problem::field(Code::InvalidRequest, "minutes", text));
-    }
-    let now = app.now();
-    let end = now.saturating_add(SignedDuration::from_mins(i64::from(ahead))).unwrap_or(now);
-    let filter = JobFilter {
-        states: vec![JobState::Enabled],
-        due_before: Some(end),
-        ..JobFilter::of_tenant(actor.tenant)
-    };
-    let mut minutes: BTreeMap<i64, UpcomingMinute> = BTreeMap::new();
-    let mut after = None::<String>;
-    let mut starts = 0;
-    for _ in 0..PAGES_MAX {
-        let page = app.engine.by(&actor).list_jobs(&filter, after.as_deref(), PAGE).await?;
-        for job in &page.items {
-            let Ok(Some(schedule)) = job.definition.when.compile(&app.zones) else { continue };
-            let next = |at: &Timestamp| schedule.next(*at).filter(|next| *next < end);
-            let mut last = None;
-            for at in std::iter::successors(next(&now), next) {
-                let minute = at.as_second().div_euclid(60);
-                let entry = minutes.entry(minute).or_insert_with(|| UpcomingMinute {
-                    at: Timestamp::from_second(minute * 60).unwrap_or(at),
-                    starts: 0,
-                    jobs: Vec::new(),
-                });
-                entry.starts += 1;
-                if last != Some(minute) && entry.jobs.len() < NAMED {
-                    let (job_id, name) = (job.id.0, job.name.clone());
-                    entry.jobs.push(UpcomingJob { job_id, name });
-                }
-                last = Some(minute);
-                starts += 1;
-                if starts >= STARTS_MAX {
-                    break;
-                }
-            }
-        }
-        after = page.next;
-        if after.is_none() || starts >= STARTS_MAX {
-            break;
-        }
-    }
-    let is_cut = after.is_some() || starts >= STARTS_MAX;
-    Ok(Json(Upcoming { minutes: minutes.into_values().collect(), is_cut }))
-}
 
 /// How many times a preview shows when the caller does not say, and at most.
 const COUNT_DEFAULT: u32 = 20;
@@ -217,6 +103,17 @@ pub struct PreviewSkip {
     pub count: u64,
 }
 
+impl From<&SkippedRange> for PreviewSkip {
+    fn from(range: &SkippedRange) -> Self {
+        PreviewSkip {
+            at: range.transition,
+            first: range.first.strftime("%Y-%m-%dT%H:%M").to_string(),
+            last: range.last.strftime("%Y-%m-%dT%H:%M").to_string(),
+            count: range.count,
+        }
+    }
+}
+
 /// Says in words what a cron expression means, when it is due, in several zones, and what clock
 /// changes do to it.
 #[utoipa::path(
@@ -271,12 +168,6 @@ pub(crate) async fn preview(
         Some(last) => cron.skipped(after, *last),
         None => Vec::new(),
     };
-    let skip = |range: &domain::schedule::SkippedRange| PreviewSkip {
-        at: range.transition,
-        first: range.first.strftime("%Y-%m-%dT%H:%M").to_string(),
-        last: range.last.strftime("%Y-%m-%dT%H:%M").to_string(),
-        count: range.count,
-    };
     let pause = times.windows(2).map(|pair| pair[1].duration_since(pair[0]).as_secs()).max();
     let fields = cron.cron().describe_fields().into_iter();
     Ok(Json(Preview {
@@ -286,13 +177,13 @@ pub(crate) async fn preview(
             .collect(),
         warnings: cron.lint(after).iter().map(ToString::to_string).collect(),
         runs: times.iter().map(run).collect(),
-        skipped: skipped.iter().map(skip).collect(),
+        skipped: skipped.iter().map(PreviewSkip::from).collect(),
         longest_pause_seconds: pause,
     }))
 }
 
 /// Which pass of a repeated local time an instant is.
-fn fold(zone: &Zone, at: Timestamp) -> Option<&'static str> {
+pub(super) fn fold(zone: &Zone, at: Timestamp) -> Option<&'static str> {
     let offset = zone.time_zone().to_offset(at);
     let local = offset.to_datetime(at);
     match zone.time_zone().to_ambiguous_timestamp(local).offset() {

@@ -2,6 +2,7 @@
 
 pub mod channel;
 pub mod database;
+pub mod diff;
 pub mod duration;
 pub mod execution;
 pub mod job;

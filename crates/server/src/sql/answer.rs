@@ -66,8 +66,17 @@ pub(super) const RETRIED: Shape = Shape(("RETRY JOB RUN", &[("job_run_uuid", Kin
 /// Times that are filled.
 pub(super) const BACKFILLED: Shape = Shape(("BACKFILL JOB", &[("scheduled_time", Kind::Time)]));
 /// Why a job runs.
-pub(super) const EXPLAINED: Shape =
-    Shape(("EXPLAIN", &[("aspect", Kind::Text), ("at", Kind::Time), ("explanation", Kind::Text)]));
+pub(super) const EXPLAINED: Shape = Shape((
+    "EXPLAIN",
+    &[
+        ("aspect", Kind::Text),
+        ("at", Kind::Time),
+        ("explanation", Kind::Text),
+        ("status", Kind::Text),
+        ("code", Kind::Text),
+        ("run_uuid", Kind::Uuid),
+    ],
+));
 /// A job as the statement that makes it.
 pub(super) const PRINTED: Shape =
     Shape(("SHOW", &[("job_name", Kind::Text), ("create_statement", Kind::Text)]));
@@ -97,6 +106,21 @@ pub(super) const RUNS: Shape = Shape((
         ("result_message", Kind::Text),
     ],
 ));
+/// The versions of a job.
+pub(super) const VERSIONS: Shape = Shape((
+    "SHOW",
+    &[
+        ("version", Kind::Int),
+        ("changed_at", Kind::Time),
+        ("changed_by", Kind::Text),
+        ("changed_fields", Kind::Text),
+        ("job_name", Kind::Text),
+        ("state", Kind::Text),
+    ],
+));
+/// The fields in which two versions differ.
+pub(super) const DIFFERENCES: Shape =
+    Shape(("SHOW", &[("field", Kind::Text), ("from", Kind::Text), ("to", Kind::Text)]));
 /// Shards.
 pub(super) const SHARDS: Shape = Shape((
     "SHOW",
@@ -125,8 +149,10 @@ pub(super) fn columns(statement: &Statement) -> Vec<Column> {
         Statement::ExecuteJob(_) => STARTED,
         Statement::RetryRun(_) => RETRIED,
         Statement::BackfillJob(_) => BACKFILLED,
-        Statement::ExplainJob(_) => EXPLAINED,
-        Statement::ShowCreateJob(_) => PRINTED,
+        Statement::ExplainJob(_) | Statement::ExplainRun(_) => EXPLAINED,
+        Statement::ShowCreateJob { .. } => PRINTED,
+        Statement::ShowVersions { .. } => VERSIONS,
+        Statement::ShowDiff { .. } => DIFFERENCES,
         Statement::ShowJobs { .. } => JOBS,
         Statement::ShowRuns { .. } => RUNS,
         Statement::ShowShards => SHARDS,

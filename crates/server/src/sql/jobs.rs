@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use sql::{AlterJob, Clauses, Context, CreateJob, Defined, DropJob, IfPresent, Spanned};
 
 use super::{Answer, Result, Session, SqlError};
-use crate::problem::{Code, Problem};
+use crate::problem::Problem;
 use crate::rest::find;
 use crate::rest::shape::job::check_tags;
 use crate::rest::warnings::warnings;
@@ -24,10 +24,9 @@ impl Session {
 
     /// The job, or none when it is not there and nobody minds.
     async fn job_if(&self, name: &Spanned<String>, if_exists: bool) -> Result<Option<Job>> {
-        match self.job(name).await {
-            Ok(job) => Ok(Some(job)),
-            Err(error) if if_exists && error.problem.code == Code::JobNotFound => Ok(None),
-            Err(error) => Err(error),
+        match if_exists {
+            true => Ok(find::job_if_any(&self.app, &self.actor, &name.value).await?),
+            false => self.job(name).await.map(Some),
         }
     }
 
@@ -120,7 +119,7 @@ impl Session {
         };
         let done = self.app.engine.by(&self.actor).alter_job(job.id, edit).await;
         let job = done.map_err(|problem| of_create(problem, create))?;
-        Ok(self.told(Answer::done(tag), &job))
+        Ok(self.told(Answer::done(tag), &job).await)
     }
 
     async fn create(&self, new: NewJob, create: &CreateJob, tag: &str) -> Result<Answer> {
@@ -128,12 +127,12 @@ impl Session {
         let done = self.app.engine.by(&self.actor).create_jobs(vec![new]).await;
         let done = done.map_err(|error| placed(error.into()))?.pop();
         let job = done.ok_or_else(SqlError::internal)?.map_err(|error| placed(error.into()))?;
-        Ok(self.told(Answer::done(tag), &job))
+        Ok(self.told(Answer::done(tag), &job).await)
     }
 
     /// An answer with what may surprise about a job.
-    fn told(&self, mut answer: Answer, job: &Job) -> Answer {
-        answer.notices.extend(warnings(&self.app, job.tenant, &job.definition, job.state));
+    async fn told(&self, mut answer: Answer, job: &Job) -> Answer {
+        answer.notices.extend(warnings(&self.app, job).await);
         answer
     }
 
@@ -178,7 +177,7 @@ impl Session {
         let done = self.app.engine.by(&self.actor).alter_job(job.id, edit).await;
         let at = alter.rename.as_ref().map_or(alter.name.at, |name| name.at);
         let job = done.map_err(|problem| SqlError::of_clauses(problem, &alter.clauses, at))?;
-        Ok(self.told(answer, &job))
+        Ok(self.told(answer, &job).await)
     }
 
     pub(super) async fn drop_job(&self, drop: &DropJob) -> Result<Answer> {
@@ -186,8 +185,12 @@ impl Session {
         let Some(job) = self.job_if(&drop.name, drop.if_exists).await? else {
             return Ok(answer.with_notice(no_job(&drop.name)));
         };
-        let deletion =
-            Deletion { cascade: drop.cascade, purge_history: drop.purge_history, expected: None };
+        let deletion = Deletion {
+            cascade: drop.cascade,
+            purge_history: drop.purge_history,
+            cancel_running: drop.cancel_running,
+            expected: None,
+        };
         let done = self.app.engine.by(&self.actor).delete_job(job.id, deletion).await;
         let unscheduled = done.map_err(|error| {
             let is_needed = matches!(error, engine::EngineError::WrongState(_));

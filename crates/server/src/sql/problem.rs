@@ -70,6 +70,18 @@ impl SqlError {
         SqlError::new(Code::NotSupported, text).with_hint(hint)
     }
 
+    pub(super) fn needs_block(what: &str) -> Self {
+        let text = format!("{what} can only be used in transaction blocks");
+        SqlError::new(Code::WrongState, text)
+            .with_state("25P01")
+            .with_hint("Write BEGIN before it.")
+    }
+
+    pub(super) fn no_savepoint(name: &str) -> Self {
+        let text = format!("savepoint \"{name}\" does not exist");
+        SqlError::new(Code::WrongState, text).with_state("3B001")
+    }
+
     pub(super) fn not_in_block(what: &str) -> Self {
         let text = format!("{what} cannot run inside a transaction block");
         SqlError::new(Code::WrongState, text).with_state("25001")

@@ -9,7 +9,8 @@ use query::{Row, Value};
 use sql::Spanned;
 
 use super::answer::{JOBS, PRINTED, RUNS, or_null, text};
-use super::{Answer, Result, Session};
+use super::{Answer, Result, Session, SqlError};
+use crate::rest::find;
 use crate::rest::shape::job::next_run;
 use crate::sys::state_name;
 
@@ -20,8 +21,15 @@ const PAGE: u32 = 500;
 const ROWS_MAX: usize = 10_000;
 
 impl Session {
-    pub(super) async fn show_create_job(&self, name: &Spanned<String>) -> Result<Answer> {
-        let job = self.job(name).await?;
+    pub(super) async fn show_create_job(
+        &self,
+        name: &Spanned<String>,
+        version: Option<&Spanned<u32>>,
+    ) -> Result<Answer> {
+        let mut job = self.job(name).await?;
+        if let Some(version) = version {
+            job = self.job_at(&job, version).await?;
+        }
         let ids: Vec<JobId> = job.definition.depends_on.iter().map(|it| it.job).collect();
         let jobs = self.app.engine.by(&self.actor).jobs_by_id(&ids).await?;
         let names: HashMap<JobId, String> =
@@ -78,7 +86,9 @@ impl Session {
         job: &Spanned<String>,
         limit: Option<u32>,
     ) -> Result<Answer> {
-        let job = self.job(job).await?;
+        // The runs of a deleted job are found by its name.
+        let found = find::job_ever(&self.app, &self.actor, &job.value).await;
+        let job = found.map_err(|problem| SqlError::from(problem).or_at(job.at))?;
         let most = limit.map_or(ROWS_MAX, |limit| limit as usize).min(ROWS_MAX);
         let filter = RunFilter::of_job(job.id);
         let (mut before, mut rows) = (None, Vec::new());

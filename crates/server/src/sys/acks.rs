@@ -6,7 +6,7 @@ use engine::{RunFilter, RunView, RunsOf};
 use query::{Pages, QueryError, Row, Scan, Value};
 
 use super::Sys;
-use super::jobs::{Each, named};
+use super::jobs::{Each, ever_named};
 use super::pages::{Made, ROWS, all};
 use super::runs::{Reader, Walk};
 
@@ -21,7 +21,7 @@ pub(super) fn job_run_acks(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, Que
         }
         return Ok(all(rows));
     }
-    let jobs: Vec<JobId> = match named(sys, scan)? {
+    let jobs: Vec<JobId> = match ever_named(sys, scan)? {
         Some(jobs) => jobs.iter().map(|job| job.id).collect(),
         None => {
             let (mut each, mut found) = (Each::new(sys), Vec::new());
@@ -55,7 +55,7 @@ fn of_run(reader: &mut Reader, run: &RunView) -> Result<Vec<Row>, QueryError> {
     if given.is_empty() {
         return Ok(Vec::new());
     }
-    let name = reader.name(run.job)?;
+    let name = reader.name(run)?;
     let row = |it: engine::Acknowledgement| {
         vec![
             Value::Uuid(run.id.0),

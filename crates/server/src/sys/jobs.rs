@@ -1,20 +1,123 @@
 //! `sys.jobs`.
 
+use std::collections::HashMap;
+
 use domain::action::Action;
 use domain::id::JobId;
 use domain::job::{Job, JobState, When};
 use domain::partition::Partition;
-use engine::JobFilter;
-use jiff::SignedDuration;
+use engine::{JobFilter, LastRun};
+use jiff::{SignedDuration, Timestamp};
 use query::{Pages, QueryError, Row, Scan, Value};
 use serde::Serialize;
+use uuid::Uuid;
 
 use super::Sys;
 use super::pages::{Made, ROWS, all, maybe, ms, text_of};
+use crate::rest::shape::job::next_run;
 
 /// The jobs that a scan asks for: by id, by name, or all.
 pub(super) fn jobs(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryError> {
-    about(sys, scan, |_, jobs| Ok(jobs.iter().map(job_row).collect()))
+    let wants = Wants {
+        last: ["last_run_time", "last_run_at", "last_status"].iter().any(|it| scan.uses(it)),
+        roles: scan.uses("run_as_role_uuid"),
+        shards: scan.uses("partition_shard_uuid"),
+    };
+    about(sys, scan, move |sys, jobs| {
+        let facts = Facts::of(sys, jobs, wants)?;
+        Ok(jobs.iter().map(|job| job_row(sys, job, &facts)).collect())
+    })
+}
+
+/// What is asked about jobs beyond their definitions.
+#[derive(Clone, Copy)]
+struct Wants {
+    last: bool,
+    roles: bool,
+    shards: bool,
+}
+
+/// What is known about the jobs of a page beyond their definitions.
+#[derive(Default)]
+struct Facts {
+    last: HashMap<JobId, LastRun>,
+    /// The ids of roles that jobs act as, by name.
+    roles: HashMap<String, Uuid>,
+    /// The ids of shards, by name.
+    shards: HashMap<String, Uuid>,
+}
+
+impl Facts {
+    fn of(sys: &Sys, jobs: &[Job], wants: Wants) -> Result<Self, QueryError> {
+        let (engine, mut facts) = (&sys.app.engine, Facts::default());
+        if wants.last {
+            let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
+            let last = sys.ask(engine.by(&sys.actor).last_runs(&ids))?;
+            facts.last = last.into_iter().map(|last| (last.job, last)).collect();
+        }
+        if wants.roles {
+            for name in jobs.iter().filter_map(|job| job.definition.run_as.as_ref()) {
+                if !facts.roles.contains_key(name)
+                    && let Some(id) = sys.ask(engine.node().role_id(sys.actor.tenant, name))?
+                {
+                    facts.roles.insert(name.clone(), id);
+                }
+            }
+        }
+        let is_of_shard =
+            |job: &Job| matches!(&job.definition.partition, Some(Partition::SingleShard { .. }));
+        if wants.shards && jobs.iter().any(is_of_shard) {
+            let tenant = sys.actor.tenant;
+            facts.shards = sys.ask(engine.node().shard_ids(tenant))?.into_iter().collect();
+        }
+        Ok(facts)
+    }
+}
+
+/// The identity of a procedure: the same name in the same database has always the same.
+fn procedure_uuid(database: Option<&str>, procedure: &str) -> Uuid {
+    let name = format!("{}\n{procedure}", database.unwrap_or_default());
+    Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes())
+}
+
+/// How many hours to come are shown in `sys.tick_hours`.
+const HOURS: i64 = 24;
+
+/// How many scheduled times lie in each hour to come, and of which jobs.
+pub(super) fn tick_hours(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
+    let now = sys.app.now();
+    let first = now.as_second() - now.as_second().rem_euclid(3_600);
+    let at = |hour: i64| Timestamp::from_second(first + 3_600 * hour).unwrap_or(Timestamp::MAX);
+    let mut hours: Vec<(u64, Vec<Uuid>)> = vec![(0, Vec::new()); HOURS as usize];
+    let mut each = Each::new(sys);
+    while let Some(jobs) = each.next()? {
+        for job in jobs.iter().filter(|job| job.state == JobState::Enabled) {
+            // A schedule that this release cannot read has no times.
+            let Ok(Some(schedule)) = job.definition.when.compile(&sys.app.zones) else { continue };
+            for (n, (ticks, ids)) in hours.iter_mut().enumerate() {
+                // A time on the hour belongs to the hour that begins with it.
+                let just_before = |time: Timestamp| {
+                    time.saturating_sub(SignedDuration::from_nanos(1)).unwrap_or(Timestamp::MIN)
+                };
+                let from = just_before(at(n as i64)).max(just_before(now));
+                let count = schedule.count(from, just_before(at(n as i64 + 1)));
+                if count > 0 {
+                    *ticks += count;
+                    ids.push(job.id.0);
+                }
+            }
+        }
+    }
+    let row = |(n, (ticks, ids)): (usize, (u64, Vec<Uuid>))| {
+        let list: Vec<String> = ids.iter().map(ToString::to_string).collect();
+        vec![
+            Value::Time(at(n as i64)),
+            Value::Int(ticks.cast_signed()),
+            Value::Int(ids.len() as i64),
+            Value::text(format!("{{{}}}", list.join(","))),
+        ]
+    };
+    Ok(all(hours.into_iter().enumerate().map(row).collect()))
 }
 
 /// How many times to come are shown for each job.
@@ -80,15 +183,38 @@ pub(super) fn next_runs(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryE
     })
 }
 
-/// The jobs that a scan names, deleted ones too if it is by id; none when it names no jobs.
+/// The jobs whose runs a scan asks for, deleted ones and those that had a name before included; none
+/// when it names no jobs.
+pub(super) fn ever_named(sys: &Sys, scan: &Scan) -> Result<Option<Vec<Job>>, QueryError> {
+    let engine = &sys.app.engine;
+    if let Some(values) = scan.values("job_uuid") {
+        let ids: Vec<JobId> = values.iter().filter_map(id_of).collect();
+        return Ok(Some(sys.ask(engine.by(&sys.actor).jobs_ever(&ids))?));
+    }
+    let Some(values) = scan.values("job_name") else { return Ok(None) };
+    let mut jobs: Vec<Job> = Vec::new();
+    for value in values {
+        if let Value::Text(name) = value {
+            jobs.extend(sys.ask(engine.by(&sys.actor).jobs_ever_named(name))?);
+        }
+    }
+    jobs.sort_unstable_by_key(|job| job.id);
+    jobs.dedup_by_key(|job| job.id);
+    Ok(Some(jobs))
+}
+
+fn id_of(value: &Value) -> Option<JobId> {
+    match value {
+        Value::Uuid(id) => Some(JobId(*id)),
+        _ => None,
+    }
+}
+
+/// The jobs that a scan names; none when it names no jobs.
 pub(super) fn named(sys: &Sys, scan: &Scan) -> Result<Option<Vec<Job>>, QueryError> {
     let engine = &sys.app.engine;
     if let Some(values) = scan.values("job_uuid") {
-        let ids = values.iter().filter_map(|value| match value {
-            Value::Uuid(id) => Some(JobId(*id)),
-            _ => None,
-        });
-        let ids: Vec<JobId> = ids.collect();
+        let ids: Vec<JobId> = values.iter().filter_map(id_of).collect();
         return Ok(Some(sys.ask(engine.by(&sys.actor).jobs_by_id(&ids))?));
     }
     let Some(values) = scan.values("job_name") else { return Ok(None) };
@@ -150,8 +276,11 @@ pub(crate) fn state_name(state: JobState) -> &'static str {
     }
 }
 
-fn job_row(job: &Job) -> Row {
+fn job_row(sys: &Sys, job: &Job, facts: &Facts) -> Row {
     let it = &job.definition;
+    let next = next_run(job, sys.app.now(), &sys.app.zones);
+    let last = facts.last.get(&job.id);
+    let role = it.run_as.as_ref().and_then(|name| facts.roles.get(name)).copied();
     let (mut cron, mut zone, mut interval) = (Value::Null, Value::Null, Value::Null);
     let (mut starts, mut ends) = (Value::Null, Value::Null);
     match &it.when {
@@ -166,12 +295,14 @@ fn job_row(job: &Job) -> Row {
     }
     let (mut sql, mut command, mut procedure, mut database, mut endpoint) =
         (Value::Null, Value::Null, Value::Null, Value::Null, Value::Null);
+    let mut procedure_id = None;
     match &it.action {
         Action::Sql(action) => {
             (sql, database) = (Value::text(&action.sql), text_of(action.database.as_ref()));
         }
         Action::Procedure(action) => {
             procedure = Value::text(&action.procedure);
+            procedure_id = Some(procedure_uuid(action.database.as_deref(), &action.procedure));
             database = text_of(action.database.as_ref());
         }
         Action::External(action) => command = Value::text(&action.command),
@@ -182,7 +313,8 @@ fn job_row(job: &Job) -> Row {
     match &it.partition {
         None | Some(Partition::AllShards) => {}
         Some(Partition::SingleShard { shard: name }) => {
-            shard = maybe(name.parse().ok(), Value::Uuid);
+            let id = facts.shards.get(name).copied().or_else(|| name.parse().ok());
+            shard = maybe(id, Value::Uuid);
             shards = Value::text(format!("{{{name}}}"));
         }
         Some(Partition::ShardSet { shards: names }) => {
@@ -198,7 +330,7 @@ fn job_row(job: &Job) -> Row {
         Value::text(it.class.name()),
         Value::text(it.action.kind()),
         sql,
-        Value::Null,
+        maybe(procedure_id, Value::Uuid),
         command,
         Value::text(it.when.kind()),
         cron,
@@ -206,7 +338,7 @@ fn job_row(job: &Job) -> Row {
         starts,
         ends,
         zone,
-        maybe(job.next_run, ms),
+        maybe(next, ms),
         word(&it.on_completion),
         maybe(it.partition.as_ref(), |rule| Value::text(rule.name())),
         shard,
@@ -215,14 +347,14 @@ fn job_row(job: &Job) -> Row {
         seconds(it.retry.backoff),
         seconds(it.timeout),
         Value::Uuid(job.owner.0),
-        Value::Null,
+        maybe(role, Value::Uuid),
         ms(job.created_at),
         Value::text(state_name(job.state)),
         Value::text(if it.when.is_one_time() { "ONE_TIME" } else { "RECURRING" }),
         Value::Int(i64::from(job.version)),
-        Value::Time(job.updated_at),
+        ms(job.updated_at),
         Value::Time(job.created_at),
-        maybe(job.next_run, Value::Time),
+        maybe(next, Value::Time),
         text_of(it.run_as.as_ref()),
         procedure,
         database,
@@ -245,5 +377,9 @@ fn job_row(job: &Job) -> Row {
             text_of(serde_json::to_string(it).ok())
         }),
         word(&job.state),
+        Value::Time(job.updated_at),
+        maybe(last.map(|last| last.scheduled_for), ms),
+        maybe(last.map(|last| last.scheduled_for), Value::Time),
+        text_of(last.map(|last| last.outcome.name())),
     ]
 }

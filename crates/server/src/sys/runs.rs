@@ -13,8 +13,8 @@ use query::{Pages, QueryError, Row, Scan, Value};
 use uuid::Uuid;
 
 use super::Sys;
-use super::jobs::named;
-use super::pages::{Made, ROWS, all};
+use super::jobs::ever_named;
+use super::pages::{Made, ROWS, all, maybe};
 
 mod asked;
 mod latest;
@@ -23,7 +23,7 @@ mod walk;
 
 use asked::Asked;
 use latest::{Best, sort};
-use row::{attempt_row, dead_row, last_row, ledger_row, parts_of};
+use row::{attempt_row, dead_row, last_row, ledger_row};
 pub(super) use walk::Walk;
 
 /// Most runs begin within this of their time.
@@ -37,8 +37,8 @@ const CLOCKS: SignedDuration = SignedDuration::from_secs(20);
 /// More attempts of a run than these are not found by their own identity.
 const ATTEMPTS_MAX: u32 = 64;
 
-/// The columns that cost a look at the parts of runs.
-const PARTS: [&str; 4] = ["parent_id", "parts_total", "parts_completed", "parts_failed"];
+/// The columns of the ledger that cost a look at the parts of runs.
+const PARTS: [&str; 3] = ["parts_total", "parts_completed", "parts_failed"];
 
 /// The identity of an attempt: that of the run for the first one, and for the others one that leads
 /// back to it.
@@ -54,7 +54,9 @@ pub fn run_of_attempt(id: Uuid) -> impl Iterator<Item = RunId> {
 /// The attempts that a scan asks for.
 pub(super) fn job_runs(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryError> {
     let mut reader = Reader::new(sys);
-    reader.wants_parts = PARTS.iter().any(|name| scan.uses(name));
+    reader.wants_parents = scan.uses("parent_id");
+    // A run that was divided has no row of its own.
+    reader.wants_progress = true;
     if let Some(found) = reader.by_identity(scan)? {
         let mut rows = Vec::new();
         reader.look_at_parts(&found)?;
@@ -95,7 +97,7 @@ pub(super) fn ledger(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryErro
 /// The runs that wait for somebody.
 pub(super) fn dead_letters(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryError> {
     let tenant = sys.actor.tenant;
-    let jobs: Vec<Option<JobId>> = match named(sys, scan)? {
+    let jobs: Vec<Option<JobId>> = match ever_named(sys, scan)? {
         Some(jobs) if scan.values("job_uuid").is_none_or(|ids| ids.len() == jobs.len()) => {
             jobs.iter().map(|job| Some(job.id)).collect()
         }
@@ -110,18 +112,24 @@ fn whole(
     sys: &Sys,
     scan: &Scan,
     lists: Vec<RunFilter>,
-    row: fn(&RunView, &Value) -> Row,
+    row: fn(&Reader, &RunView, &Value) -> Row,
 ) -> Result<Box<dyn Pages>, QueryError> {
     let mut reader = Reader::new(sys);
+    reader.wants_progress = PARTS.iter().any(|name| scan.uses(name));
     if let Some(found) = reader.by_identity(scan)? {
         let mut rows = Vec::new();
+        reader.look_at_parts(&found)?;
         for run in found {
-            rows.push(row(&run, &reader.name(run.job)?));
+            let name = reader.name(&run)?;
+            rows.push(row(&reader, &run, &name));
         }
         return Ok(all(rows));
     }
     let walks = lists.into_iter().map(|filter| Walk::ids(filter, size(scan))).collect();
-    Ok(reader.each(walks, move |reader, run| Ok(vec![row(&run, &reader.name(run.job)?)])))
+    Ok(reader.each(walks, move |reader, run| {
+        let name = reader.name(&run)?;
+        Ok(vec![row(reader, &run, &name)])
+    }))
 }
 
 /// How many rows a first look reads.
@@ -133,8 +141,12 @@ fn size(scan: &Scan) -> u32 {
 pub(super) struct Reader {
     pub sys: Sys,
     jobs: HashMap<JobId, Option<Known>>,
-    /// Whether somebody asks about the parts of runs.
-    wants_parts: bool,
+    /// The names that jobs had in the versions of runs.
+    names: HashMap<(JobId, u32), Option<Arc<str>>>,
+    /// Whether the question is about what runs are parts of.
+    wants_parents: bool,
+    /// Whether the question is about how far the parts of runs have come.
+    wants_progress: bool,
     /// How far those of the present page have come that were divided.
     progress: HashMap<RunId, Progress>,
     /// Of what those of the present page are parts that are some.
@@ -147,6 +159,7 @@ pub(super) struct Reader {
 #[derive(Clone)]
 struct Known {
     name: Arc<str>,
+    version: u32,
     is_divided: bool,
 }
 
@@ -155,27 +168,31 @@ impl Reader {
         Reader {
             sys: sys.clone(),
             jobs: HashMap::new(),
-            wants_parts: false,
+            names: HashMap::new(),
+            wants_parents: false,
+            wants_progress: false,
             progress: HashMap::new(),
             parents: HashMap::new(),
             users: HashMap::new(),
         }
     }
 
-    /// Looks at the parts of a page of runs, if somebody asks about them and there may be some.
+    /// Looks at the parts of a page of runs, if there may be some: a run that was divided has a row for
+    /// each of its parts, and none of its own.
     fn look_at_parts(&mut self, runs: &[RunView]) -> Result<(), QueryError> {
-        if !self.wants_parts {
-            return Ok(());
+        let engine = Arc::clone(&self.sys.app.engine);
+        // A part stays one when its job is gone or not divided any more.
+        if self.wants_parents && runs.iter().any(|run| run.id.is_part()) {
+            self.parents = self.sys.ask(engine.by(&self.sys.actor).parents(runs))?;
         }
         let mut is_divided = false;
         for run in runs {
-            // A part stays one when its job is gone or not divided any more.
-            is_divided |= run.id.is_part() || self.job(run.job)?.is_none_or(|job| job.is_divided);
+            is_divided |= self.wants_progress
+                && !run.id.is_part()
+                && self.job(run.job)?.is_none_or(|job| job.is_divided);
         }
         if is_divided {
-            let engine = &self.sys.app.engine;
             self.progress = self.sys.ask(engine.by(&self.sys.actor).progress(runs))?;
-            self.parents = self.sys.ask(engine.by(&self.sys.actor).parents(runs))?;
         }
         Ok(())
     }
@@ -282,6 +299,7 @@ impl Reader {
             let found = self.sys.ask(engine.by(&self.sys.actor).jobs_by_id(&[job]))?;
             let known = found.first().map(|job| Known {
                 name: job.name.as_str().into(),
+                version: job.version,
                 is_divided: job.definition.is_divided(),
             });
             self.jobs.insert(job, known);
@@ -289,9 +307,22 @@ impl Reader {
         Ok(self.jobs.get(&job).cloned().flatten())
     }
 
-    /// The name of a job, unless it is gone.
-    pub fn name(&mut self, job: JobId) -> Result<Value, QueryError> {
-        Ok(self.job(job)?.map_or(Value::Null, |job| Value::Text(job.name)))
+    /// The name that the job of a run had when the run was recorded, unless nothing is left of it.
+    pub fn name(&mut self, run: &RunView) -> Result<Value, QueryError> {
+        let of = (run.job, run.job_version);
+        if !self.names.contains_key(&of) {
+            let name = match self.job(run.job)?.filter(|job| job.version == run.job_version) {
+                Some(job) => Some(job.name),
+                None => {
+                    let asked = self.sys.app.engine.by(&self.sys.actor);
+                    let none = std::iter::empty::<&domain::job::Job>();
+                    let found = self.sys.ask(asked.names_of([run], none))?;
+                    found.get(&of).map(|name| name.as_str().into())
+                }
+            };
+            self.names.insert(of, name);
+        }
+        Ok(self.names.get(&of).cloned().flatten().map_or(Value::Null, Value::Text))
     }
 
     /// Who asked for a run: their id and their name.
@@ -313,7 +344,11 @@ impl Reader {
 
     /// The rows of a run: one for each attempt, the last one first.
     fn rows(&mut self, run: RunView) -> Result<Vec<Row>, QueryError> {
-        let name = self.name(run.job)?;
+        if self.progress.get(&run.id).is_some_and(|progress| progress.parts > 0) {
+            // Its parts have the rows; the run as a whole is in the ledger.
+            return Ok(Vec::new());
+        }
+        let name = self.name(&run)?;
         let ended = run.attempts + run.lost;
         let over = matches!(run.state, RunState::Ended(_));
         let earlier = match (over, ended) {
@@ -332,10 +367,10 @@ impl Reader {
                 rows.push(attempt_row(&run, &name, attempt));
             }
         }
-        let parts = parts_of(self.parents.get(&run.id), self.progress.get(&run.id));
+        let parent = maybe(self.parents.get(&run.id), |parent| Value::Uuid(parent.0));
         let requested_by = self.requested_by(&run)?;
         for row in &mut rows {
-            row.extend(parts.clone());
+            row.push(parent.clone());
             row.extend(requested_by.clone());
         }
         Ok(rows)

@@ -36,7 +36,7 @@ tables! {
         job_class Text None "Where it may run: LOCAL_SAFE, LEADER_ONLY or QUORUM_REQUIRED.";
         job_type Text None "What it does: SQL, PROCEDURE, EXTERNAL, HTTP, BACKUP or NOOP.";
         job_sql Text None "The statements of an SQL job.";
-        procedure_uuid Uuid None "Nothing: procedures have names, see procedure_name.";
+        procedure_uuid Uuid None "The identity of the procedure, made of its database and its name; see procedure_name.";
         external_command Text None "The program of an external job.";
         schedule_kind Text None "CRON, AT, EVERY, MANUAL or AFTER_DEPENDENCIES.";
         cron_expression Text None "The expression of a CRON schedule.";
@@ -44,21 +44,21 @@ tables! {
         starts_at Int None "The first time of EVERY, or the time of AT, in milliseconds since 1970.";
         ends_at Int None "The last time of EVERY, in milliseconds since 1970.";
         schedule_tz Text None "The time zone of a CRON schedule.";
-        next_run_time Int None "The next time that is not planned yet, in milliseconds since 1970.";
+        next_run_time Int None "When it is due next, in milliseconds since 1970.";
         on_completion Text None "What becomes of an AT job when its run has ended: PRESERVE or DROP.";
         partition_strategy Text None "ALL_SHARDS, SINGLE_SHARD, SHARD_SET or DYNAMIC; nothing when it runs once.";
-        partition_shard_uuid Uuid None "The shard of SINGLE_SHARD, if it is named by its id.";
+        partition_shard_uuid Uuid None "The shard of SINGLE_SHARD.";
         partition_expression Text None "The expression of DYNAMIC.";
         max_retries Int None "How often a failed attempt is tried again.";
         retry_backoff_seconds Int None "The delay before the second attempt.";
         timeout_seconds Int None "How long an attempt may take.";
         created_by_user_uuid Uuid None "Who made it: it runs with their rights.";
-        run_as_role_uuid Uuid None "Nothing: roles of databases have names, see run_as.";
+        run_as_role_uuid Uuid None "The role of the tenant that allows run_as.";
         created_at Int None "When it was made, in milliseconds since 1970.";
         state Text None "ENABLED, DISABLED or PAUSED. An AT job whose run has ended is DISABLED; see state_detail.";
         schedule_type Text None "RECURRING or ONE_TIME.";
         version Int None "Grows with every change.";
-        updated_at Time None "When it was last changed.";
+        updated_at Int None "When it was last changed, in milliseconds since 1970.";
         created_time Time None "created_at as a timestamp.";
         next_run_at Time None "next_run_time as a timestamp.";
         run_as Text None "The role of the database that it acts as.";
@@ -81,8 +81,12 @@ tables! {
         partition_shards Text None "The shards of SINGLE_SHARD and SHARD_SET as they are named, as an array.";
         parameters Json None "Values for its runs.";
         state_detail Text None "ENABLED, DISABLED, PAUSED, or COMPLETED for an AT job whose run has ended.";
+        updated_time Time None "updated_at as a timestamp.";
+        last_run_time Int None "The time of its last run that has ended, in milliseconds since 1970.";
+        last_run_at Time None "last_run_time as a timestamp.";
+        last_status Text None "How that run ended.";
     }
-    job_runs "A row for each attempt of a run, and one for a run that has none; the newest first." [started_at scheduled_time] {
+    job_runs "A row for each attempt of a run, and one for a run that has none; the newest first. A run on several shards has the rows of its parts; the run as a whole is in sys.ledger." [started_at scheduled_time] {
         job_run_uuid Uuid Equal "The attempt's identity; of a first attempt, that of the run.";
         job_uuid Uuid Equal "The job.";
         assigned_node_uuid Uuid None "Where it runs or ran.";
@@ -95,8 +99,8 @@ tables! {
         result_message Text None "What the attempt said.";
         rows_affected Int None "Rows that a statement changed.";
         result_data Bytes None "What the run produced.";
-        error_code Int None "The number in the error: an exit code or an HTTP status.";
-        job_name Text Equal "The job's name; nothing when the job is gone.";
+        error_code Int None "What went wrong, as a number: an exit code, an HTTP status, an SQLSTATE, or a number of error_name.";
+        job_name Text Equal "The name that the job had when the run was recorded; nothing when nothing is left of the job.";
         execution_uuid Uuid Equal "The run: the same for all of its attempts, and its id over REST.";
         state_detail Text Equal "PENDING, QUEUED, RUNNING, COMPLETED, FAILED, CANCELLED, TIMEOUT, LOST, SKIPPED or MISSED.";
         reason Text None "Why the run ended so, as a word.";
@@ -108,7 +112,7 @@ tables! {
         scheduled_for Time Range "scheduled_time as a timestamp.";
         started Time Range "started_at as a timestamp.";
         completed Time None "completed_at as a timestamp.";
-        due_at Time None "When the run may start, or might have.";
+        due_at Int None "When the run may start, or might have, in milliseconds since 1970.";
         duration_ms Int None "How long the attempt took.";
         fence Int None "The fence of the attempt.";
         job_version Int None "The version of the job that asked for it.";
@@ -117,10 +121,10 @@ tables! {
         dead_letter Bool None "Whether the run waits for somebody to look at it.";
         parameters Json None "Values for the action.";
         result Json None "What the run produced, as JSON.";
+        due Time None "due_at as a timestamp.";
+        queued_at Int None "When the run was recorded, and with that queued, in milliseconds since 1970.";
+        queued Time None "queued_at as a timestamp.";
         parent_id Uuid None "The run that it is a part of.";
-        parts_total Int None "How many parts the run was divided into; nothing when it was not.";
-        parts_completed Int None "Those parts that completed.";
-        parts_failed Int None "Those parts that ended otherwise.";
         requested_by_user_uuid Uuid None "The user who asked for the run; nothing for what the schedule or another run asked for.";
         requested_by Text None "The name of that user; their id when they were removed.";
     }
@@ -294,10 +298,16 @@ tables! {
         next_run_time Int None "The time, in milliseconds since 1970.";
         next_run_at Time None "The time as a timestamp.";
     }
+    tick_hours "How many scheduled times lie in each of the next 24 hours, of the jobs that are enabled." {
+        hour Time None "When the hour begins.";
+        ticks Int None "How many scheduled times lie in it.";
+        jobs Int None "How many jobs are due in it.";
+        job_uuids Text None "These jobs, as an array.";
+    }
     ledger "A row for each time that a job was due, with what became of it, the newest first." {
         execution_uuid Uuid Equal "The run, or the row of times without a run.";
         job_uuid Uuid Equal "The job.";
-        job_name Text Equal "The job's name; nothing when the job is gone.";
+        job_name Text Equal "The name that the job had; nothing when nothing is left of the job.";
         scheduled_time Int Range "The time, in milliseconds since 1970.";
         scheduled_for Time Range "The time as a timestamp.";
         scheduled_until Time None "The last time that the row stands for.";
@@ -312,6 +322,10 @@ tables! {
         started Time None "When its last attempt began.";
         completed Time None "When it ended.";
         dead_letter Bool None "Whether it waits for somebody to look at it.";
+        created_at Time None "When the row was written.";
+        parts_total Int None "How many parts the run was divided into; nothing when it was not.";
+        parts_completed Int None "Those parts that completed.";
+        parts_failed Int None "Those parts that ended otherwise.";
     }
     dead_letters "The runs that wait for somebody to look at them, the newest first." {
         execution_uuid Uuid None "The run.";

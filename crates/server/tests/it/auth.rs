@@ -8,7 +8,7 @@ use server::Key;
 use crate::world::{Reply, World};
 
 /// The routes that answer everybody. A new one is added here by somebody who means it.
-pub const PUBLIC: [&str; 9] = [
+pub const PUBLIC: [&str; 11] = [
     "/docs",
     "/healthz",
     "/openapi.json",
@@ -17,6 +17,8 @@ pub const PUBLIC: [&str; 9] = [
     "/v1/session",
     "/v1/session",
     "/v1/session",
+    "/v1/session/oidc/callback",
+    "/v1/session/oidc/{issuer}",
     "/version",
 ];
 

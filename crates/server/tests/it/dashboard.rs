@@ -4,7 +4,7 @@
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use crate::world::World;
+use crate::world::{World, until};
 
 const START: &str = "2024-01-15T10:30:00Z";
 
@@ -129,7 +129,7 @@ async fn what_is_due_soon_is_counted_by_the_minute() {
     ] {
         assert_eq!(world.post("/v1/jobs", job(name, cron, status)).await.status, 201);
     }
-    let found = world.get("/v1/schedule?minutes=60").await.json();
+    let found = counted(&world, "/v1/schedule?minutes=60").await;
     let minutes: Vec<(&str, u64, Vec<&str>)> = found["minutes"]
         .as_array()
         .unwrap()
@@ -150,6 +150,151 @@ async fn what_is_due_soon_is_counted_by_the_minute() {
     );
     assert_eq!(found["is_cut"], false);
     assert_eq!(world.get("/v1/schedule?minutes=1441").await.error().2, "minutes");
+    assert_eq!(world.get("/v1/schedule?from=2024-02-15T00:00:00Z").await.error().2, "from");
+    // Another hour of the week.
+    let later = counted(&world, "/v1/schedule?from=2024-01-16T09:00:00Z&minutes=1").await;
+    assert_eq!(later["minutes"][0]["starts"], 3, "{later}");
+    // A job that changes is counted anew.
+    assert_eq!(world.call("POST", "/v1/jobs/hour/pause", &[], None).await.status, 200);
+    let path = "/v1/schedule?from=2024-01-16T09:00:00Z&minutes=1";
+    until(|| async { (counted(&world, path).await["minutes"][0]["starts"] == 2).then_some(()) })
+        .await;
+}
+
+/// An answer that is there when all schedules have been counted.
+async fn counted(world: &World, path: &str) -> Value {
+    until(|| async {
+        let found = world.get(path).await.json();
+        (!found["computed_at"].is_null()).then_some(found)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn starts_are_counted_by_local_hours_of_a_week() {
+    // Sunday 25 October has 25 hours in Berlin, and 02:30 comes twice.
+    let world = World::at("2026-10-24T20:15:00Z").await;
+    let job = |name: &str, cron: &str, tz: &str| json!({"name": name, "cron_expression": cron, "timezone": tz, "payload": {"type": "NOOP"}});
+    for (name, cron, tz) in [
+        ("quarter", "*/15 * * * *", "UTC"),
+        ("each", "* * * * *", "Asia/Kolkata"),
+        ("nightly", "30 2 * * *", "Europe/Berlin"),
+    ] {
+        assert_eq!(world.post("/v1/jobs", job(name, cron, tz)).await.status, 201);
+    }
+    let found = counted(&world, "/v1/schedule/heat?timezone=Europe/Berlin").await;
+    let hours = found["hours"].as_array().unwrap();
+    assert_eq!((hours.len(), &found["jobs"], &found["is_cut"]), (168, &json!(3), &json!(false)));
+    // The present hour has what is still to come of it.
+    assert_eq!(hours[0]["local"], "2026-10-24T22:00");
+    assert_eq!((&hours[0]["starts"], &hours[0]["busiest"]), (&json!(44 + 2), &json!(2)));
+    let twice: Vec<&Value> = hours.iter().filter(|it| it["local"] == "2026-10-25T02:00").collect();
+    let starts: Vec<&Value> = twice.iter().map(|it| &it["starts"]).collect();
+    assert_eq!(starts, [&json!(60 + 4 + 1), &json!(60 + 4)], "{twice:?}");
+    assert_eq!(found["peak"]["at"], "2026-10-25T00:30:00Z", "{}", found["peak"]);
+    assert_eq!(found["peak"]["starts"], 3);
+    assert_eq!(world.get("/v1/schedule/heat?timezone=Mars/Base").await.error().2, "timezone");
+    // In a zone whose clocks are half an hour off, hours begin at its full hours.
+    let found = counted(&world, "/v1/schedule/heat?timezone=Asia/Kolkata").await;
+    assert_eq!(found["hours"][0]["at"], "2026-10-24T19:30:00Z");
+    assert_eq!(found["hours"][1]["starts"], 60 + 4);
+}
+
+#[tokio::test]
+async fn a_calendar_has_days_of_23_and_25_hours() {
+    let world = World::at("2026-03-01T00:00:00Z").await;
+    let body = json!({"name": "nightly", "cron_expression": "*/30 * * * *", "timezone": "Europe/Berlin", "payload": {"type": "NOOP"}});
+    assert_eq!(world.post("/v1/jobs", body).await.status, 201);
+    let body = json!({"name": "daily", "cron_expression": "30 2 * * *", "timezone": "Europe/Berlin", "payload": {"type": "NOOP"}});
+    assert_eq!(world.post("/v1/jobs", body).await.status, 201);
+    let get = async |path: &str| world.get(path).await.json();
+    let found = get("/v1/jobs/nightly/calendar?from=2026-03-28&to=2026-03-30").await;
+    let days: Vec<(&str, u64, u64)> = found["days"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|day| {
+            let number = |name: &str| day[name].as_u64().unwrap();
+            (day["date"].as_str().unwrap(), number("minutes"), number("planned"))
+        })
+        .collect();
+    assert_eq!(
+        days,
+        [("2026-03-28", 1440, 48), ("2026-03-29", 1380, 46), ("2026-03-30", 1440, 48)],
+        "{found}"
+    );
+    assert_eq!(
+        (&found["timezone"], &found["today"]),
+        (&json!("Europe/Berlin"), &json!("2026-03-01"))
+    );
+    // A time that does not exist is told of, also where nothing is due on the day.
+    let found = get("/v1/jobs/daily/calendar?from=2026-03-29&to=2026-03-29").await;
+    assert_eq!(found["days"][0]["skipped_by_clock"], 1, "{found}");
+    let day = get("/v1/jobs/daily/calendar/2026-03-29").await;
+    assert_eq!((&day["ticks"], &day["minutes"]), (&json!([]), &json!(1380)), "{day}");
+    assert_eq!(day["skipped"][0]["first"], "2026-03-29T02:30");
+    let day = get("/v1/jobs/nightly/calendar/2026-10-25").await;
+    assert_eq!(day["minutes"], 1500);
+    let ticks = day["ticks"].as_array().unwrap();
+    assert_eq!(ticks.len(), 50, "{day}");
+    let twice: Vec<&Value> = ticks
+        .iter()
+        .filter(|it| it["local"] == "2026-10-25T02:30:00")
+        .map(|it| &it["fold"])
+        .collect();
+    assert_eq!(twice, [&json!("FIRST"), &json!("SECOND")]);
+    for (path, field) in [
+        ("calendar?from=2026-03-32", "from"),
+        ("calendar?from=2026-03-02&to=2026-03-01", "to"),
+        ("calendar?from=2026-03-01&to=2028-03-01", "to"),
+        ("calendar?timezone=Mars/Base", "timezone"),
+        ("calendar/today", "date"),
+    ] {
+        let reply = world.get(&format!("/v1/jobs/nightly/{path}")).await;
+        assert_eq!(reply.error().2, field, "{path}");
+    }
+    assert_eq!(world.get("/v1/jobs/absent/calendar").await.status, 404);
+}
+
+#[tokio::test]
+async fn a_calendar_counts_how_times_ended() {
+    let world = World::at("2026-03-10T12:00:00Z").await;
+    let (good, bad) = (world.job("good", "http://ok").await, world.job("bad", "http://fail").await);
+    for job in [&good, &bad, &bad] {
+        let run = world.trigger(job).await;
+        world.ended(&run).await;
+        world.go_on(SignedDuration::from_secs(1));
+    }
+    let day = async |job: &str, zone: &str| {
+        let path = format!("/v1/jobs/{job}/calendar?from=2026-03-10&to=2026-03-11&timezone={zone}");
+        world.get(&path).await.json()
+    };
+    assert_eq!(day("good", "UTC").await["days"][0]["ended"], json!({"COMPLETED": 1}));
+    assert_eq!(day("bad", "UTC").await["days"][0]["ended"], json!({"FAILED": 2}));
+    // It is already the next day elsewhere.
+    let found = day("bad", "Pacific/Kiritimati").await;
+    assert_eq!(found["days"][0]["ended"], json!({}), "{found}");
+    assert_eq!(found["days"][1]["ended"], json!({"FAILED": 2}), "{found}");
+    assert_eq!(found["counted_by_end_before"], Value::Null);
+    let day = world.get("/v1/jobs/bad/calendar/2026-03-10?timezone=UTC").await.json();
+    let seen: Vec<(&Value, bool)> = day["ticks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tick| (&tick["status"], tick["execution_id"].is_string()))
+        .collect();
+    assert_eq!(seen, [(&json!("FAILED"), true), (&json!("FAILED"), true)], "{day}");
+}
+
+#[tokio::test]
+async fn every_answer_says_how_long_it_took() {
+    let world = World::at(START).await;
+    for path in ["/v1/jobs", "/v1/jobs/absent", "/ui/", "/healthz"] {
+        let reply = world.get(path).await;
+        let timing = reply.header("server-timing");
+        let took = timing.strip_prefix("total;dur=").and_then(|text| text.parse::<f64>().ok());
+        assert!(took.is_some_and(|took| took >= 0.0), "{path}: {timing:?}");
+    }
 }
 
 #[tokio::test]

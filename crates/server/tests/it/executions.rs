@@ -64,7 +64,7 @@ async fn dead_letters_are_listed_until_somebody_sees_to_them() {
     for id in [&first, &second] {
         let run = world.ended(id).await;
         assert_eq!(run["status"], "FAILED");
-        assert_eq!(run["error_code"], "HTTP_500");
+        assert_eq!((&run["error_code"], &run["error_name"]), (&json!(500), &json!("HTTP_500")));
         assert_eq!(run["error_message"], "it answered 500");
         assert_eq!(run["dead_letter"], true);
     }

@@ -34,6 +34,9 @@ const CREATE: &str = r#"{
 async fn create_job() {
     let world = World::at("2024-01-15T10:30:00Z").await;
     let body: Value = serde_json::from_str(CREATE).unwrap();
+    // Without it the answer has a warning.
+    let value = json!({"value": "a secret of a test"});
+    world.call("PUT", "/v1/secrets/API_TOKEN", &[], Some(value)).await;
     let reply = world.post("/v1/jobs", body.clone()).await;
     assert_eq!(reply.status, 201, "{}", reply.text);
     let mut answer = reply.json();

@@ -97,7 +97,54 @@ async fn a_job_that_policy_refuses_is_created_with_a_warning() {
     let mut placed = job("d", "forbidden");
     placed["run_on"] = json!({"zone": "eu"});
     let made = world.post("/v1/jobs", placed).await;
-    assert_eq!((made.status, &made.json()["warnings"]), (201, &Value::Null));
+    let text = made.text.clone();
+    assert!(text.contains("no node has the labels zone=eu"), "{text}");
+    assert!(!text.contains("forbidden\\\" is not allowed"), "{text}");
+}
+
+#[tokio::test]
+async fn a_warning_names_the_object_that_a_job_lacks() {
+    let world = World::at("2024-01-15T10:30:00Z").await;
+    let lacking = [
+        (
+            json!({"endpoint": "https://x.example/", "headers": {"a": "${secrets.KEY}"}}),
+            "there is no secret \"KEY\", and a run fails without it: punctual secret set KEY",
+        ),
+        (
+            json!({"sql": "SELECT 1", "database": "missing"}),
+            "a run fails: there is no database named \"missing\"",
+        ),
+        (
+            json!({"command": "echo hi | wc"}),
+            "the command \"echo hi | wc\" looks like a shell line",
+        ),
+    ];
+    for (i, (payload, expected)) in lacking.into_iter().enumerate() {
+        let name = format!("j{i}");
+        let job = json!({"name": name, "job_type": "MANUAL", "payload": payload});
+        let tried = world.post("/v1/jobs:validate", job.clone()).await.json();
+        let made = world.post("/v1/jobs", job).await.json();
+        let shown = world.get(&format!("/v1/jobs/{name}")).await.json();
+        for answer in [tried, made, shown] {
+            let warnings = answer["warnings"].as_array().cloned().unwrap_or_default();
+            assert_eq!(warnings.len(), 1, "{answer}");
+            assert!(warnings[0].as_str().unwrap().starts_with(expected), "{answer}");
+        }
+    }
+    let listed = world.get("/v1/jobs?include=warnings,outcomes").await.json();
+    let has_warning = |job: &Value| job["warnings"][0].is_string();
+    assert!(listed["data"].as_array().unwrap().iter().all(has_warning), "{listed}");
+    let listed = world.get("/v1/jobs").await.json();
+    assert!(!listed["data"].as_array().unwrap().iter().any(has_warning), "{listed}");
+    // What was lacking is there: the warning goes.
+    let set = world.call("PUT", "/v1/secrets/KEY", &[], Some(json!({"value": "hunter22"}))).await;
+    assert!(set.status < 300, "{}", set.text);
+    let shown = world.get("/v1/jobs/j0").await.json();
+    assert_eq!(shown["warnings"], Value::Null, "{shown}");
+    // A change is answered with what the job lacks from now on.
+    let patch = json!({"payload": {"headers": {"a": "${secrets.OTHER}"}}});
+    let changed = world.call("PATCH", "/v1/jobs/j0", &[], Some(patch)).await.json();
+    assert!(changed["warnings"][0].as_str().unwrap().contains("\"OTHER\""), "{changed}");
 }
 
 #[tokio::test]
@@ -374,4 +421,29 @@ async fn times_to_come_and_times_that_have_passed() {
     let explained = world.get("/v1/jobs/j/explain?at=2024-01-16T09:30:00Z").await.json();
     assert_eq!(explained["verdict"], "NOT_SCHEDULED");
     assert_eq!(explained["next_time"], "2024-01-17T09:00:00Z");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn runs_of_a_deleted_job_end_or_are_cancelled() {
+    let world = World::now().await;
+    for (name, query, outcome) in
+        [("held-a", "", "COMPLETED"), ("held-b", "?cancel_running=true", "CANCELLED")]
+    {
+        world.job(name, "http://held").await;
+        let running = world.trigger(name).await;
+        world.begun(name).await;
+        let reply = world.call("DELETE", &format!("/v1/jobs/{name}{query}"), &[], None).await;
+        assert_eq!(reply.status, 204, "{}", reply.text);
+        if query.is_empty() {
+            world.finish(name, domain::run::AttemptResult::completed()).await;
+        }
+        let run = world.ended(&running).await;
+        assert_eq!((&run["status"], &run["job_name"]), (&json!(outcome), &json!(name)), "{run}");
+    }
+    world.job("held-c", "http://held").await;
+    let running = world.trigger("held-c").await;
+    world.begun("held-c").await;
+    let dropped = world.post("/v1/sql", json!({"sql": "DROP JOB \"held-c\" CANCEL RUNNING"})).await;
+    assert_eq!(dropped.status, 200, "{}", dropped.text);
+    assert_eq!(world.ended(&running).await["reason_message"], "its job was deleted");
 }

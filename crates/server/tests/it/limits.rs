@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
-use crate::world::{Reply, World};
+use crate::world::{Reply, World, until};
 
 const START: &str = "2024-01-15T10:30:00Z";
 
@@ -165,6 +165,77 @@ async fn callers_who_dawdle_lose_their_place() {
     assert!(heard.starts_with("HTTP/1.1 408") && heard.contains("REQUEST_TIMEOUT"), "{heard}");
     door.stop.send(()).unwrap();
     tokio::time::timeout(Duration::from_secs(60), door.served).await.unwrap().unwrap();
+}
+
+/// A connection whose client has said this, and has heard the beginning of an answer.
+async fn begin(address: SocketAddr, words: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(words.as_bytes()).await.unwrap();
+    let mut heard = [0; 12];
+    stream.read_exact(&mut heard).await.unwrap();
+    assert_eq!(&heard, b"HTTP/1.1 200");
+    stream
+}
+
+#[tokio::test]
+async fn a_user_who_takes_all_places_makes_way() {
+    let long = Duration::from_secs(600);
+    let limits =
+        ListenerLimits { head: long, body: long, connections_max: 8, ..ListenerLimits::default() };
+    let door = door(limits).await;
+    let user = door.world.person("default", "eve", &["VIEW JOB HISTORY"]).await;
+    let ask = |path: &str, key: &str, more: &str| {
+        format!("GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n{more}\r\n")
+    };
+    let key = door.world.key.clone();
+    // Connections that wait for their next request, and those with an answer that does not end.
+    for path in ["/v1/whoami", "/v1/events"] {
+        let mut held = Vec::new();
+        for _ in 0..20 {
+            held.push(begin(door.address, &ask(path, &user.key, "")).await);
+        }
+        let heard = hear(door.address, &ask("/v1/jobs", &key, "Connection: close\r\n")).await;
+        assert!(heard.starts_with("HTTP/1.1 200"), "{path}: {heard}");
+    }
+    // An administrator keeps what they have.
+    let mut own = begin(door.address, &ask("/v1/events", &key, "")).await;
+    for _ in 0..20 {
+        begin(door.address, &ask("/v1/events", &user.key, "")).await;
+    }
+    door.world.job("seen", "http://seen").await;
+    let mut heard = String::new();
+    while !heard.contains("seen") {
+        let mut more = [0; 4096];
+        let count = own.read(&mut more).await.unwrap();
+        assert!(count > 0, "the stream of the administrator has ended: {heard}");
+        heard.push_str(&String::from_utf8_lossy(&more[..count]));
+    }
+}
+
+#[tokio::test]
+async fn half_sent_bodies_without_a_key_make_way() {
+    let long = Duration::from_secs(600);
+    let limits = ListenerLimits {
+        head: long,
+        body: long,
+        connections_max: 16,
+        unauthenticated_per_address: 8,
+    };
+    let door = door(limits).await;
+    let mut held = Vec::new();
+    for _ in 0..64 {
+        let mut stream = TcpStream::connect(door.address).await.unwrap();
+        let words = "POST /v1/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
+                     Content-Length: 100\r\n\r\n{\"tenant\":";
+        // It may have been turned away.
+        let _ = stream.write_all(words.as_bytes()).await;
+        held.push(stream);
+    }
+    let healthz = "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let address = door.address;
+    let is_healthy =
+        || async move { hear(address, healthz).await.starts_with("HTTP/1.1 200").then_some(()) };
+    until(is_healthy).await;
 }
 
 #[tokio::test]

@@ -543,7 +543,7 @@ What the scheduler knows, as tables for `SELECT`. You see in them what you would
 
 Names without a schema mean `sys`, so `SELECT * FROM jobs` is the same as `SELECT * FROM sys.jobs`. `pg_catalog` and `information_schema` are there for clients of PostgreSQL.
 
-Questions are written as for PostgreSQL and answered by an embedded SQLite: joins, aggregates, windows, common table expressions, subqueries, set operations, casts, intervals, `ILIKE` and regular expressions work. `LATERAL`, `DISTINCT ON`, grouping sets and everything that changes a table do not, and say so with the error 0A000. Columns in milliseconds can be compared with times: `WHERE started_at > now() - interval '1 day'`.
+Questions are written as for PostgreSQL and answered by an embedded SQLite: joins, aggregates, windows, common table expressions, subqueries, set operations, casts, intervals, `ILIKE` and regular expressions work. So do `DISTINCT ON`, `LATERAL` subqueries with one row (`LIMIT 1`, or an aggregate), `generate_series` of numbers and times, `unnest`, `@>` and `string_agg(DISTINCT …)`. Grouping sets and everything that changes a table do not, and say so with the error 0A000. Columns in milliseconds can be compared with times: `WHERE started_at > now() - interval '1 day'`.
 
 A question ends with an error when it takes longer than its limit of time, or answers more than its limit of rows.
 

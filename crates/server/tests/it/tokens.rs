@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
-use server::{Issuer, Key, Keys, Mapping, Oidc};
+use server::{Issuer, Key, Keys, LoginClient, Mapping, Oidc};
 use tower::ServiceExt;
 
 use crate::world::{Reply, World, until};
@@ -46,7 +46,11 @@ async fn world(web: &Web) -> World {
     let app = &mut world.app;
     let admin = Key::parse(&world.key).unwrap();
     let keys = Keys::new(&admin, app.engine.clone(), app.clock.clone(), app.random.clone());
-    let oidc = Oidc::new(vec![issuer], mapping, web.clone());
+    let oidc = Oidc::new(vec![issuer], mapping, web.clone()).with_login(LoginClient {
+        id: "dash".into(),
+        secret: Some("a b".into()),
+        redirect_url: "https://punctual.example/v1/session/oidc/callback".into(),
+    });
     *app = app.but(|parts| parts.authority = Arc::new(keys.with_tokens(oidc)));
     world.router = server::router(app.clone());
     world
@@ -338,4 +342,104 @@ async fn a_token_makes_nothing_that_outlives_it() {
     world.go_to("2026-01-01T01:00:31Z");
     until(|| async { stream.is_finished().then_some(()) }).await;
     assert_eq!(status(&world, &token).await, 401);
+}
+
+/// What an address has in its query, and the cookies of the answer.
+fn query(address: &str, name: &str) -> String {
+    let begin = format!("{name}=");
+    let (_, query) = address.split_once('?').unwrap();
+    let found = query.split('&').find_map(|part| part.strip_prefix(&begin));
+    found.unwrap_or_else(|| panic!("{name} in {address}")).to_owned()
+}
+
+fn cookies(reply: &Reply) -> Vec<String> {
+    let all = reply.headers.get_all("set-cookie").iter();
+    all.map(|value| value.to_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_browser_logs_in_at_an_issuer() {
+    let web = Web::default();
+    let world = world(&web).await;
+    let signer = Signer::new("k", Alg::Es256);
+    web.publish(&[&signer]);
+    let call = async |path: &str, cookie: &str| {
+        let headers = [("cookie", cookie), ("sec-fetch-site", "same-origin")];
+        world.call_as(None, "GET", path, &headers, None).await
+    };
+    let view = call("/v1/session", "").await.json();
+    let login = json!([{"name": "id.example.com", "path": "/v1/session/oidc/0"}]);
+    assert_eq!(view["logins"], login);
+    // Without endpoints there is no login, and the page says so.
+    let reply = call("/v1/session/oidc/0", "").await;
+    assert_eq!((reply.status, reply.header("location")), (303, "/ui/login?problem=UNREACHABLE"));
+    web.answer_codes("");
+    let started = call("/v1/session/oidc/0?next=jobs/a%3Fx=1", "").await;
+    assert_eq!(started.status, 303, "{}", started.text);
+    let address = started.header("location").to_owned();
+    assert!(
+        address.starts_with(&format!("{URL}/auth?response_type=code&client_id=dash&")),
+        "{address}"
+    );
+    assert_eq!(query(&address, "code_challenge_method"), "S256");
+    let kept = cookies(&started).remove(0);
+    for part in ["__Host-punctual_login_", "; HttpOnly", "; Secure", "SameSite=Lax"] {
+        assert!(kept.contains(part), "{kept}");
+    }
+    let kept = kept.split(';').next().unwrap().to_owned();
+    let (state, nonce) = (query(&address, "state"), query(&address, "nonce"));
+    let finish = async |changes: Value, state: &str, cookie: &str| {
+        web.answer_codes(&signer.sign(&claims(changes)));
+        call(&format!("/v1/session/oidc/callback?code=c&state={state}"), cookie).await
+    };
+    // Answers for another login, for another browser, and tokens that are not good.
+    for (what, changes, state, cookie, problem) in [
+        ("another state", json!({"nonce": nonce}), "x", kept.as_str(), "EXPIRED"),
+        ("no cookie", json!({"nonce": nonce}), state.as_str(), "", "EXPIRED"),
+        ("another nonce", json!({"nonce": "x"}), state.as_str(), kept.as_str(), "REFUSED"),
+        ("no nonce", json!({}), state.as_str(), kept.as_str(), "REFUSED"),
+        (
+            "another audience",
+            json!({"nonce": nonce, "aud": "x"}),
+            state.as_str(),
+            kept.as_str(),
+            "REFUSED",
+        ),
+        ("no role", json!({"nonce": nonce, "roles": []}), state.as_str(), kept.as_str(), "REFUSED"),
+        (
+            "too large",
+            json!({"nonce": nonce, "more": "x".repeat(4000)}),
+            state.as_str(),
+            kept.as_str(),
+            "TOO_LARGE",
+        ),
+    ] {
+        let reply = finish(changes, state, cookie).await;
+        let expected = format!("/ui/login?problem={problem}");
+        assert_eq!((reply.status, reply.header("location")), (303, expected.as_str()), "{what}");
+        let sessions = cookies(&reply).into_iter().filter(|cookie| !cookie.contains("Max-Age=0"));
+        assert_eq!(sessions.count(), 0, "{what}");
+    }
+    let denied = call("/v1/session/oidc/callback?error=access_denied", &kept).await;
+    assert_eq!(denied.header("location"), "/ui/login?problem=DENIED");
+    let reply = finish(json!({"nonce": nonce}), &state, &kept).await;
+    assert_eq!((reply.status, reply.header("location")), (303, "/ui/jobs/a?x=1"), "{}", reply.text);
+    let (form, sender) = web.posted.lock().unwrap().clone().unwrap();
+    assert!(
+        form.starts_with("grant_type=authorization_code&code=c&redirect_uri=https%3A%2F%2F"),
+        "{form}"
+    );
+    assert_eq!(sender.unwrap(), "Basic ZGFzaDphJTIwYg==");
+    let session =
+        cookies(&reply).into_iter().find(|cookie| cookie.contains("SameSite=Strict")).unwrap();
+    let session = session.split(';').next().unwrap().to_owned();
+    let view = call("/v1/session", &session).await.json();
+    assert_eq!(view["identity"]["tenant"], "acme", "{view}");
+    assert_eq!(call("/v1/jobs", &session).await.status, 200);
+    // Pages of other sites cannot use it, and it ends with the token.
+    let foreign = [("cookie", session.as_str()), ("sec-fetch-site", "cross-site")];
+    assert_eq!(world.call_as(None, "GET", "/v1/jobs", &foreign, None).await.status, 403);
+    world.go_to_instant((world.app.clock)() + jiff::SignedDuration::from_mins(61));
+    assert_eq!(call("/v1/session", &session).await.json()["identity"], Value::Null);
+    assert_eq!(call("/v1/session/oidc/7", "").await.status, 404);
 }

@@ -21,7 +21,7 @@ use engine::{Engine, Env, Executor, NodeInfo, Settings, Started, Stop};
 use http_body_util::BodyExt;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use server::{App, Key, Keys, Metrics, Options, Trials, Tried};
+use server::{App, Key, Keys, Known, Metrics, Options, Trials, Tried};
 use store::sqlite::SqliteStore;
 use store::{FullStore, Operation, PostgresOptions, PostgresStore, SharedStore, StoreMetrics};
 use tokio::sync::oneshot;
@@ -83,6 +83,14 @@ fn tried<'a>(name: &str) -> Tried<'a> {
 impl Trials for Bench {
     fn database<'a>(&'a self, _: TenantId, name: &'a str) -> Tried<'a> {
         tried(name)
+    }
+
+    fn known_database<'a>(&'a self, _: TenantId, name: Option<&'a str>) -> Known<'a> {
+        let known = match name {
+            Some("missing") => Err("there is no database named \"missing\"".to_owned()),
+            _ => Ok(()),
+        };
+        Box::pin(std::future::ready(known))
     }
 
     fn objection(&self, _: TenantId, definition: &Definition) -> Option<String> {
@@ -224,10 +232,10 @@ impl World {
             DELETE FROM runs WHERE seq < 0;
             DELETE FROM ends WHERE seq < 0;
             INSERT INTO runs (seq, id, job_id, tenant_id, job_version, scheduled_for, shard, due_at, order_at,
-                lane, origin, coalesced, ignore_dependencies, attempts, lost, turn, wait)
+                lane, origin, coalesced, ignore_dependencies, attempts, lost, turn, wait, created_at)
             WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :runs)
             SELECT -i, unhex(printf('%012x70008%015x', :now / 1000 - i * 1000, i)), :job, :tenant, 1,
-                :now - i * 1000000, '', :now - i * 1000000, :now - i * 1000000, 5, 1, 0, 0, 0, 0, 0, 0
+                :now - i * 1000000, '', :now - i * 1000000, :now - i * 1000000, 5, 1, 0, 0, 0, 0, 0, 0, :now
             FROM n;
             INSERT INTO ends (seq, outcome, dead_letter, attempts, lost, finished_at, number, attempt_end, node_id,
                 fence, started_at, job_id, id)
@@ -352,6 +360,7 @@ impl World {
             zones: Zones::bundled(),
             trials: Arc::new(Bench),
             queries: Arc::new(server::Queries::new(server::QueryLimits::default()).unwrap()),
+            node_names: Arc::default(),
             options: Arc::new(options),
         });
         let agents = server::AgentDoor::new(Arc::clone(&engine), vault, Arc::new(Bench));

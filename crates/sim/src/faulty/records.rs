@@ -3,7 +3,7 @@
 use domain::access::{Award, Entry, Kind, Record};
 use domain::alert::Alert;
 use domain::audit::{self, Event, Hash, Seal};
-use domain::id::{JobId, TenantId, UserId};
+use domain::id::{JobId, RunId, TenantId, UserId};
 use domain::job::Job;
 use domain::secret::SecretPlace;
 use domain::tally::{EndedRun, Key};
@@ -11,9 +11,10 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use store::{
-    Alerts, AuditFilter, AuditLog, Chain, ChangeFeed, Channel, Cursor, Delivery, DeliveryKey,
-    DeliveryView, EntryFilter, Given, Identity, KeptSecret, Page, Reach, Recorded, Removed, Result,
-    Rewrapped, SecretStore, SecretView, Set,
+    Alerts, AuditFilter, AuditLog, AuditedEvent, Chain, ChangeFeed, Channel, Cursor, Delivery,
+    DeliveryKey, DeliveryView, EntryFilter, ExplainReads, Given, Identity, JobRecords, JobVersion,
+    KeptSecret, LiveRun, Page, PrunedJobs, Reach, Recorded, Removed, Result, Rewrapped,
+    SecretStore, SecretView, Set,
 };
 
 use super::FaultyStore;
@@ -38,6 +39,26 @@ impl<S: ChangeFeed> ChangeFeed for FaultyStore<S> {
         add_tallies(from: Cursor, to: Cursor, amounts: &[(Key, u64)]) -> bool;
         tallies(tenant: TenantId, jobs: &[JobId], since_hour: i64) -> Vec<(Key, u64)>;
         forget_tallies(before_hour: i64, limit: u32) -> u64;
+    }
+}
+
+impl<S: JobRecords> JobRecords for FaultyStore<S> {
+    through! {
+        job_versions(job: JobId, before: Option<u32>, limit: u32) -> Page<JobVersion, u32>;
+        job_version(job: JobId, version: u32) -> Option<JobVersion>;
+        job_names(of: &[(JobId, u32)]) -> Vec<Option<String>>;
+        jobs_ever(ids: &[JobId]) -> Vec<Job>;
+        jobs_ever_named(tenant: TenantId, name: &str, limit: u32) -> Vec<Job>;
+        deleted_jobs(tenant: TenantId, before: Option<JobId>, limit: u32) -> Vec<Job>;
+        prune_deleted_jobs(after: Option<JobId>, limit: u32) -> PrunedJobs;
+    }
+}
+
+impl<S: ExplainReads> ExplainReads for FaultyStore<S> {
+    through! {
+        live_run(run: RunId) -> Option<LiveRun>;
+        job_events(job: JobId, limit: u32) -> Vec<AuditedEvent>;
+        run_events(run: RunId, limit: u32) -> Vec<AuditedEvent>;
     }
 }
 

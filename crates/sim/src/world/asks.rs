@@ -49,7 +49,7 @@ impl World {
             2 => self.ask_to_disable(index, node, job),
             3 => {
                 let cascade = self.random.percent(70);
-                let deletion = Deletion { cascade, purge_history: false, expected: None };
+                let deletion = Deletion { cascade, ..Deletion::default() };
                 self.run_command(index, format!("delete {name}"), async move {
                     node.delete_job(job, deletion).await.map(drop)
                 });

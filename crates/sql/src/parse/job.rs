@@ -13,6 +13,7 @@ const CATCH_UP_POLICIES: [(&str, CatchUpPolicy); 3] =
     [("NONE", CatchUpPolicy::None), ("LAST", CatchUpPolicy::Last), ("ALL", CatchUpPolicy::All)];
 
 pub(super) const JOB: &str = "the name of a job";
+pub(super) const VERSION: &str = "the number of a version";
 
 pub(super) fn create(reader: &mut Reader<'_>) -> Result<Statement> {
     let keep = reader.eat(&["IF", "NOT", "EXISTS"]);
@@ -69,7 +70,7 @@ pub(super) fn alter(reader: &mut Reader<'_>) -> Result<Statement> {
 pub(super) fn drop(reader: &mut Reader<'_>) -> Result<Statement> {
     let if_exists = reader.eat(&["IF", "EXISTS"]);
     let name = reader.name(JOB)?;
-    let (mut purge_history, mut cascade) = (None, false);
+    let (mut purge_history, mut cascade, mut cancel_running) = (None, false, false);
     while !reader.is_done() {
         if purge_history.is_none() && reader.eat(&["KEEP"]) {
             reader.expect(&["HISTORY"])?;
@@ -79,16 +80,20 @@ pub(super) fn drop(reader: &mut Reader<'_>) -> Result<Statement> {
             purge_history = Some(true);
         } else if !cascade && reader.eat(&["CASCADE"]) {
             cascade = true;
+        } else if !cancel_running && reader.eat(&["CANCEL"]) {
+            reader.expect(&["RUNNING"])?;
+            cancel_running = true;
         } else if !cascade && reader.eat(&["RESTRICT"]) {
             // That is what happens anyway.
         } else {
-            let known = ["KEEP", "PURGE", "CASCADE", "RESTRICT"];
-            let expected = "KEEP HISTORY, PURGE HISTORY, CASCADE or the end";
+            let known = ["KEEP", "PURGE", "CASCADE", "RESTRICT", "CANCEL"];
+            let expected = "KEEP HISTORY, PURGE HISTORY, CASCADE, CANCEL RUNNING or the end";
             return Err(reader.unexpected_word(expected, known));
         }
     }
     let purge_history = purge_history.unwrap_or(false);
-    Ok(Statement::DropJob(DropJob { name, if_exists, purge_history, cascade }))
+    let drop = DropJob { name, if_exists, purge_history, cascade, cancel_running };
+    Ok(Statement::DropJob(drop))
 }
 
 pub(super) fn pause(reader: &mut Reader<'_>) -> Result<Statement> {
@@ -107,6 +112,14 @@ pub(super) fn resume(reader: &mut Reader<'_>) -> Result<Statement> {
         }
     }
     Err(reader.unexpected_word("NONE, LAST or ALL", CATCH_UP_POLICIES.map(|(word, _)| word)))
+}
+
+/// `RESTORE JOB name [TO] VERSION n`.
+pub(super) fn restore(reader: &mut Reader<'_>) -> Result<Statement> {
+    let job = one(reader)?;
+    reader.eat(&["TO"]);
+    reader.expect(&["VERSION"])?;
+    Ok(Statement::RestoreJob { job, version: reader.whole(VERSION)? })
 }
 
 fn one(reader: &mut Reader<'_>) -> Result<Spanned<String>> {

@@ -73,3 +73,7 @@ pub(super) fn explain(reader: &mut Reader<'_>) -> Result<Statement> {
     let at = if reader.eat(&["AT"]) { Some(reader.text(TIME)?) } else { None };
     Ok(Statement::ExplainJob(ExplainJob { name, at }))
 }
+
+pub(super) fn explain_run(reader: &mut Reader<'_>) -> Result<Statement> {
+    Ok(Statement::ExplainRun(run(reader)?))
+}

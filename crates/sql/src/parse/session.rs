@@ -5,7 +5,9 @@ use sqlparser::tokenizer::Token;
 use crate::literal::Literal;
 use crate::name::{folded, quoted};
 use crate::reader::Reader;
-use crate::statement::{Copy, Discard, SetStatement, Spanned, Statement, Transaction};
+use crate::statement::{
+    Copy, Discard, SavepointStatement, SavepointVerb, SetStatement, Spanned, Statement, Transaction,
+};
 use crate::syntax::{Result, SyntaxError};
 
 const SETTING: &str = "the name of a setting";
@@ -128,15 +130,26 @@ pub(super) fn commit(reader: &mut Reader<'_>) -> Result<Statement> {
 }
 
 pub(super) fn rollback(reader: &mut Reader<'_>) -> Result<Statement> {
-    let at = reader.at();
     noise(reader);
     if reader.eat(&["TO"]) {
-        reader.rest();
-        let verb = Spanned { value: "ROLLBACK TO SAVEPOINT".to_owned(), at };
-        let hint = "A transaction block holds one change; ROLLBACK forgets it.";
-        return Ok(Statement::Unsupported { verb, hint });
+        reader.eat(&["SAVEPOINT"]);
+        return to_savepoint(reader, SavepointVerb::RollbackTo);
     }
     ended(reader, Transaction::Rollback)
+}
+
+pub(super) fn savepoint(reader: &mut Reader<'_>) -> Result<Statement> {
+    to_savepoint(reader, SavepointVerb::Set)
+}
+
+pub(super) fn release(reader: &mut Reader<'_>) -> Result<Statement> {
+    reader.eat(&["SAVEPOINT"]);
+    to_savepoint(reader, SavepointVerb::Release)
+}
+
+fn to_savepoint(reader: &mut Reader<'_>, verb: SavepointVerb) -> Result<Statement> {
+    let name = reader.name("the name of a savepoint")?;
+    Ok(Statement::Savepoint(SavepointStatement { verb, name }))
 }
 
 fn ended(reader: &mut Reader<'_>, how: Transaction) -> Result<Statement> {

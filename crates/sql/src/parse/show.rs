@@ -1,13 +1,40 @@
 //! What can be shown of jobs without a SELECT.
 
-use super::job::JOB;
+use super::job::{JOB, VERSION};
 use crate::reader::Reader;
-use crate::statement::Statement;
+use crate::statement::{Spanned, Statement};
 use crate::syntax::Result;
 
 pub(super) fn create_job(reader: &mut Reader<'_>) -> Result<Statement> {
     reader.expect(&["JOB"])?;
-    Ok(Statement::ShowCreateJob(reader.name(JOB)?))
+    let job = reader.name(JOB)?;
+    Ok(Statement::ShowCreateJob { job, version: version_after(reader, "VERSION")? })
+}
+
+pub(super) fn versions(reader: &mut Reader<'_>) -> Result<Statement> {
+    reader.eat(&["FOR"]);
+    let job = reader.name(JOB)?;
+    let limit = match reader.eat(&["LIMIT"]) {
+        true => Some(reader.whole("how many versions")?.value),
+        false => None,
+    };
+    Ok(Statement::ShowVersions { job, limit })
+}
+
+/// `SHOW JOB DIFF name [FROM n] [TO n]`.
+pub(super) fn diff(reader: &mut Reader<'_>) -> Result<Statement> {
+    reader.eat(&["FOR"]);
+    let job = reader.name(JOB)?;
+    let from = version_after(reader, "FROM")?;
+    Ok(Statement::ShowDiff { job, from, to: version_after(reader, "TO")? })
+}
+
+/// The version that a word announces, if the word is there.
+fn version_after(reader: &mut Reader<'_>, word: &str) -> Result<Option<Spanned<u32>>> {
+    match reader.eat(&[word]) {
+        true => Ok(Some(reader.whole(VERSION)?)),
+        false => Ok(None),
+    }
 }
 
 pub(super) fn jobs(reader: &mut Reader<'_>) -> Result<Statement> {
@@ -19,7 +46,6 @@ pub(super) fn jobs(reader: &mut Reader<'_>) -> Result<Statement> {
 }
 
 pub(super) fn runs(reader: &mut Reader<'_>) -> Result<Statement> {
-    reader.expect(&["RUNS"])?;
     reader.expect(&["FOR"])?;
     let job = reader.name(JOB)?;
     let limit = match reader.eat(&["LIMIT"]) {

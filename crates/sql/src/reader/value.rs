@@ -30,8 +30,24 @@ impl<'a> Reader<'a> {
             Some(lexeme) if placeholder(&lexeme.token).is_some() => String::new(),
             _ => return Err(self.unexpected(what)),
         };
+        let is_plain = matches!(
+            self.peek(),
+            Some(Lexeme { token: Token::Word(word), .. }) if word.quote_style.is_none()
+        );
         self.next += 1;
+        if is_plain && self.is_sign(0, &Token::Minus) && self.at() == at + value.len() {
+            return Err(self.hyphenated(at));
+        }
         Ok(Spanned { value, at })
+    }
+
+    /// The error for a name with a hyphen and without quotes.
+    fn hyphenated(&self, at: usize) -> SyntaxError {
+        let rest = &self.text[at..];
+        let is_end = |c: char| c.is_whitespace() || matches!(c, ';' | ',' | '(' | ')' | '"');
+        let written = &rest[..rest.find(is_end).unwrap_or(rest.len())];
+        SyntaxError::new(at, format!("a name with a hyphen must be quoted: {written}"))
+            .with_hint(format!("Quote the name: \"{written}\"."))
     }
 
     /// A name with dots: `public.refresh`. Quoted parts stay quoted.

@@ -1,6 +1,6 @@
 //! Command tags of statements.
 
-use super::{CreateJob, Discard, IfPresent, Statement, Transaction, Verb};
+use super::{CreateJob, Discard, IfPresent, SavepointVerb, Statement, Transaction, Verb};
 
 impl Statement {
     /// The command tag, as PostgreSQL clients expect it.
@@ -25,8 +25,11 @@ impl Statement {
             Statement::CancelRun(_) => "CANCEL JOB RUN",
             Statement::RetryRun(_) => "RETRY JOB RUN",
             Statement::BackfillJob(_) => "BACKFILL JOB",
-            Statement::ExplainJob(_) => "EXPLAIN",
-            Statement::ShowCreateJob(_)
+            Statement::ExplainJob(_) | Statement::ExplainRun(_) => "EXPLAIN",
+            Statement::RestoreJob { .. } => "RESTORE JOB",
+            Statement::ShowCreateJob { .. }
+            | Statement::ShowVersions { .. }
+            | Statement::ShowDiff { .. }
             | Statement::ShowJobs { .. }
             | Statement::ShowRuns { .. }
             | Statement::ShowShards
@@ -47,6 +50,11 @@ impl Statement {
             Statement::Transaction(Transaction::Begin) => "BEGIN",
             Statement::Transaction(Transaction::Commit) => "COMMIT",
             Statement::Transaction(Transaction::Rollback) => "ROLLBACK",
+            Statement::Savepoint(savepoint) => match savepoint.verb {
+                SavepointVerb::Set => "SAVEPOINT",
+                SavepointVerb::Release => "RELEASE",
+                SavepointVerb::RollbackTo => "ROLLBACK",
+            },
             Statement::Discard(Discard::All) => "DISCARD ALL",
             Statement::Discard(Discard::Plans) => "DISCARD PLANS",
             Statement::Discard(Discard::Sequences) => "DISCARD SEQUENCES",
@@ -72,6 +80,7 @@ impl Statement {
             | Statement::DropJob(_)
             | Statement::PauseJob(_)
             | Statement::ResumeJob(..)
+            | Statement::RestoreJob { .. }
             | Statement::ExecuteJob(_)
             | Statement::CancelRun(_)
             | Statement::RetryRun(_)

@@ -75,6 +75,23 @@ CREATE INDEX jobs_own_retention ON jobs (id) WHERE own_retention;
 CREATE INDEX jobs_due ON jobs (next_run) WHERE state = 'ENABLED' AND next_run IS NOT NULL;
 -- Changed jobs in the order of their changes, for clients that follow them.
 CREATE INDEX jobs_updated ON jobs (updated_at, id);
+-- What is left of deleted jobs, until their history is gone.
+CREATE INDEX jobs_deleted ON jobs (id) WHERE state = 'DELETED';
+
+-- Every version of a job's definition: who changed which fields (a JSON list, empty for the first version), and when.
+CREATE TABLE job_versions (
+    job_id uuid NOT NULL,
+    version integer NOT NULL,
+    name text NOT NULL COLLATE "C",
+    state text NOT NULL,
+    definition text NOT NULL,
+    changed_at bigint NOT NULL,
+    changed_by text NOT NULL,
+    changed text NOT NULL,
+    PRIMARY KEY (job_id, version)
+);
+-- Jobs by the names that they have or had.
+CREATE INDEX job_versions_name ON job_versions (name, job_id);
 
 -- The tags of jobs that are not deleted, by name of the job.
 CREATE TABLE job_tags (
@@ -133,7 +150,9 @@ CREATE TABLE runs (
     -- What a run asks of its node; none when any will do. Those that ask for something lie in lanes of their own.
     place text[],
     -- The user who asked for it; none for what the schedule or another run asked for.
-    requested_by uuid
+    requested_by uuid,
+    -- When this row was written: the run was queued.
+    created_at bigint NOT NULL
 ) WITH (
     vacuum_truncate = off, autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_scale_factor = 0.1,
     autovacuum_analyze_threshold = 100000, autovacuum_vacuum_cost_delay = 0
@@ -253,7 +272,9 @@ CREATE TABLE history (
     -- What was in force and what was used while the last attempt ran, as JSON.
     details text,
     -- The user who asked for it; none for what the schedule or another run asked for.
-    requested_by uuid
+    requested_by uuid,
+    -- When it was queued, or when a row for times without a run was written.
+    created_at bigint NOT NULL
 ) PARTITION BY RANGE (id);
 CREATE INDEX history_job ON history (job_id, id);
 CREATE INDEX history_dead ON history (tenant_id, id) WHERE dead_letter;
@@ -493,6 +514,9 @@ ALTER TABLE audit ALTER COLUMN runs SET STORAGE EXTERNAL;
 
 CREATE INDEX audit_tenant ON audit (tenant_id, place);
 CREATE INDEX audit_unsealed ON audit (place) WHERE number IS NULL;
+-- Changes of a job, and what was asked of a run: for explanations.
+CREATE INDEX audit_job ON audit (job_id, place) WHERE kind IN ('JOB_CREATED', 'JOB_MODIFIED', 'JOB_DELETED');
+CREATE INDEX audit_run ON audit (run_id) WHERE run_id IS NOT NULL;
 CREATE UNIQUE INDEX audit_chain ON audit (tenant_id, number) WHERE number IS NOT NULL;
 
 -- Where the chain of a tenant begins and ends.

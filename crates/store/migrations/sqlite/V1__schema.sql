@@ -67,6 +67,23 @@ CREATE INDEX jobs_own_retention ON jobs (id) WHERE own_retention;
 CREATE INDEX jobs_due ON jobs (next_run) WHERE state = 'ENABLED' AND next_run IS NOT NULL;
 -- Changed jobs in the order of their changes, for clients that follow them.
 CREATE INDEX jobs_updated ON jobs (updated_at, id);
+-- What is left of deleted jobs, until their history is gone.
+CREATE INDEX jobs_deleted ON jobs (id) WHERE state = 'DELETED';
+
+-- Every version of a job's definition: who changed which fields (a JSON list, empty for the first version), and when.
+CREATE TABLE job_versions (
+    job_id BLOB NOT NULL,
+    version INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    state TEXT NOT NULL,
+    definition TEXT NOT NULL,
+    changed_at INTEGER NOT NULL,
+    changed_by TEXT NOT NULL,
+    changed TEXT NOT NULL,
+    PRIMARY KEY (job_id, version)
+) STRICT, WITHOUT ROWID;
+-- Jobs by the names that they have or had.
+CREATE INDEX job_versions_name ON job_versions (name, job_id);
 
 -- The tags of jobs that are not deleted, by name of the job.
 CREATE TABLE job_tags (
@@ -130,7 +147,9 @@ CREATE TABLE runs (
     -- The turn after the one whose start was written down: the run began under its grant exactly if this is turn + 1.
     begun INTEGER,
     -- The user who asked for it; none for what the schedule or another run asked for.
-    requested_by BLOB
+    requested_by BLOB,
+    -- When this row was written: the run was queued.
+    created_at INTEGER NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX runs_id ON runs (id);
 CREATE INDEX runs_job ON runs (job_id, id);
@@ -467,6 +486,9 @@ CREATE TABLE audit (
 ) STRICT;
 CREATE INDEX audit_tenant ON audit (tenant_id, place);
 CREATE INDEX audit_unsealed ON audit (place) WHERE number IS NULL;
+-- Changes of a job, and what was asked of a run: for explanations.
+CREATE INDEX audit_job ON audit (job_id, place) WHERE kind IN ('JOB_CREATED', 'JOB_MODIFIED', 'JOB_DELETED');
+CREATE INDEX audit_run ON audit (run_id) WHERE run_id IS NOT NULL;
 CREATE UNIQUE INDEX audit_chain ON audit (tenant_id, number) WHERE number IS NOT NULL;
 
 -- Where the chain of a tenant begins and ends.

@@ -1,11 +1,13 @@
--- The old beginning of a tenant's chain goes; the hash of its last row becomes the anchor.
+-- The old beginning of a tenant's chain goes; the hash of its last row becomes the anchor. The
+-- youngest of the old rows stays: it proves the age of those that went.
 WITH last AS (
     SELECT max(o.number) AS number FROM (
         SELECT number FROM audit
         WHERE tenant_id = $1 AND number IS NOT NULL
             AND number < coalesce(
-                (SELECT min(number) FROM audit WHERE tenant_id = $1 AND number IS NOT NULL AND at >= $2), 9223372036854775807
-            )
+                (SELECT min(number) FROM audit WHERE tenant_id = $1 AND number IS NOT NULL AND at >= $2),
+                (SELECT max(number) + 1 FROM audit WHERE tenant_id = $1 AND number IS NOT NULL)
+            ) - 1
         ORDER BY number LIMIT $3
     ) AS o
 ),

@@ -47,7 +47,7 @@ ended AS (
         r.cancel_code IS NULL AND u.dead_letter IS TRUE AS dead_letter, r.shard, r.parameters,
         coalesce(r.cancel_code, u.reason) AS reason,
         CASE WHEN r.cancel_code IS NULL THEN u.reason_text ELSE r.cancel_text END AS reason_text,
-        u.message, u.error, u.result, u.details, r.requested_by
+        u.message, u.error, u.result, u.details, r.requested_by, r.created_at
 ),
 -- One row of the audit for all that ended together; domain::audit reads the list.
 audited AS (
@@ -67,7 +67,7 @@ record AS (
         id, job_id, tenant_id, node_id, scheduled_for, due_at, finished_at, started_at, fence,
         rows_affected, job_version, coalesced, attempts, lost, number, attempt_end, origin,
         outcome, dead_letter, shard, parameters, reason, reason_text, message, error, result, details,
-        requested_by
+        requested_by, created_at
     )
     SELECT
         id, job_id, tenant_id, CASE WHEN number IS NOT NULL THEN coalesce(node_id, $1) END,
@@ -75,7 +75,7 @@ record AS (
         attempts + CASE WHEN attempt_end <> 5 THEN 1 ELSE 0 END,
         lost + CASE WHEN attempt_end = 5 THEN 1 ELSE 0 END, number, attempt_end, origin,
         outcome, dead_letter, shard, parameters, reason, reason_text, message, error, result, details,
-        requested_by
+        requested_by, created_at
     FROM ended
 )
 SELECT array_agg(fence), array_agg(outcome::smallint) FROM ended

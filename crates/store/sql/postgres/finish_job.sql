@@ -1,5 +1,5 @@
 -- The state that a job takes with the end of a run, such as that of a one-time job, if this very
--- transaction has recorded the end. Jobs are locked by id.
+-- transaction has recorded the end, and the version that it makes ($3 in whose name). Jobs are locked by id.
 WITH done AS MATERIALIZED (
     SELECT j.id, u.state
     FROM unnest($1::uuid[], $2::text[]) AS u (run_id, state)
@@ -7,7 +7,12 @@ WITH done AS MATERIALIZED (
     JOIN jobs j ON j.id BETWEEN h.job_id AND h.job_id AND j.state || '' <> 'DELETED'
     ORDER BY j.id
     FOR NO KEY UPDATE OF j
+), written AS (
+    UPDATE jobs j SET state = d.state, next_run = NULL, version = j.version + 1
+    FROM done d
+    WHERE j.id BETWEEN d.id AND d.id
+    RETURNING j.id, j.version, j.name, j.state, j.definition
 )
-UPDATE jobs j SET state = d.state, next_run = NULL, version = j.version + 1
-FROM done d
-WHERE j.id BETWEEN d.id AND d.id
+INSERT INTO job_versions (job_id, version, name, state, definition, changed_at, changed_by, changed)
+SELECT id, version, name, state, definition, clock(), $3, '["status"]' FROM written
+ON CONFLICT (job_id, version) DO NOTHING

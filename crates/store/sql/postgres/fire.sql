@@ -12,14 +12,14 @@ fired AS (
 run AS (
     INSERT INTO runs (
         id, job_id, tenant_id, job_version, scheduled_for, shard, due_at, order_at, lane, origin, coalesced,
-        ignore_dependencies, parameters, attempts, lost, turn, wait
+        ignore_dependencies, parameters, attempts, lost, turn, wait, created_at
     )
     SELECT
         id, coalesce(job_id, ($6)[1]), coalesce(tenant_id, ($7)[1]), coalesce(job_version, ($8)[1]),
         scheduled_for, coalesce(shard, ($10)[1]), due_at,
         greatest(due_at, (SELECT now FROM clock) - cardinality($5) - 1 + place),
         coalesce(lane, ($12)[1]), coalesce(origin, ($13)[1]), coalesce(coalesced, ($14)[1]),
-        coalesce(ignore_dependencies, ($15)[1]), parameters, 0, 0, 0, 0
+        coalesce(ignore_dependencies, ($15)[1]), parameters, 0, 0, 0, 0, (SELECT now FROM clock)
     FROM unnest(
         $5::uuid[], $6::uuid[], $7::uuid[], $8::integer[], $9::bigint[], $10::text[], $11::bigint[],
         $12::smallint[], $13::smallint[], $14::integer[], $15::boolean[], $16::text[]
@@ -33,11 +33,11 @@ run AS (
 ledger AS (
     INSERT INTO history (
         id, job_id, tenant_id, job_version, scheduled_for, scheduled_last, count, due_at, finished_at,
-        outcome, reason, reason_text, origin, coalesced, attempts, lost, dead_letter, shard
+        outcome, reason, reason_text, origin, coalesced, attempts, lost, dead_letter, shard, created_at
     )
     SELECT
         id, job_id, tenant_id, job_version, first, last, count, first, (SELECT now FROM clock),
-        outcome, reason, reason_text, 1, 0, 0, 0, false, ''
+        outcome, reason, reason_text, 1, 0, 0, 0, false, '', (SELECT now FROM clock)
     FROM unnest(
         $17::uuid[], $18::uuid[], $19::uuid[], $20::integer[], $21::bigint[], $22::bigint[], $23::bigint[],
         $24::smallint[], $25::text[], $26::text[]

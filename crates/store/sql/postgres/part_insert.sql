@@ -23,12 +23,12 @@ given AS MATERIALIZED (
 recorded AS (
     INSERT INTO runs (
         id, job_id, tenant_id, job_version, scheduled_for, shard, due_at, order_at, lane, origin, coalesced,
-        ignore_dependencies, parameters, attempts, lost, turn, wait, place, requested_by
+        ignore_dependencies, parameters, attempts, lost, turn, wait, place, requested_by, created_at
     )
     SELECT
         u.id, $8::uuid, $9::uuid, $10::integer, $11::bigint, u.shard, c.now, c.now, $12::smallint, $13::smallint, 0,
         true, u.parameters, 0, 0, 0, 0, CASE WHEN u.place <> '' THEN string_to_array(u.place, E'\n') END,
-        u.requested_by
+        u.requested_by, c.now
     FROM given u CROSS JOIN clock c
 ),
 listed AS (

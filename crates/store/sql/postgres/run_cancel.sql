@@ -20,16 +20,16 @@ ended AS (
     DELETE FROM runs WHERE id = (SELECT id FROM target) AND NOT EXISTS (SELECT 1 FROM holder)
     RETURNING
         id, job_id, tenant_id, job_version, scheduled_for, due_at, origin, coalesced, attempts, lost, shard, parameters,
-        requested_by
+        requested_by, created_at
 ),
 record AS (
     INSERT INTO history (
         id, job_id, tenant_id, job_version, scheduled_for, due_at, origin, coalesced, attempts, lost, shard, parameters,
-        requested_by, finished_at, outcome, reason, reason_text, dead_letter
+        requested_by, created_at, finished_at, outcome, reason, reason_text, dead_letter
     )
     SELECT
         id, job_id, tenant_id, job_version, scheduled_for, due_at, origin, coalesced, attempts, lost, shard, parameters,
-        requested_by, clock(), 3, $2, $3, false
+        requested_by, created_at, clock(), 3, $2, $3, false
     FROM ended
     RETURNING id
 )

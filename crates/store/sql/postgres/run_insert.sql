@@ -4,7 +4,7 @@
 WITH clock AS MATERIALIZED (SELECT clock() AS now)
 INSERT INTO runs (
     id, job_id, tenant_id, job_version, scheduled_for, shard, due_at, order_at, lane, origin, coalesced,
-    ignore_dependencies, parameters, attempts, lost, turn, wait, requested_by
+    ignore_dependencies, parameters, attempts, lost, turn, wait, requested_by, created_at
 )
 SELECT
     id, coalesce(job_id, ($2)[1]), coalesce(tenant_id, ($3)[1]), coalesce(job_version, ($4)[1]),
@@ -13,7 +13,8 @@ SELECT
     coalesce(lane, ($8)[1]), coalesce(origin, ($9)[1]), coalesce(coalesced, ($10)[1]),
     coalesce(ignore_dependencies, ($11)[1]), parameters, 0, 0, 0, 0,
     -- Zeros stand for a run that no user asked for, beside others that users did.
-    nullif(coalesce(requested_by, ($13)[1]), '00000000-0000-0000-0000-000000000000')
+    nullif(coalesce(requested_by, ($13)[1]), '00000000-0000-0000-0000-000000000000'),
+    (SELECT now FROM clock)
 FROM unnest(
     $1::uuid[], $2::uuid[], $3::uuid[], $4::integer[], $5::bigint[], $6::text[], $7::bigint[],
     $8::smallint[], $9::smallint[], $10::integer[], $11::boolean[], $12::text[], $13::uuid[]

@@ -7,7 +7,7 @@ SELECT r.seq, r.id, r.job_id, r.tenant_id, coalesce(e.job_version, r.job_version
     coalesce(e.node_id, a.node_id) AS node_id, CASE WHEN e.number IS NULL THEN a.fence ELSE e.fence END AS fence,
     coalesce(e.started_at, a.started_at) AS started_at,
     CASE WHEN e.number IS NULL THEN a.message ELSE e.message END AS message,
-    CASE WHEN e.number IS NULL THEN a.error ELSE e.error END AS error, r.requested_by,
+    CASE WHEN e.number IS NULL THEN a.error ELSE e.error END AS error, r.requested_by, r.created_at,
     m.node_id AS lease_node, m.leased_at
 FROM runs AS r
 LEFT JOIN ends AS e ON e.seq = r.seq

@@ -12,6 +12,7 @@ use super::Shared;
 use super::pipeline::{Pipeline, values};
 use super::row::{signed, state_name, text, unsigned, us};
 use super::runs::push_fires;
+use super::versions;
 use crate::author::author;
 use crate::{Change, Changed, Prepared, RecordPlan, Result, StoreError};
 
@@ -41,6 +42,7 @@ impl Shared {
             follow_up(wave, &mut pipeline);
         }
         audit(wave, &mut pipeline);
+        versions::keep(wave, &mut pipeline);
         let plans: Vec<&RecordPlan> =
             wave.iter().filter_map(|change| change.plan.as_ref()).collect();
         if !plans.is_empty() {

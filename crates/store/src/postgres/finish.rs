@@ -12,6 +12,7 @@ use super::alerts::EndAlerts;
 use super::holdings::Holdings;
 use super::pipeline::{Pipeline, ends_of, sparse, uniform, values};
 use super::row::{outcome, signed, span_us, state_name, text, us};
+use crate::author::NOBODY;
 use crate::{Applied, Finish, Result, Verdict};
 
 /// The part of a transaction that ends grants, and where its answers are.
@@ -122,7 +123,7 @@ impl<'a> Ending<'a> {
         }
         let (runs, states) = std::mem::take(&mut self.job_states);
         if !runs.is_empty() {
-            pipeline.push(sql!("finish_job"), values![runs, states]);
+            pipeline.push(sql!("finish_job"), values![runs, states, NOBODY]);
         }
         self.wake = freed.into_step(pipeline, fences);
         keep_outputs(&self.done, pipeline);

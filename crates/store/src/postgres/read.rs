@@ -176,6 +176,7 @@ fn view_live(row: &Row) -> Result<RunView> {
         dead_letter: false,
         parameters: run.parameters,
         requested_by: row.try_get::<_, Option<Uuid>>(24)?.map(UserId),
+        created_at: at(row.try_get(25)?),
     })
 }
 
@@ -208,6 +209,7 @@ fn view_ended(row: &Row) -> Result<RunView> {
         dead_letter: row.try_get(23)?,
         parameters: row.try_get(24)?,
         requested_by: row.try_get::<_, Option<Uuid>>(26)?.map(UserId),
+        created_at: at(row.try_get(27)?),
     })
 }
 

@@ -16,8 +16,10 @@ use super::journal::EndedTogether;
 use super::live::Leaving;
 use super::nodes::is_alive;
 use super::row::{state_name, us};
+use super::versions;
 use super::wake::{self, Freed, is_over};
 use super::writer::Tx;
+use crate::author::NOBODY;
 use crate::{Applied, Finish, Result, StoreError, Verdict};
 
 /// What became of grants that ended.
@@ -248,6 +250,7 @@ fn end(
         && is_one_time(tx, held)?
     {
         tx.connection.prepare_cached(sql!("job_end"))?.execute((held.job.0, state_name(state)))?;
+        versions::keep(tx, held.job, tx.now_us(), NOBODY, &["status"])?;
     }
     // Nobody waits for a part of a run but the run.
     if !held.run.is_part() {

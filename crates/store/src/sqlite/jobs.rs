@@ -14,7 +14,7 @@ use super::cluster::lane_of;
 use super::row::{job, state_name, us};
 use super::wake;
 use super::writer::Tx;
-use super::{journal, runs, safe};
+use super::{journal, runs, safe, versions};
 use crate::lane::{LANES, lane, priority_of};
 use crate::{Change, Changed, DueJobs, JobFilter, Page, Prepared, Result, StoreError};
 
@@ -39,6 +39,8 @@ pub(super) fn define(tx: &mut Tx<'_>, changes: &[Change], by: &str) -> Result<Ve
                     details: change.audit_details(),
                 },
             )?;
+            versions::keep(tx, change.job.id, us(change.job.updated_at), by, &change.changed)?;
+            versions::forget_old(tx, change.job.id, change.job.version)?;
             if let Some(plan) = &change.plan {
                 runs::fire(tx, std::slice::from_ref(plan))?;
             }

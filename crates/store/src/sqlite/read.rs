@@ -214,6 +214,7 @@ fn view(row: &Row<'_>, now: Timestamp, holders: &mut Holders<'_>) -> Result<RunV
         dead_letter: row.get(19)?,
         parameters: row.get(12)?,
         requested_by: row.get::<_, Option<Uuid>>(30)?.map(UserId),
+        created_at: at(row.get(31)?)?,
     })
 }
 

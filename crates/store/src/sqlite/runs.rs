@@ -147,6 +147,7 @@ fn insert<'a>(tx: &mut Tx<'_>, runs: Vec<&'a NewRun>) -> Result<Vec<New<'a>>> {
         let lane = lane_of(tx.connection, &run.place, run.slot, run.priority)?;
         new.push(New { run, place, seq: tx.next_number(), order_at, lane });
     }
+    let created_at = tx.now_us();
     let inserted = rows::insert(tx.connection, sql!("run_insert"), &new, |new, values| {
         let run = new.run;
         values.push(new.seq)?;
@@ -163,7 +164,8 @@ fn insert<'a>(tx: &mut Tx<'_>, runs: Vec<&'a NewRun>) -> Result<Vec<New<'a>>> {
         values.push(run.coalesced)?;
         values.push(run.ignore_dependencies)?;
         values.push(&run.parameters)?;
-        values.push(run.requested_by.map(|user| user.0))
+        values.push(run.requested_by.map(|user| user.0))?;
+        values.push(created_at)
     })?;
     if inserted < new.len() {
         let mut query = tx.connection.prepare_cached(sql!("run_seq"))?;
@@ -227,6 +229,7 @@ fn record(tx: &mut Tx<'_>, entry: &LedgerEntry) -> Result<()> {
         us(entry.first),
         us(entry.last),
         entry.count as i64,
+        tx.now_us(),
     ))?;
     if inserted == 0 {
         return Ok(());

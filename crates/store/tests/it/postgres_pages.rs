@@ -10,13 +10,13 @@ use crate::postgres_bench::PostgresBench;
 const HISTORY: &str = "
     INSERT INTO history (
         id, job_id, tenant_id, scheduled_for, due_at, finished_at, job_version, coalesced, attempts, lost,
-        origin, outcome, dead_letter, shard, started_at
+        origin, outcome, dead_letter, shard, started_at, created_at
     )
     SELECT
         (lpad(to_hex(i), 12, '0') || '70008' || lpad(to_hex(i), 15, '0'))::uuid,
         lpad((i % 10)::text, 32, '0')::uuid, lpad('1', 32, '0')::uuid, i, i, i, 1, 0, 1, 0,
         1, CASE WHEN i % 25000 = 7 THEN 2 ELSE 1 END, i % 25000 = 7, '',
-        CASE WHEN i % 7 = 0 THEN i + 70000000 ELSE i END
+        CASE WHEN i % 7 = 0 THEN i + 70000000 ELSE i END, i
     FROM generate_series(0, 99999) AS i;
     ANALYZE history;
     SET plan_cache_mode = force_generic_plan;";

@@ -11,6 +11,7 @@ mod claim;
 mod cluster;
 mod dead_letter;
 mod define;
+mod explain;
 mod facts;
 mod finish;
 mod fire;
@@ -39,6 +40,7 @@ mod storm;
 mod submit;
 mod upstream;
 mod value;
+mod version;
 mod wait;
 
 /// Runs every promise on a store.
@@ -90,6 +92,17 @@ promises! {
         a_dead_message_is_a_dead_letter
         racing_workers_lose_and_double_nothing
         no_workspace_waits_longer_than_a_round;
+    version:
+        every_version_of_a_job_is_kept_with_its_author
+        a_refused_change_leaves_no_version
+        the_end_of_a_one_time_job_is_a_version
+        versions_come_in_pages_and_the_oldest_go
+        jobs_are_found_by_names_that_they_had
+        deleted_jobs_stay_as_long_as_their_history
+        a_run_tells_when_it_was_recorded;
+    explain:
+        a_live_run_tells_what_it_waits_for_and_its_place
+        changes_of_a_job_and_requests_about_a_run_are_found;
     claim:
         a_claim_brings_the_whole_run
         only_what_is_due_is_claimed

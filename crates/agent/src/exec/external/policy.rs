@@ -6,8 +6,8 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::exec::Failure;
 
-/// Variables that change which code a program runs. An action may never set them, not even where the
-/// configuration allows all variables.
+/// Variables that change which code a program runs, in any case: some programs do not distinguish
+/// it. An action may never set them, not even where the configuration allows all variables.
 const NEVER: &[&str] = &[
     // The loader, the C library and this agent.
     "LD_*",
@@ -55,18 +55,17 @@ const NEVER: &[&str] = &[
     "BUNDLE_*",
     "NODE_*",
     "NPM_CONFIG_*",
-    "npm_config_*",
+    "COREPACK_*",
+    "YARN_*",
+    "TS_NODE_*",
     "DENO_*",
     "BUN_*",
     "JAVA_*",
     "_JAVA_*",
     "JDK_*",
     "CLASSPATH",
-    "MAVEN_OPTS",
-    "GRADLE_OPTS",
-    "ANT_OPTS",
-    "SBT_OPTS",
-    "JRUBY_OPTS",
+    // Java programs: options such as -javaagent.
+    "*_OPTS",
     "DOTNET_*",
     "CORECLR_*",
     "COMPlus_*",
@@ -85,6 +84,21 @@ const NEVER: &[&str] = &[
     "CAML_LD_LIBRARY_PATH",
     "AWKPATH",
     "AWKLIBPATH",
+    "GOFLAGS",
+    "GOROOT",
+    "GOPATH",
+    "GOTOOLCHAIN",
+    "CARGO_*",
+    "RUSTC*",
+    "RUSTFLAGS",
+    "GCC_EXEC_PREFIX",
+    "COMPILER_PATH",
+    "UV_*",
+    "CONDA_*",
+    "IPYTHONDIR",
+    "JUPYTER_*",
+    "OCTAVE_*",
+    "XONSHRC",
     // Libraries that load others.
     "OPENSSL_*",
     "SSL_CERT_*",
@@ -94,15 +108,49 @@ const NEVER: &[&str] = &[
     "GIO_*",
     "GTK_*",
     "QT_*",
+    "GST_*",
+    "MAGICK_*",
+    "GDAL_*",
+    "ODBC*",
+    "LIBMYSQL_*",
+    "MYSQL_HOME",
+    "ORACLE_HOME",
+    "TNS_ADMIN",
+    "P11_KIT_*",
+    "PKCS11_*",
+    "GNUPGHOME",
+    // An address can be a program to start.
+    "DBUS_*",
     // Programs that start others.
-    "BROWSER",
-    "EDITOR",
+    "*BROWSER",
+    "*EDITOR",
     "VISUAL",
-    "PAGER",
-    "MANPAGER",
+    "*PAGER",
+    "*ASKPASS",
+    "*_RSH",
+    "*_SSH",
     "LESS*",
     "SUDO_*",
     "SSH_*",
+    "SYSTEMD_*",
+    "TAR_OPTIONS",
+    "ZIPOPT",
+    "ZIP",
+    "PSQLRC",
+    "PSQL_*",
+    "PGSYSCONFDIR",
+    "VIM*",
+    "EXINIT",
+    "EMACS*",
+    "MAILCAPS",
+    "MAILRC",
+    "SCREENRC",
+    "LYNX_*",
+    "HG*",
+    "ANSIBLE_*",
+    "KUBECONFIG",
+    "AWS_CONFIG_FILE",
+    "DOCKER_CONFIG",
     "RSYNC_*",
     "MAKEFLAGS",
     "MAKEFILES",
@@ -110,14 +158,10 @@ const NEVER: &[&str] = &[
     "CURL_HOME",
     "WGETRC",
     "XDG_*",
-    "GIT_ASKPASS",
     "GIT_CONFIG*",
-    "GIT_EDITOR",
     "GIT_EXEC_PATH",
     "GIT_EXTERNAL_DIFF",
-    "GIT_PAGER",
     "GIT_PROXY_COMMAND",
-    "GIT_SEQUENCE_EDITOR",
     "GIT_SSH*",
     "GIT_TEMPLATE_DIR",
 ];
@@ -188,7 +232,8 @@ pub(super) fn variable(allowed: &[String], name: &str) -> Result<(), Failure> {
     if name.is_empty() || name.contains(['=', '\0']) {
         return refuse("is not a variable name".to_owned());
     }
-    if NEVER.iter().any(|pattern| matches(pattern, name)) {
+    let upper = name.to_ascii_uppercase();
+    if NEVER.iter().any(|pattern| matches(&pattern.to_ascii_uppercase(), &upper)) {
         return refuse("changes what programs do, and is never allowed".to_owned());
     }
     if !allowed.iter().any(|pattern| matches(pattern, name)) {
@@ -199,9 +244,10 @@ pub(super) fn variable(allowed: &[String], name: &str) -> Result<(), Failure> {
 }
 
 fn matches(pattern: &str, name: &str) -> bool {
-    match pattern.strip_suffix('*') {
-        Some(beginning) => name.starts_with(beginning),
-        None => name == pattern,
+    match (pattern.strip_suffix('*'), pattern.strip_prefix('*')) {
+        (Some(beginning), _) => name.starts_with(beginning),
+        (None, Some(end)) => name.ends_with(end),
+        (None, None) => name == pattern,
     }
 }
 
@@ -235,7 +281,19 @@ mod tests {
             (3, "LESSOPEN", false),
             (3, "GIT_CONFIG_COUNT", false),
             (3, "HOME", false),
+            (3, "GIT_SEQUENCE_EDITOR", false),
+            (3, "AWS_PAGER", false),
+            (3, "npm_config_node_options", false),
+            (3, "Npm_Config_Script_Shell", false),
+            (3, "DBUS_SESSION_BUS_ADDRESS", false),
+            (3, "TAR_OPTIONS", false),
+            (3, "PSQLRC", false),
+            (3, "GOFLAGS", false),
+            (3, "KAFKA_OPTS", false),
             (3, "GIT_AUTHOR_NAME", true),
+            (3, "PGHOST", true),
+            (3, "MYSQL_PWD", true),
+            (3, "AWS_REGION", true),
             (3, "BASH_FUNC_ls%%", false),
             (3, "PUNCTUAL_FENCE", false),
             (3, "", false),

@@ -98,8 +98,23 @@ fn json(value: &str) -> Vec<Vec<u8>> {
     // A text in JSON in JSON: what is kept of an answer may be quoted once more.
     let twice = serde_json::Value::from(plain.as_str()).to_string();
     let twice = twice[1..twice.len() - 1].to_owned();
-    let forms = [plain.replace('/', "\\/"), ascii(true), ascii(false), twice, plain];
-    forms.map(String::into_bytes).to_vec()
+    // Some libraries escape what means something in HTML as well.
+    let in_html = |text: &str, upper: bool, apostrophe: bool| {
+        let code = |c: char| match upper {
+            true => format!("\\u{:04X}", c as u32),
+            false => format!("\\u{:04x}", c as u32),
+        };
+        let escaped = |c: char| matches!(c, '<' | '>' | '&') || c == '\'' && apostrophe;
+        text.chars().map(|c| if escaped(c) { code(c) } else { c.to_string() }).collect::<String>()
+    };
+    let mut forms = vec![plain.replace('/', "\\/"), ascii(true), ascii(false), twice];
+    for upper in [true, false] {
+        for text in [plain.clone(), plain.replace('/', "\\/"), ascii(upper)] {
+            forms.extend([true, false].map(|apostrophe| in_html(&text, upper, apostrophe)));
+        }
+    }
+    forms.push(plain);
+    forms.into_iter().map(String::into_bytes).collect()
 }
 
 /// In HTML and XML: the five characters by name or by number, as libraries write them.
@@ -116,9 +131,19 @@ fn html(value: &str) -> Vec<Vec<u8>> {
     forms
 }
 
-/// As Python's `repr` and its like print a string or bytes, and as shells quote it.
+/// How a string is printed that is not ASCII.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum NotAscii {
+    AsItIs,
+    /// Byte by byte.
+    Bytes,
+    /// By the number of the character.
+    Numbers,
+}
+
+/// As Python's `repr`, `ascii` and their like print a string or bytes, and as shells quote it.
 fn quoted(value: &str) -> Vec<Vec<u8>> {
-    let escaped = |quotes: &[char], is_bytes: bool| {
+    let escaped = |quotes: &[char], not_ascii: NotAscii| {
         let mut text = String::with_capacity(value.len());
         for c in value.chars() {
             match c {
@@ -128,20 +153,39 @@ fn quoted(value: &str) -> Vec<Vec<u8>> {
                 '\t' => text.push_str("\\t"),
                 c if quotes.contains(&c) => text.extend(['\\', c]),
                 c if c.is_ascii_control() => text += &format!("\\x{:02x}", c as u32),
-                c if is_bytes && !c.is_ascii() => {
+                c if c.is_ascii() || not_ascii == NotAscii::AsItIs => text.push(c),
+                c if not_ascii == NotAscii::Bytes => {
                     for byte in c.encode_utf8(&mut [0; 4]).bytes() {
                         text += &format!("\\x{byte:02x}");
                     }
                 }
-                c => text.push(c),
+                c => {
+                    text += &match c as u32 {
+                        number @ ..=0xff => format!("\\x{number:02x}"),
+                        number @ ..=0xffff => format!("\\u{number:04x}"),
+                        number => format!("\\U{number:08x}"),
+                    }
+                }
             }
         }
         text.into_bytes()
     };
     let mut forms = Vec::new();
     for quotes in [&[][..], &['\''], &['"'], &['\'', '"']] {
-        forms.extend([false, true].map(|is_bytes| escaped(quotes, is_bytes)));
+        let all = [NotAscii::AsItIs, NotAscii::Bytes, NotAscii::Numbers];
+        forms.extend(all.map(|not_ascii| escaped(quotes, not_ascii)));
     }
+    // In double quotes, and as `printf %q` prints it.
+    let backslashed = |is_special: &dyn Fn(char) -> bool| -> Vec<u8> {
+        let each = value.chars().map(|c| match is_special(c) {
+            true => format!("\\{c}"),
+            false => c.to_string(),
+        });
+        each.collect::<String>().into_bytes()
+    };
+    forms.push(backslashed(&|c| matches!(c, '"' | '\\' | '$' | '`')));
+    let is_plain = |c: char| !c.is_ascii() || c.is_ascii_alphanumeric() || "%+-./:=@_".contains(c);
+    forms.push(backslashed(&|c| !is_plain(c)));
     forms.extend(["'\\''", "'\"'\"'"].map(|end| value.replace('\'', end).into_bytes()));
     forms
 }
@@ -183,6 +227,10 @@ mod tests {
             assert!(forms.iter().any(|known| known == form.as_bytes()), "{form}");
         }
         assert_eq!(all("abc"), [] as [Vec<u8>; 0]);
+        let forms = all("a b$c\"\u{20ac}");
+        for form in ["a\\ b\\$c\\\"\u{20ac}", "a b\\$c\\\"\u{20ac}", "a b$c\"\\u20ac"] {
+            assert!(forms.iter().any(|known| known == form.as_bytes()), "{form}");
+        }
         let forms = all("<a&'b\"\\\u{e9}\tc>");
         for form in [
             "&lt;a&amp;&#39;b&quot;\\\u{e9}\tc&gt;",
@@ -192,6 +240,9 @@ mod tests {
             "<a&'b\\\"\\\\\\xc3\\xa9\\tc>",
             "<a&'\"'\"'b\"\\\u{e9}\tc>",
             "<a&'\\''b\"\\\u{e9}\tc>",
+            "\\u003ca\\u0026'b\\\"\\\\\u{e9}\\tc\\u003e",
+            "\\u003Ca\\u0026\\u0027b\\\"\\\\\\u00E9\\tc\\u003E",
+            "<a&\\'b\"\\\\\\xe9\\tc>",
         ] {
             assert!(forms.iter().any(|known| known == form.as_bytes()), "{form}");
         }

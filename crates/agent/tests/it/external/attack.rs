@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener};
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
 
 use agent::Network;
@@ -89,6 +89,53 @@ async fn no_socket_of_the_machine_can_be_reached() {
         assert!(lines.iter().all(|line| *line == expected), "{level:?} {network:?}: {lines:?}");
         let accepted = listeners.iter().filter(|listener| listener.accept().is_ok()).count();
         assert_eq!(accepted, if level == Level::Off { count } else { 0 });
+    }
+}
+
+/// Makes a pair of sockets for datagrams and sends to an address that is in no folder: a pair of
+/// this kind is connected, but not for good.
+const SEND: &str = r#"
+import errno, json, socket, sys
+address = json.load(sys.stdin)["address"].replace("@", "\0", 1)
+for kind in [socket.SOCK_DGRAM, socket.SOCK_RAW]:
+    try:
+        one, two = socket.socketpair(socket.AF_UNIX, kind | socket.SOCK_CLOEXEC)
+    except OSError as error:
+        print("pair", errno.errorcode[error.errno])
+        continue
+    try:
+        one.sendto(b"hello", address)
+        print("sent")
+    except OSError as error:
+        print("send", errno.errorcode[error.errno])
+"#;
+
+#[tokio::test]
+async fn a_pair_of_sockets_leads_nowhere_else() {
+    let mut world = World::new();
+    let name = format!("punctual-datagram-{}", std::process::id());
+    let receiver = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap());
+    let receiver = receiver.unwrap();
+    receiver.set_nonblocking(true).unwrap();
+    for (level, network, expected) in [
+        (Level::Required, Network::Deny, &["pair EPERM"][..]),
+        // The rules for files, or the filter where the kernel's do not know such sockets.
+        (Level::Required, Network::Allow, &["send EPERM", "pair EPERM"]),
+        (Level::Off, Network::Deny, &["sent"]),
+    ] {
+        world.options.sandbox = level;
+        world.options.network = network;
+        let mut job = world.python(SEND);
+        job.parameters.insert("address".into(), format!("@{name}").into());
+        let outcome = world.run(&job).await;
+        let lines: Vec<&str> = outcome.stdout.lines().collect();
+        assert_eq!(lines.len(), 2, "{}", outcome.stderr);
+        assert!(
+            lines.iter().all(|line| expected.contains(line)),
+            "{level:?} {network:?}: {lines:?}"
+        );
+        let received = (0..2).filter(|_| receiver.recv(&mut [0; 9]).is_ok()).count();
+        assert_eq!(received, if level == Level::Off { 2 } else { 0 });
     }
 }
 

@@ -127,9 +127,13 @@ async fn without_landlock_a_command_with_a_network_makes_no_unix_socket() {
     let program = "import socket\n\
                    for family in [socket.AF_UNIX, socket.AF_INET]:\n    \
                    try: socket.socket(family); print('made')\n    \
+                   except OSError as error: print(error.strerror)\n\
+                   for kind in [socket.SOCK_DGRAM, socket.SOCK_STREAM, socket.SOCK_SEQPACKET]:\n    \
+                   try: socket.socketpair(socket.AF_UNIX, kind); print('paired')\n    \
                    except OSError as error: print(error.strerror)";
     let outcome = world.run(&world.python(program)).await;
-    assert_eq!(outcome.stdout, "Operation not permitted\nmade\n", "{}", outcome.stderr);
+    let expected = "Operation not permitted\nmade\nOperation not permitted\npaired\npaired\n";
+    assert_eq!(outcome.stdout, expected, "{}", outcome.stderr);
 }
 
 #[tokio::test]

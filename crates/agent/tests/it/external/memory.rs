@@ -39,6 +39,13 @@ def segment():
     libc.shmctl(number, 0, None)
     return "taken"
 attempt("segment", segment)
+def semaphores():
+    number = libc.semget(0, 32000, 0o1600)
+    if number < 0:
+        raise OSError(ctypes.get_errno(), "semget")
+    libc.semctl(number, 0, 0)
+    return "taken"
+attempt("semaphores", semaphores)
 def posix():
     descriptor = os.open("/dev/shm/x", os.O_CREAT | os.O_RDWR)
     os.posix_fallocate(descriptor, 0, size)
@@ -57,12 +64,12 @@ async fn no_memory_escapes_the_limit() {
         return;
     }
     let expected = "private ENOMEM\nshared EPERM\nvalidated EPERM\nstack EPERM\nzero ENODEV\n\
-                    memory file ENOSYS\nsegment EPERM\nposix ENOSPC\n";
+                    memory file ENOSYS\nsegment EPERM\nsemaphores EPERM\nposix ENOSPC\n";
     assert_eq!(outcome.stdout, expected, "{}", outcome.stderr);
     world.options.sandbox = Level::Off;
     let outcome = world.run(&world.python(TAKE)).await;
     let taken = outcome.stdout.lines().filter(|line| line.ends_with(" taken")).count();
-    assert!(taken >= 5, "without a sandbox it is taken: {} {}", outcome.stdout, outcome.stderr);
+    assert!(taken >= 6, "without a sandbox it is taken: {} {}", outcome.stdout, outcome.stderr);
 }
 
 #[tokio::test]

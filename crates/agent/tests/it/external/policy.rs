@@ -14,7 +14,7 @@ async fn nothing_starts_unless_it_is_switched_on() {
     let mut world = World::new();
     let job = world.script("echo hello");
     world.options.enabled = false;
-    assert_refused(&world.run(&job).await, "EXTERNAL_DISABLED", "not enabled");
+    assert_refused(&world.run(&job).await, "EXTERNAL_DISABLED", "external.enabled = false");
     world.options.enabled = true;
     world.options.allow.clear();
     let outcome = world.run(&job).await;

@@ -159,6 +159,28 @@ async fn there_is_no_network_unless_it_is_allowed() {
 }
 
 #[tokio::test]
+async fn a_network_is_no_way_to_the_hypervisor_or_the_kernel() {
+    let mut world = World::new();
+    world.options.network = Network::Allow;
+    // What was granted: Unix, both versions of the Internet protocol, and questions about routes.
+    let program = "import errno, socket\n\
+                   made = []\n\
+                   for family in range(64):\n    \
+                   for kind in [socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_RAW]:\n        \
+                   try: socket.socket(family, kind); made.append(family)\n        \
+                   except OSError as error: pass\n\
+                   print(sorted(set(made)))\n\
+                   for family in [16, 38, 40]:\n    \
+                   try: socket.socket(family, socket.SOCK_DGRAM); print('made')\n    \
+                   except OSError as error: print(errno.errorcode[error.errno])";
+    let outcome = world.run(&world.python(program)).await;
+    let mut lines = outcome.stdout.lines();
+    let families = lines.next().unwrap_or_default();
+    assert!(["[1, 2, 10, 16]", "[1, 2, 16]"].contains(&families), "{}", outcome.stderr);
+    assert_eq!(lines.collect::<Vec<_>>(), ["made", "EPERM", "EPERM"], "{}", outcome.stderr);
+}
+
+#[tokio::test]
 async fn a_fork_bomb_meets_its_limit_and_goes() {
     let mut world = World::new();
     world.options.limits.processes = 40;

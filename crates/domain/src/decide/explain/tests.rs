@@ -1,219 +1,262 @@
+//! One row a situation: what is known, and what the answer must name.
+
+mod overview;
+mod run;
+mod time;
+
 use super::*;
+use crate::audit::Kind;
+use crate::cluster::NodeState;
 use crate::id::{JobId, TenantId, UserId};
-use crate::job::{Definition, When};
-use crate::schedule::{CatchUpPolicy, DstPolicy, Zones};
+use crate::job::{Definition, Job, JobState, When};
+use crate::run::{Origin, Outcome, RunState, Wait};
+use crate::schedule::{DstPolicy, Outage, Schedule, Zone, Zones};
+use crate::slot::SlotKind;
+use jiff::SignedDuration;
 use uuid::Uuid;
 
+/// A time of 17 November 2026, or with a date of that year: `02:00`, `02:00:10`, `11-16T23:00`.
 fn at(text: &str) -> Timestamp {
-    format!("2026-{text}:00Z").parse().unwrap()
+    let text = if text.contains('T') { text.to_owned() } else { format!("11-17T{text}") };
+    let text = if text.matches(':').count() == 1 { format!("{text}:00") } else { text };
+    format!("2026-{text}Z").parse().unwrap()
 }
 
-/// Every hour in UTC, created on January 1st at 00:30, planned up to 10:00.
-fn job() -> Job {
-    hourly("0 * * * *", "UTC")
+fn seconds(seconds: i64) -> SignedDuration {
+    SignedDuration::from_secs(seconds)
 }
 
-fn hourly(expression: &str, zone: &str) -> Job {
-    let (expression, zone) = (expression.into(), zone.into());
-    let when = When::Cron { expression, zone, dst: DstPolicy::default() };
-    Job {
-        id: JobId(Uuid::from_u128(1)),
-        tenant: TenantId::DEFAULT,
-        owner: UserId::ADMIN,
-        name: "job".into(),
-        version: 3,
-        state: JobState::Enabled,
-        definition: Definition { when, ..Definition::default() },
-        next_run: Some(at("01-01T10:00")),
-        created_at: at("01-01T00:30"),
-        updated_at: at("01-01T04:30"),
+fn id(number: u128) -> RunId {
+    RunId(Uuid::from_u128(number))
+}
+
+/// A job, its past and the present moment: 02:05.
+struct Stage {
+    job: Job,
+    zone: Zone,
+    schedule: Option<Schedule>,
+    events: Vec<JobEvent>,
+    outages: Vec<Outage>,
+    kept: KeptFor,
+    now: Timestamp,
+}
+
+fn event(time: &str, actor: &str, kind: Kind, details: &str) -> JobEvent {
+    JobEvent::read(at(time), actor.to_owned(), kind, details)
+}
+
+impl Stage {
+    /// An hourly job that ann created on 1 November.
+    fn hourly() -> Self {
+        Stage::of("0 * * * *", "UTC")
     }
-}
 
-fn asked(job: &Job, time: &str, now: &str, record: Option<Record>) -> Explanation {
-    let schedule = job.definition.when.compile(&Zones::bundled()).unwrap();
-    explain(Question {
-        job,
-        schedule: schedule.as_ref(),
-        at: at(time),
-        now: at(now),
-        outages: &[],
-        record,
-        active: 1,
-        upstream: Vec::new(),
-        cluster: None,
-        division: None,
-    })
-}
-
-/// The name, the sentence and the obstacles.
-fn line(explanation: &Explanation) -> String {
-    let verdict = &explanation.verdict;
-    let obstacles = explanation.obstacles.iter().map(|obstacle| format!(" | {obstacle:?}"));
-    format!("{} {verdict}{}", verdict.name(), obstacles.collect::<String>())
-}
-
-#[test]
-fn every_time_has_an_answer() {
-    let paused = Job { state: JobState::Paused, ..job() };
-    let disabled = Job { state: JobState::Disabled, ..job() };
-    let ended = Job { state: JobState::Completed, next_run: None, ..job() };
-    let mut manual = job();
-    manual.definition.when = When::Manual;
-    let mut beside = job();
-    beside.definition.overlap = Overlap::Allow;
-    let mut jitter = beside.clone();
-    jitter.definition.jitter = SignedDuration::from_secs(600);
-    let mut careless = beside.clone();
-    careless.definition.catch_up = CatchUpPolicy::None;
-    let now = "01-01T09:30";
-    let table = [
-        (&job(), "01-01T12:30", now, "NOT_SCHEDULED it is not a time of the schedule"),
-        (&job(), "01-01T07:30", now, "NOT_SCHEDULED it is not a time of the schedule"),
-        (&job(), "01-01T00:00", now, "BEFORE_JOB the job did not exist yet"),
-        (
-            &job(),
-            "01-01T03:00",
-            now,
-            "BEFORE_CHANGE the job was changed since; it was not due at that time",
-        ),
-        (
-            &job(),
-            "01-01T08:00",
-            now,
-            "FORGOTTEN it was planned, but its record is older than history is kept",
-        ),
-        (
-            &job(),
-            "01-01T11:00",
-            now,
-            "PLANNED a run will be due at 2026-01-01T11:00:00Z | Active(Skip, 1)",
-        ),
-        (&beside, "01-01T11:00", now, "PLANNED a run will be due at 2026-01-01T11:00:00Z"),
-        (&jitter, "01-01T11:00", now, "PLANNED a run will be due at 2026-01-01T11:00:12.071Z"),
-        (
-            &paused,
-            "01-01T11:00",
-            now,
-            "PLANNED a run will be due at 2026-01-01T11:00:00Z | Paused | Active(Skip, 1)",
-        ),
-        (&disabled, "01-01T11:00", now, "OFF the job is disabled, so nothing is planned"),
-        (&ended, "01-01T11:00", now, "OFF the job is completed, so nothing is planned"),
-        (&manual, "01-01T11:00", now, "NO_SCHEDULE the job has no schedule of its own"),
-        // The planner has not run since ten o'clock.
-        (&beside, "01-01T12:00", "01-01T12:30", "LATE it is late and will be caught up"),
-        (
-            &beside,
-            "01-01T11:00",
-            "01-01T12:30",
-            "LATE it is late and will end as SKIPPED: the run of 2026-01-01T12:00:00Z stands for it",
-        ),
-        (
-            &careless,
-            "01-01T11:00",
-            "01-01T12:30",
-            "LATE it is late and will end as SKIPPED: no scheduler was alive at its time, and the job does not catch up",
-        ),
-    ];
-    for (job, time, now, expected) in table {
-        assert_eq!(line(&asked(job, time, now, None)), expected, "{time} at {now}");
+    fn of(expression: &str, zone: &str) -> Self {
+        let (expression, zone) = (expression.into(), zone.into());
+        Stage::with(When::Cron { expression, zone, dst: DstPolicy::default() })
     }
-}
 
-#[test]
-fn the_ledger_has_the_last_word() {
-    let record = |state, reason: Option<&str>, count| Record {
-        id: RunId(Uuid::nil()),
-        state,
-        reason: reason.map(|_| "OVERLAP".into()),
-        reason_text: reason.map(Into::into),
-        first: at("01-01T05:00"),
-        last: at("01-01T07:00"),
-        count,
-        started_at: None,
-        finished_at: None,
-    };
-    let skipped = RunState::Ended(Outcome::Skipped);
-    let table = [
-        (record(RunState::Ended(Outcome::Completed), None, 1), "RECORDED it is COMPLETED"),
-        (record(skipped, Some("another one ran"), 1), "RECORDED it is SKIPPED: another one ran"),
-        (
-            record(skipped, Some("gone"), 3),
-            "RECORDED it is SKIPPED: gone (one row for 3 times from 2026-01-01T05:00:00Z to 2026-01-01T07:00:00Z)",
-        ),
-        (record(RunState::Running, None, 1), "RECORDED it is RUNNING"),
-        (record(RunState::Queued, None, 1), "RECORDED it is QUEUED | Active(Skip, 1)"),
-    ];
-    for (record, expected) in table {
-        let answer = asked(&job(), "01-01T07:00", "01-01T09:30", Some(record));
-        assert_eq!(line(&answer), expected);
-    }
-}
-
-#[test]
-fn the_neighbours_and_the_gap_are_told() {
-    let answer = asked(&job(), "01-01T12:30", "01-01T09:30", None);
-    assert_eq!(answer.before, Some(at("01-01T12:00")));
-    assert_eq!((answer.after, answer.skipped.len()), (Some(at("01-01T13:00")), 0));
-    let job = hourly("30 2 * * *", "America/New_York");
-    let answer = asked(&job, "03-08T07:30", "03-01T00:00", None);
-    assert_eq!(answer.verdict, Verdict::NotScheduled);
-    assert_eq!(answer.before, Some(at("03-07T07:30")));
-    assert_eq!(answer.after, Some(at("03-09T06:30")));
-    assert_eq!(answer.skipped.len(), 1);
-    assert_eq!(answer.skipped[0].first.to_string(), "2026-03-08T02:30:00");
-}
-
-#[test]
-fn jobs_that_are_waited_for_are_named() {
-    let job = job();
-    let schedule = job.definition.when.compile(&Zones::bundled()).unwrap();
-    let upstream = Upstream { name: "load".into(), on: DependsOn::Success, last: None };
-    let answer = explain(Question {
-        job: &job,
-        schedule: schedule.as_ref(),
-        at: at("01-01T11:00"),
-        outages: &[],
-        now: at("01-01T09:30"),
-        record: None,
-        active: 0,
-        upstream: vec![upstream.clone()],
-        cluster: None,
-        division: None,
-    });
-    assert_eq!(answer.obstacles, [Obstacle::DependsOn(upstream)]);
-}
-
-#[test]
-fn what_a_run_waits_for_in_a_cluster_is_said() {
-    let words = |text: &str| -> Vec<String> { text.split_whitespace().map(Into::into).collect() };
-    let labels: Labels = "zone=eu".parse().unwrap();
-    let quorum = |acknowledged| Quorum { led: true, acknowledged, schedulers: 3 };
-    for (class, run_on, leader, agents, acknowledged, expected) in [
-        (Class::LocalSafe, "", None, vec![""], 0, None),
-        (Class::LocalSafe, "zone=eu", None, vec!["zone=us"], 0, Some(Obstacle::NoNode(labels))),
-        (Class::LocalSafe, "zone=eu", None, vec!["zone=us", "zone=eu"], 0, None),
-        (Class::LeaderOnly, "", None, vec![""], 0, Some(Obstacle::NoLeader)),
-        (Class::LeaderOnly, "", Some("LEADER_ONLY"), vec!["LEADER_ONLY"], 0, None),
-        (
-            Class::LeaderOnly,
-            "",
-            Some("LEADER_ONLY"),
-            vec!["zone=eu"],
-            0,
-            Some(Obstacle::NoNode(Labels::default())),
-        ),
-        (Class::QuorumRequired, "", None, vec![""], 3, Some(Obstacle::NoLeader)),
-        (Class::QuorumRequired, "", Some(""), vec![""], 1, Some(Obstacle::Quorum(quorum(1)))),
-        (Class::QuorumRequired, "", Some(""), vec![""], 2, None),
-    ] {
-        let run_on = run_on.parse().unwrap();
-        let definition = Definition { class, run_on, ..Definition::default() };
-        let cluster = Cluster {
-            leader: leader.map(words),
-            agents: agents.into_iter().map(words).collect(),
-            quorum: quorum(acknowledged),
+    fn with(when: When) -> Self {
+        let zones = Zones::bundled();
+        let schedule = when.compile(&zones).unwrap();
+        let zone = match &when {
+            When::Cron { zone, .. } => zones.find(zone).unwrap(),
+            _ => zones.find("UTC").unwrap(),
         };
-        assert_eq!(placement(&definition, &cluster), expected, "{class} {cluster:?}");
+        let job = Job {
+            id: JobId(Uuid::from_u128(1)),
+            tenant: TenantId::DEFAULT,
+            owner: UserId::ADMIN,
+            name: "report".into(),
+            version: 1,
+            state: JobState::Enabled,
+            definition: Definition { when, timeout: seconds(60), ..Definition::default() },
+            next_run: Some(at("03:00")),
+            created_at: at("11-01T00:30"),
+            updated_at: at("11-01T00:30"),
+        };
+        let created = r#"{"name":"report","version":1,"state":"ENABLED"}"#;
+        Stage {
+            job,
+            zone,
+            schedule,
+            events: vec![event("11-01T00:30", "ann", Kind::JobCreated, created)],
+            outages: Vec::new(),
+            kept: KeptFor { days: 30, failed_days: 90, keep_last: None, is_own: false },
+            now: at("02:05"),
+        }
     }
+
+    /// The same with a later change.
+    fn changed(mut self, time: &str, by: &str, state: JobState, fields: &str) -> Self {
+        let word = serde_json::to_string(&state).unwrap();
+        self.job.version += 1;
+        let (name, version) = (&self.job.name, self.job.version);
+        let changed = serde_json::to_string(&fields.split(' ').collect::<Vec<_>>()).unwrap();
+        let details = format!(
+            r#"{{"name":"{name}","version":{version},"state":{word},"changed":{changed}}}"#
+        );
+        let kind = if state == JobState::Deleted { Kind::JobDeleted } else { Kind::JobModified };
+        self.events.insert(0, event(time, by, kind, &details));
+        self.job.state = state;
+        self.job.updated_at = at(time);
+        self
+    }
+
+    fn outage(mut self, since: &str, until: &str) -> Self {
+        self.outages.push(Outage { since: at(since), until: at(until) });
+        self
+    }
+
+    fn edit(mut self, edit: impl FnOnce(&mut Definition)) -> Self {
+        edit(&mut self.job.definition);
+        self.schedule = self.job.definition.when.compile(&Zones::bundled()).unwrap();
+        self
+    }
+
+    fn subject(&self) -> Subject<'_> {
+        Subject {
+            job: &self.job,
+            schedule: self.schedule.as_ref(),
+            zone: &self.zone,
+            events: &self.events,
+            has_older_events: false,
+            outages: &self.outages,
+            kept: self.kept,
+            now: self.now,
+        }
+    }
+}
+
+/// The tick of 02:00, in a state.
+fn tick(state: RunState) -> RunFacts {
+    let is_ended = matches!(state, RunState::Ended(_));
+    RunFacts {
+        id: id(0x200),
+        state,
+        reason: None,
+        reason_text: None,
+        scheduled_for: at("02:00"),
+        scheduled_last: at("02:00"),
+        count: 1,
+        origin: Origin::Schedule,
+        coalesced: 0,
+        due_at: at("02:00"),
+        attempts: 0,
+        lost: 0,
+        started_at: None,
+        finished_at: is_ended.then(|| at("02:01")),
+        error: None,
+        message: None,
+        node: None,
+        is_dead_letter: false,
+        requested_by: None,
+        job_version: 1,
+    }
+}
+
+/// A tick that ended with a reason.
+fn ended(outcome: Outcome, code: &str, text: &str) -> RunFacts {
+    RunFacts {
+        reason: Some(code.to_owned()),
+        reason_text: Some(text.to_owned()),
+        ..tick(RunState::Ended(outcome))
+    }
+}
+
+/// A tick whose attempts failed.
+fn failed(attempts: u32, error: &str, message: &str) -> RunFacts {
+    RunFacts {
+        attempts,
+        error: Some(error.to_owned()),
+        message: Some(message.to_owned()),
+        started_at: Some(at("02:00:50")),
+        node: Some("a".to_owned()),
+        ..tick(RunState::Ended(Outcome::Failed))
+    }
+}
+
+fn attempt(number: u32, began: &str, end: &str) -> AttemptFacts {
+    AttemptFacts {
+        number,
+        node: "a".to_owned(),
+        started_at: at(began),
+        finished_at: at(began) + seconds(4),
+        end: end.to_owned(),
+        error: None,
+        message: None,
+        waited: None,
+    }
+}
+
+fn other(number: u128, time: &str, state: RunState) -> OtherRun {
+    OtherRun {
+        id: id(number),
+        scheduled_for: at(time),
+        state,
+        started_at: Some(at(time) + seconds(2)),
+        finished_at: matches!(state, RunState::Ended(_)).then(|| at(time) + seconds(600)),
+        node: Some("a".to_owned()),
+        requested_by: None,
+    }
+}
+
+fn node(name: &str, state: NodeState, taken: u32) -> NodeFacts {
+    NodeFacts {
+        name: name.to_owned(),
+        state,
+        is_agent: true,
+        offer: vec!["zone=us".to_owned()],
+        is_leader: false,
+        slots: 2,
+        taken,
+        renewed_at: at("02:04:58"),
+        lease_until: at("02:05:28"),
+        drained: None,
+    }
+}
+
+fn cluster(nodes: Vec<NodeFacts>) -> ClusterFacts {
+    ClusterFacts {
+        nodes,
+        tenant_running: 3,
+        tenant_max: None,
+        per_job: 16,
+        renew_every: seconds(5),
+        occupants: "etl (2)".to_owned(),
+    }
+}
+
+fn live(wait: Option<Wait>) -> LiveFacts {
+    LiveFacts {
+        wait,
+        wait_until: None,
+        priority: 5,
+        slot: SlotKind::Process,
+        ahead: 0,
+        line_ahead: 0,
+        is_unstarted: false,
+    }
+}
+
+/// Fails unless the text has every part.
+fn has(situation: &str, text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{situation}: {part:?} is missing in {text:?}");
+    }
+}
+
+/// The verdict, the step that decided and the message, and that the steps are in order.
+fn told(report: &Report) -> (String, String) {
+    let steps: Vec<&Line> = report.lines.iter().filter(|it| it.aspect == Aspect::Step).collect();
+    let decided = steps.iter().position(|it| it.status == Some(StepStatus::Decided));
+    let decided = decided.expect("a step decided");
+    for (i, step) in steps.iter().enumerate() {
+        let is_before = i < decided;
+        let is_passed = matches!(step.status, Some(StepStatus::Passed | StepStatus::Unknown));
+        let is_right = i == decided || is_before == is_passed;
+        assert!(is_right, "{step:?} in {steps:?}");
+    }
+    let step = steps[decided].code.clone().unwrap_or_default();
+    (format!("{} {step}", report.verdict), report.message.clone())
 }

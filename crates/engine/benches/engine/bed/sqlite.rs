@@ -82,11 +82,12 @@ impl Bed for SqliteBed {
         connection.execute(
             "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < ?1)
              INSERT INTO runs (seq, id, job_id, tenant_id, job_version, scheduled_for, shard,
-                 due_at, order_at, priority, origin, coalesced, ignore_dependencies, attempts,
-                 lost, turn, wait)
+                 due_at, order_at, lane, origin, coalesced, ignore_dependencies, attempts,
+                 lost, turn, wait, created_at)
              SELECT i - ?1, unhex(printf('%012x7%03x80%014x', ?2 + i, i % 4096, i)),
                  unhex(printf('%032x', 1000 + i % 1000)), unhex(printf('%032x', 1)), 1,
-                 (?2 + i) * 1000, '', (?2 + i) * 1000, (?2 + i) * 1000, 0, 1, 0, 0, 0, 0, 0, 0
+                 (?2 + i) * 1000, '', (?2 + i) * 1000, (?2 + i) * 1000, 0, 1, 0, 0, 0, 0, 0, 0,
+                 (?2 + i) * 1000
              FROM n",
             (rows as i64, first),
         )?;

@@ -2,7 +2,7 @@
 
 use agent::context::traceparent_in;
 use domain::partition::Progress;
-use domain::run::RunState;
+use domain::run::{RunState, error_number};
 use engine::{AttemptView, RunView};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -19,7 +19,8 @@ pub struct Execution {
     pub execution_id: Uuid,
     /// The job.
     pub job_id: Uuid,
-    /// The job's name; absent when the job is gone.
+    /// The name that the job had when the execution was recorded; absent when nothing is left of the
+    /// job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job_name: Option<String>,
     /// The version of the job that asked for it.
@@ -55,6 +56,8 @@ pub struct Execution {
     /// How many times it stands for, when they are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub occurrences: Option<u64>,
+    /// When it was recorded, and with that queued.
+    pub queued_at: Timestamp,
     /// When it may start, or might have.
     pub due_at: Timestamp,
     /// When its last attempt began.
@@ -79,12 +82,19 @@ pub struct Execution {
     /// What went wrong, as a sentence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
+    /// What went wrong, as a number: an exit code, an HTTP status, an SQLSTATE, or a number of the
+    /// name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_code: Option<i32>,
     /// What went wrong, as a word.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub error_code: Option<String>,
+    pub error_name: Option<String>,
     /// Where it runs, or ran last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker_id: Option<Uuid>,
+    /// The name of that node, for callers who may see nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
     /// The fence of its last ended attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fence: Option<i64>,
@@ -169,9 +179,13 @@ pub struct Attempt {
     /// What it said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// What went wrong, as a number: an exit code, an HTTP status, an SQLSTATE, or a number of the
+    /// name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_code: Option<i32>,
     /// What went wrong, as a word.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub error_code: Option<String>,
+    pub error_name: Option<String>,
     /// What was in force and what was used.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Value>)]
@@ -215,6 +229,7 @@ impl Execution {
             scheduled_time: run.scheduled_for,
             scheduled_until: (run.count > 1).then_some(run.scheduled_last),
             occurrences: (run.count > 1).then_some(run.count),
+            queued_at: run.created_at,
             due_at: run.due_at,
             started_at: run.started_at,
             completed_at: run.finished_at,
@@ -223,8 +238,10 @@ impl Execution {
             rows_affected: run.rows_affected,
             error_message: run.message.clone().filter(|text| failed && !text.is_empty()),
             message: run.message.filter(|text| !failed && !text.is_empty()),
-            error_code: run.error,
+            error_code: run.error.as_deref().map(error_number),
+            error_name: run.error,
             worker_id: run.node.map(|node| node.0),
+            node: None,
             fence: run.fence,
             lost_attempts: run.lost,
             coalesced: run.coalesced,
@@ -254,7 +271,8 @@ impl Attempt {
             worker_id: attempt.node.0,
             fence: attempt.fence,
             message: attempt.message.filter(|text| !text.is_empty()),
-            error_code: attempt.error,
+            error_code: attempt.error.as_deref().map(error_number),
+            error_name: attempt.error,
             details: raw(attempt.details),
         }
     }

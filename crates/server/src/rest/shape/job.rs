@@ -264,6 +264,10 @@ pub struct JobRecord {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false, value_type = Vec<String>)]
     pub may: Vec<&'static str>,
+    /// What may surprise: where one job is read or changed, and in lists that ask for it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub warnings: Vec<String>,
     /// When it was made.
     pub created_at: Timestamp,
     /// When it was last changed.
@@ -462,6 +466,7 @@ impl JobView {
                 schedule_text: schedule_text(&job.definition.when, zones),
                 last_outcomes: None,
                 may: Vec::new(),
+                warnings: Vec::new(),
                 created_at: job.created_at,
                 updated_at: job.updated_at,
             },

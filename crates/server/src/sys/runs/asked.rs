@@ -9,7 +9,7 @@ use query::{Is, QueryError, Scan, Value};
 
 use super::{CLOCKS, LATE};
 use crate::sys::Sys;
-use crate::sys::jobs::named;
+use crate::sys::jobs::ever_named;
 
 /// The states of live runs.
 pub(super) const LIVE: [RunState; 3] = [RunState::Pending, RunState::Queued, RunState::Running];
@@ -56,7 +56,7 @@ impl Asked {
     /// What a scan asks for whose rows are runs.
     pub fn of_runs(sys: &Sys, scan: &Scan) -> Result<Self, QueryError> {
         let tenant = sys.actor.tenant;
-        let of = match named(sys, scan)? {
+        let of = match ever_named(sys, scan)? {
             // What a job that is gone has left is found among everything.
             Some(jobs) if scan.values("job_uuid").is_none_or(|ids| ids.len() <= jobs.len()) => {
                 jobs.iter().map(|job| RunsOf::Job(job.id)).collect()

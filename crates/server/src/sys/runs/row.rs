@@ -1,14 +1,13 @@
 //! Rows of runs and of their attempts.
 
-use domain::id::RunId;
 use domain::partition::Progress;
-use domain::run::RunState;
+use domain::run::{RunState, error_number};
 use engine::{AttemptView, RunView};
 use jiff::Timestamp;
 use query::{Row, Value};
 use uuid::Uuid;
 
-use super::attempt_uuid;
+use super::{Reader, attempt_uuid};
 use crate::sys::jobs::word;
 use crate::sys::pages::{maybe, ms, text_of};
 
@@ -35,10 +34,9 @@ fn words_of_end(name: &str) -> (&'static str, &'static str) {
     }
 }
 
-/// The number in an error's name: `EXIT_3`, `HTTP_502`.
-fn error_number(error: Option<&str>) -> Value {
-    let number = error.and_then(|name| name.rsplit('_').next()).and_then(|last| last.parse().ok());
-    maybe(number, Value::Int)
+/// The error of an attempt: that which it told, or how it failed without one.
+fn error_of<'a>(it: &Attempt<'a>) -> Option<&'a str> {
+    it.error.or_else(|| Some(it.state.1).filter(|end| ["TIMEOUT", "LOST"].contains(end)))
 }
 
 /// What differs between the rows of a run.
@@ -117,13 +115,13 @@ fn row(run: &RunView, name: &Value, it: &Attempt<'_>) -> Row {
         maybe(run.result.as_ref().filter(|_| it.is_last), |text| {
             Value::Bytes(text.as_bytes().into())
         }),
-        error_number(it.error),
+        maybe(error_of(it), |error| Value::Int(error_number(error).into())),
         name.clone(),
         Value::Uuid(run.id.0),
         Value::text(it.state.1),
         of_run(run.reason.as_deref()),
         of_run(run.reason_text.as_deref().filter(|text| !text.is_empty())),
-        text_of(it.error),
+        text_of(error_of(it)),
         word(&run.origin),
         Value::Int(if it.begun {
             i64::from(it.number)
@@ -134,7 +132,7 @@ fn row(run: &RunView, name: &Value, it: &Attempt<'_>) -> Row {
         Value::Time(run.scheduled_for),
         maybe(it.started, Value::Time),
         maybe(it.finished, Value::Time),
-        Value::Time(run.due_at),
+        ms(run.due_at),
         maybe(length, Value::Int),
         maybe(it.fence, Value::Int),
         Value::Int(i64::from(run.job_version)),
@@ -143,22 +141,15 @@ fn row(run: &RunView, name: &Value, it: &Attempt<'_>) -> Row {
         Value::Bool(run.dead_letter),
         text_of(run.parameters.as_ref()),
         of_run(run.result.as_deref()),
+        Value::Time(run.due_at),
+        ms(run.created_at),
+        Value::Time(run.created_at),
     ]
 }
 
-/// The columns at the end of a row of `sys.job_runs`: what a run is a part of, and how far its own
-/// parts have come.
-pub(super) fn parts_of(parent: Option<&RunId>, progress: Option<&Progress>) -> [Value; 4] {
+pub(super) fn ledger_row(reader: &Reader, run: &RunView, name: &Value) -> Row {
+    let progress = reader.progress.get(&run.id);
     let count = |of: fn(&Progress) -> usize| maybe(progress, |it| Value::Int(of(it) as i64));
-    [
-        maybe(parent, |parent| Value::Uuid(parent.0)),
-        count(|progress| progress.parts),
-        count(|progress| progress.completed),
-        count(|progress| progress.failed),
-    ]
-}
-
-pub(super) fn ledger_row(run: &RunView, name: &Value) -> Row {
     vec![
         Value::Uuid(run.id.0),
         Value::Uuid(run.job.0),
@@ -177,10 +168,14 @@ pub(super) fn ledger_row(run: &RunView, name: &Value) -> Row {
         maybe(run.started_at, Value::Time),
         maybe(run.finished_at, Value::Time),
         Value::Bool(run.dead_letter),
+        Value::Time(run.created_at),
+        count(|progress| progress.parts),
+        count(|progress| progress.completed),
+        count(|progress| progress.failed),
     ]
 }
 
-pub(super) fn dead_row(run: &RunView, name: &Value) -> Row {
+pub(super) fn dead_row(_: &Reader, run: &RunView, name: &Value) -> Row {
     vec![
         Value::Uuid(run.id.0),
         Value::Uuid(run.job.0),

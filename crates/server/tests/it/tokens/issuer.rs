@@ -15,12 +15,17 @@ use server::{Answer, Fetcher};
 pub const URL: &str = "https://id.example.com/realms/a";
 const KEYS: &str = "https://id.example.com/keys";
 
+/// A body that was posted, and its Authorization header.
+type Posted = (String, Option<String>);
+
 /// What is published, and how often somebody asked for it.
 #[derive(Clone, Default)]
 pub struct Web {
     pages: Arc<Mutex<HashMap<String, String>>>,
     pub asked: Arc<AtomicU32>,
     pub is_down: Arc<AtomicBool>,
+    /// The last form that was sent, and who sent it.
+    pub posted: Arc<Mutex<Option<Posted>>>,
 }
 
 impl Web {
@@ -30,6 +35,16 @@ impl Web {
         pages.insert(KEYS.to_owned(), json!({"keys": keys}).to_string());
         let description = json!({"issuer": URL, "jwks_uri": KEYS}).to_string();
         pages.entry(format!("{URL}/.well-known/openid-configuration")).or_insert(description);
+    }
+
+    /// Lets browsers log in, and answers this token for their codes.
+    pub fn answer_codes(&self, token: &str) {
+        self.describe(&json!({
+            "issuer": URL, "jwks_uri": KEYS, "authorization_endpoint": format!("{URL}/auth"),
+            "token_endpoint": format!("{URL}/token"),
+        }));
+        let tokens = json!({"access_token": "other", "id_token": token}).to_string();
+        self.pages.lock().unwrap().insert(format!("{URL}/token"), tokens);
     }
 
     pub fn describe(&self, description: &Value) {
@@ -49,6 +64,19 @@ impl Fetcher for Web {
             tokio::task::yield_now().await;
             answer
         })
+    }
+
+    fn post<'a>(
+        &'a self,
+        url: &'a str,
+        form: &'a str,
+        authorization: Option<&'a str>,
+    ) -> Answer<'a, Vec<u8>, String> {
+        let posted = (form.to_owned(), authorization.map(str::to_owned));
+        *self.posted.lock().unwrap() = Some(posted);
+        let page = self.pages.lock().unwrap().get(url).cloned();
+        let answer = page.map(String::into_bytes).ok_or_else(|| format!("{url}: nobody answers"));
+        Box::pin(std::future::ready(answer))
     }
 }
 

@@ -1,0 +1,2 @@
+-- The record of a deleted job.
+DELETE FROM jobs WHERE id = ?1 AND state = 'DELETED'
