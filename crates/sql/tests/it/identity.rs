@@ -228,6 +228,7 @@ prop_compose! {
             run_on: Labels(run_on),
             partition,
             parameters,
+            queue: None,
         }
     }
 }
