@@ -136,11 +136,7 @@ pub(crate) async fn patch(
         return Err(Problem::new(Code::ValidationFailed, text));
     };
     fields.retain(|name, _| !READ_ONLY.contains(&name.as_str()));
-    let current = QueueSpec { version: None, ..QueueSpec::of(&old) };
-    let mut merged = serde_json::to_value(current)
-        .map_err(|error| Problem::new(Code::Internal, error.to_string()))?;
-    merge(&mut merged, given);
-    let spec: QueueSpec = parse_value("", merged)?;
+    let spec = changed(&old, given)?;
     let condition = Condition::of(&headers, spec.version, &app)?;
     let definition = spec.definition()?;
     let edit = |job: &mut Job| {
@@ -151,6 +147,15 @@ pub(crate) async fn patch(
     };
     let job = app.engine.by(&actor).alter_queue(&old, edit).await?;
     shown(&app, &actor, &job).await
+}
+
+/// The settings of a queue after a merge patch (RFC 7396).
+pub(crate) fn changed(queue: &Job, patch: Value) -> Result<QueueSpec> {
+    let current = QueueSpec { version: None, ..QueueSpec::of(queue) };
+    let mut merged = serde_json::to_value(current)
+        .map_err(|error| Problem::new(Code::Internal, error.to_string()))?;
+    merge(&mut merged, patch);
+    parse_value("", merged)
 }
 
 /// Removes a queue. Its ended messages are kept as the retention says.

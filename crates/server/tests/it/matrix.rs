@@ -84,6 +84,9 @@ POST   /v1/queues/{queue}/fail                        401      404   404   409  
 POST   /v1/queues/{queue}/extend                      401      404   404   409    403      409   409     409
 GET    /v1/queues/{queue}/messages/{message}          401      404   404   200    200      200   200     200
 DELETE /v1/queues/{queue}/messages/{message}          401      404   404   200    403      200   200     200
+GET    /v1/queues/{queue}/dead-letters                401      404   404   200    200      200   200     200
+POST   /v1/queues/{queue}/dead-letters/redrive        401      404   404   200    403      200   200     200
+POST   /v1/queues/{queue}/dead-letters/purge          401      404   404   200    403      200   200     200
 DELETE /v1/nodes/{node}                               401      403   403   403    403      403   403     404
 POST   /v1/nodes/{node}/drain                         401      403   403   403    403      403   403     404
 POST   /v1/nodes/{node}/resume                        401      403   403   403    403      403   403     404
@@ -283,6 +286,8 @@ impl Things {
             ("PATCH", "/v1/queues/{queue}") => json!({"description": "changed"}),
             ("POST", "/v1/queues/{queue}/messages") => json!({"payload": 1}),
             ("POST", "/v1/queues/{queue}/lease") => json!({}),
+            ("POST", "/v1/queues/{queue}/dead-letters/redrive") => json!({"rate_per_second": 10}),
+            ("POST", "/v1/queues/{queue}/dead-letters/purge") => json!({"dry_run": true}),
             (
                 "POST",
                 "/v1/queues/{queue}/ack"
