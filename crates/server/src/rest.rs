@@ -103,7 +103,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(alert_channels::test))
         .routes(routes!(alert_channels::deliveries))
         .routes(routes!(queues::create, queues::list))
-        .routes(routes!(queues::get, queues::patch, queues::delete))
+        .routes(routes!(queues::get, queues::replace, queues::patch, queues::delete))
         .routes(routes!(queues::pause))
         .routes(routes!(queues::resume))
         .routes(routes!(messages::send, messages::list))
