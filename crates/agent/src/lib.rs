@@ -20,7 +20,7 @@ use backup::{Backups, NoBackups};
 use domain::action::{Action, Assignment};
 use domain::id::TenantId;
 use domain::job::Definition;
-use domain::run::AttemptResult;
+use domain::run::{AttemptResult, ErrorCode};
 
 pub use exec::external::{ExternalOptions, ExternalProblem, Network};
 pub use exec::http::HttpOptions;

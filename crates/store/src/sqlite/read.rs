@@ -171,7 +171,7 @@ fn view(row: &Row<'_>, now: Timestamp, holders: &mut Holders<'_>) -> Result<RunV
     let wait = Wait::from_number(row.get(14)?);
     // What goes on, is not in the queue and waits for nothing is in somebody's hands.
     let held = outcome.is_none() && wait.is_none() && !row.get::<_, bool>(15)?;
-    let lease: Option<(Uuid, i64)> = row.get::<_, Option<Uuid>>(31)?.zip(row.get(32)?);
+    let lease: Option<(Uuid, i64)> = row.get::<_, Option<Uuid>>(32)?.zip(row.get(33)?);
     let holder = match lease {
         Some((node, _)) => Some(NodeId(node)),
         None if held => holders.of_run(row.get(0)?, row.get(13)?)?,
