@@ -35,6 +35,12 @@ pub enum QueueCommand {
     Peek(PeekArgs),
     /// Cancel a message
     Cancel(CancelArgs),
+    /// List messages that failed for good, with their last error
+    DeadLetters(DeadArgs),
+    /// Send dead letters again, as new messages
+    Redrive(RedriveArgs),
+    /// Remove dead letters from the list
+    Purge(PurgeArgs),
 }
 
 /// How a queue works.
@@ -198,6 +204,68 @@ pub struct CancelArgs {
     asking: Asking,
 }
 
+/// Whose dead letters.
+#[derive(Args)]
+pub struct DeadArgs {
+    /// Name or id of the queue
+    queue: String,
+
+    /// Print at most this many
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    limit: usize,
+
+    #[command(flatten)]
+    asking: Asking,
+}
+
+/// Dead letters to be sent again.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  punctual queue redrive emails --dry-run
+  punctual queue redrive emails --rate 10")]
+pub struct RedriveArgs {
+    /// Name or id of the queue
+    queue: String,
+
+    /// Ids of messages; all dead letters of the queue if there are none
+    #[arg(value_name = "MESSAGE")]
+    messages: Vec<String>,
+
+    /// How many become ready in a second; all at once without it
+    #[arg(long, value_name = "N")]
+    rate: Option<f64>,
+
+    /// Only count them
+    #[arg(long)]
+    dry_run: bool,
+
+    #[command(flatten)]
+    asking: Asking,
+}
+
+/// Dead letters to be removed.
+#[derive(Args)]
+pub struct PurgeArgs {
+    /// Name or id of the queue
+    queue: String,
+
+    /// Ids of messages; all dead letters of the queue if there are none
+    #[arg(value_name = "MESSAGE")]
+    messages: Vec<String>,
+
+    /// Only count them
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+
+    #[command(flatten)]
+    asking: Asking,
+}
+
 const QUEUE: Noun = Noun {
     path: "queues",
     word: "queue",
@@ -233,6 +301,21 @@ const MESSAGES: Shape = Shape {
     wide: &[
         Column { title: "ORDERING KEY", cell: |it| text(it, "ordering_key") },
         Column { title: "ENDED", cell: |it| instant(it, "finished_at") },
+    ],
+    name: "id",
+};
+
+const DEAD_LETTERS: Shape = Shape {
+    columns: &[
+        Column { title: "ID", cell: |it| text(it, "id") },
+        Column { title: "REASON", cell: |it| text(it, "reason") },
+        Column { title: "ATTEMPTS", cell: |it| text(it, "attempts") },
+        Column { title: "ENDED", cell: |it| instant(it, "finished_at") },
+        Column { title: "ERROR", cell: |it| text(it, "message") },
+    ],
+    wide: &[
+        Column { title: "WORKSPACE", cell: |it| text(it, "workspace") },
+        Column { title: "PAYLOAD", cell: |it| it["payload"].to_string() },
     ],
     name: "id",
 };
@@ -311,6 +394,9 @@ pub fn run(command: QueueCommand) -> Result<(), Failure> {
         QueueCommand::Send(args) => send(&args),
         QueueCommand::Peek(args) => peek(&args),
         QueueCommand::Cancel(args) => cancel(&args),
+        QueueCommand::DeadLetters(args) => dead_letters(&args),
+        QueueCommand::Redrive(args) => redrive(&args),
+        QueueCommand::Purge(args) => purge(&args),
     }
 }
 
@@ -374,6 +460,55 @@ fn peek(args: &PeekArgs) -> Result<(), Failure> {
         args.asking.output.say("note: there are more than --limit asked for");
     }
     Ok(())
+}
+
+fn dead_letters(args: &DeadArgs) -> Result<(), Failure> {
+    let client = args.asking.client()?;
+    let path = ["v1", "queues", &args.queue, "dead-letters"];
+    let (items, is_more) = client.list(&path, &[], Some(args.limit))?;
+    output::print_list(&args.asking.output, &items, &DEAD_LETTERS)?;
+    if is_more {
+        args.asking.output.say("note: there are more dead letters; see --limit");
+    }
+    Ok(())
+}
+
+fn redrive(args: &RedriveArgs) -> Result<(), Failure> {
+    let body = fields([
+        ("messages", (!args.messages.is_empty()).then(|| json!(args.messages))),
+        ("rate_per_second", args.rate.map(Into::into)),
+        ("dry_run", args.dry_run.then_some(Value::Bool(true))),
+    ]);
+    let words = if args.dry_run { "would redrive" } else { "redrove" };
+    settle(&args.asking, &args.queue, "redrive", &Value::Object(body), words)
+}
+
+fn purge(args: &PurgeArgs) -> Result<(), Failure> {
+    if args.messages.is_empty() && !args.dry_run {
+        confirm(args.yes, &format!("Purge all dead letters of {}?", args.queue))?;
+    }
+    let body = fields([
+        ("messages", (!args.messages.is_empty()).then(|| json!(args.messages))),
+        ("dry_run", args.dry_run.then_some(Value::Bool(true))),
+    ]);
+    let words = if args.dry_run { "would purge" } else { "purged" };
+    settle(&args.asking, &args.queue, "purge", &Value::Object(body), words)
+}
+
+fn settle(
+    asking: &Asking,
+    queue: &str,
+    verb: &str,
+    body: &Value,
+    words: &str,
+) -> Result<(), Failure> {
+    let client = asking.client()?;
+    let settled = client.post(&["v1", "queues", queue, "dead-letters", verb]).json(body).send()?;
+    if settled["is_more"] == true {
+        asking.output.say("note: there are more dead letters; repeat the command");
+    }
+    let words = format!("{words} {} dead letters of {queue}", text(&settled, "count"));
+    output::print_done(&asking.output, &settled, "count", &words)
 }
 
 fn cancel(args: &CancelArgs) -> Result<(), Failure> {

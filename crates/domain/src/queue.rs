@@ -115,7 +115,7 @@ impl QueueSettings {
 }
 
 /// What a message holds: the parameters of its run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MessageBody {
     /// The payload, any JSON value.
     pub payload: Value,

@@ -20,12 +20,14 @@ use crate::node::{Node, Verified};
 use crate::run::Engine;
 
 mod cluster;
+mod dead_letters;
 mod explain;
 mod objects;
 mod queues;
 mod runs;
 mod versions;
 
+pub use dead_letters::SettledLetters;
 pub use explain::Explained;
 
 /// An engine as somebody sees it.

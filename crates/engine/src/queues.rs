@@ -3,19 +3,22 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use domain::access::{Privilege, QueueRight};
+use domain::action::QueueAction;
 use domain::decide::plan::tick;
 use domain::decide::settle::Settlement;
 use domain::id::{JobId, RunId, UserId};
 use domain::job::{Definition, Job};
-use domain::queue::{MessageBody, QueueSettings, Report, settle_message};
-use domain::run::{AttemptResult, NewRun, Origin, Outcome, Reason, ReasonCode};
+use domain::queue::{DEDUPLICATION_MAX, MessageBody, QueueSettings, Report, settle_message};
+use domain::run::{AttemptResult, ErrorCode, NewRun, Origin, Outcome, Reason, ReasonCode};
 use jiff::{SignedDuration, Timestamp};
 use store::{
     Deduplication, LapseKind, Lapsed, LeaseRequest, NewMessage, Sent, SettledMessage, Verdict,
 };
 
 use crate::error::{EngineError, Result};
-use crate::node::Node;
+use crate::node::{Node, Started};
+use crate::register::has_every_right;
 
 /// A message to be sent.
 #[derive(Clone, Debug, PartialEq)]
@@ -105,6 +108,56 @@ impl Node {
             }),
             Sent::NoQueue => Err(no_queue(&queue.name)),
         }
+    }
+
+    /// Executes a run of a job that feeds a queue. The deduplication key of the message is the run:
+    /// an attempt that is repeated after a crash sends nothing twice.
+    pub(crate) async fn send_for(&self, run: &Started, send: &QueueAction) -> AttemptResult {
+        match self.try_send_for(run, send).await {
+            Ok(message) => {
+                let result = Some(format!("{{\"message_id\":\"{message}\"}}"));
+                AttemptResult { result, ..AttemptResult::completed() }
+            }
+            Err(error) => {
+                let code = match &error {
+                    EngineError::NotFound(_) => "QUEUE_NOT_FOUND",
+                    EngineError::QueueFull { .. } => "QUEUE_FULL",
+                    EngineError::Refused(_) => "NOT_ALLOWED",
+                    _ => "SEND_FAILED",
+                };
+                AttemptResult::failed(ErrorCode::Other(code.to_owned()), error.to_string())
+            }
+        }
+    }
+
+    async fn try_send_for(&self, run: &Started, send: &QueueAction) -> Result<RunId> {
+        let job = &run.job;
+        let found = self.store.job_by_name(job.tenant, &send.queue).await?;
+        let queue = found.filter(|queue| queue.definition.is_queue());
+        let queue = queue.ok_or_else(|| no_queue(&send.queue))?;
+        if !has_every_right(job) {
+            let owner = self.standing(job.owner).await?;
+            let owner = owner.ok_or_else(|| no_queue(&send.queue))?;
+            let is_member = owner.user.tenant == job.tenant;
+            if !is_member && !owner.privileges.has(Privilege::AdministerCluster) {
+                return Err(no_queue(&send.queue));
+            }
+            owner.actor(None).may_use_queue(QueueRight::Send, &queue.name, queue.owner)?;
+        }
+        let mut body = send.body(run.run.run.parameters.as_deref());
+        let run = run.run.grant.run;
+        body.headers.insert("punctual-job".to_owned(), job.name.clone());
+        body.headers.insert("punctual-run".to_owned(), run.to_string());
+        body.deduplication_key = Some(format!("run {run}"));
+        let message = Message {
+            body,
+            priority: send.priority,
+            process_after: None,
+            time_to_live: None,
+            deduplication: Some(DEDUPLICATION_MAX),
+        };
+        let sent = self.send_messages(&queue, vec![message], Some(job.owner)).await?;
+        sent.first().map(|(id, _)| *id).ok_or_else(|| no_queue(&send.queue))
     }
 
     /// A lease of so many messages of a queue by its present limits.

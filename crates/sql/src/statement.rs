@@ -11,7 +11,10 @@ use crate::clause::Clauses;
 use crate::literal::Literal;
 use crate::syntax::SyntaxError;
 
+mod queue;
 mod tag;
+
+pub use queue::{QueueStatement, SendStatement};
 
 /// A statement and its position.
 #[derive(Clone, Debug, PartialEq)]
@@ -113,6 +116,19 @@ pub enum Statement {
     ShowShards,
     /// CREATE, ALTER and DROP SHARD.
     Shard(ShardStatement),
+    /// CREATE, ALTER and DROP QUEUE.
+    Queue(QueueStatement),
+    /// PAUSE QUEUE.
+    PauseQueue(Spanned<String>),
+    /// RESUME QUEUE.
+    ResumeQueue(Spanned<String>),
+    /// SEND TO a queue.
+    Send(SendStatement),
+    /// SHOW QUEUES.
+    ShowQueues {
+        /// Only names that match this pattern: `%` is any text, `_` any character.
+        like: Option<String>,
+    },
     /// GRANT.
     Grant(Grant),
     /// REVOKE.

@@ -101,7 +101,11 @@ fn privilege_of(action: &Action) -> Option<Privilege> {
     match action {
         Action::External(_) => Some(Privilege::ExecuteExternalJob),
         Action::Backup(_) => Some(Privilege::AdministerCluster),
-        Action::Noop | Action::Http(_) | Action::Sql(_) | Action::Procedure(_) => None,
+        Action::Noop
+        | Action::Http(_)
+        | Action::Sql(_)
+        | Action::Procedure(_)
+        | Action::Queue(_) => None,
     }
 }
 
@@ -111,7 +115,11 @@ fn databases_of<'a>(definition: &'a Definition, default: Option<&'a str>) -> Vec
     let of_action = |action: &'a Action| match action {
         Action::Sql(action) => action.database.as_deref().or(default),
         Action::Procedure(action) => action.database.as_deref().or(default),
-        Action::Noop | Action::Http(_) | Action::External(_) | Action::Backup(_) => None,
+        Action::Noop
+        | Action::Http(_)
+        | Action::External(_)
+        | Action::Backup(_)
+        | Action::Queue(_) => None,
     };
     let own = of_action(&definition.action);
     let rows = definition.parameters.from.as_ref();

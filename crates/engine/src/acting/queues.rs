@@ -64,7 +64,7 @@ impl AuthorizedEngine<'_> {
         Ok(job)
     }
 
-    fn may_use_queue(&self, job: &Job, right: QueueRight) -> Result<()> {
+    pub(super) fn may_use_queue(&self, job: &Job, right: QueueRight) -> Result<()> {
         match self.actor.may_use_queue(right, &job.name, job.owner) {
             Ok(()) => Ok(()),
             Err(Refusal::Absent) => Err(no_queue(&job.name)),

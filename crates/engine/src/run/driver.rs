@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use domain::action::Action;
 use domain::job::Overlap;
 use domain::run::{AttemptEnd, AttemptResult, ErrorCode, NewRun};
 use jiff::SignedDuration;
@@ -101,6 +102,7 @@ impl<E: Executor> Dispatch for LocalDispatch<E> {
             let (grant, asks_rows) = (run.run.grant, run.asks_rows);
             let definition = &run.job.definition;
             let is_in_line = definition.overlap != Overlap::Allow;
+            let feeds_queue = matches!(definition.action, Action::Queue(_));
             let (timeout, grace) =
                 (std_duration(definition.timeout), std_duration(definition.grace_period));
             let (stop, stopped) = watch::channel(None);
@@ -124,6 +126,9 @@ impl<E: Executor> Dispatch for LocalDispatch<E> {
                 result.end = end;
             }
             driver.shared.forget(grant);
+            if feeds_queue {
+                driver.shared.lines.wake_all();
+            }
             if !asks_rows {
                 driver.node.complete(grant, result);
             } else if let Err(error) = Box::pin(driver.node.divide_by(grant, result)).await {
@@ -153,7 +158,10 @@ impl<E: Executor> LocalDispatch<E> {
             None
         };
         match refused {
-            None => self.0.execute(run, stop).await,
+            None => match &run.job.definition.action {
+                Action::Queue(send) => node.send_for(&run, send).await,
+                _ => self.0.execute(run, stop).await,
+            },
             Some(refused) => refused,
         }
     }

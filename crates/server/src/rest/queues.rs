@@ -136,12 +136,49 @@ pub(crate) async fn patch(
         return Err(Problem::new(Code::ValidationFailed, text));
     };
     fields.retain(|name, _| !READ_ONLY.contains(&name.as_str()));
-    let current = QueueSpec { version: None, ..QueueSpec::of(&old) };
-    let mut merged = serde_json::to_value(current)
-        .map_err(|error| Problem::new(Code::Internal, error.to_string()))?;
-    merge(&mut merged, given);
-    let spec: QueueSpec = parse_value("", merged)?;
-    let condition = Condition::of(&headers, spec.version, &app)?;
+    let spec = changed(&old, given)?;
+    change(&app, &actor, &old, &spec, &headers).await
+}
+
+/// Replaces the settings of a queue.
+#[utoipa::path(
+    put, path = "/v1/queues/{queue}", operation_id = "replace_queue", tag = "queues", request_body = QueueSpec,
+    params(
+        ("queue" = String, Path, description = "The queue's name or id."),
+        ("If-Match" = Option<String>, Header, description = "The ETag of the queue that the change is based on."),
+    ),
+    responses(
+        (status = 200, body = QueueView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
+        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 412, body = ErrorBody),
+        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody), (status = 428, body = ErrorBody),
+    )
+)]
+pub(crate) async fn replace(
+    State(app): State<App>,
+    actor: Actor,
+    Path(queue): Path<String>,
+    request: Request,
+) -> Result<Response> {
+    let old = app.engine.by(&actor).queue(&queue).await?;
+    let headers = request.headers().clone();
+    require_json(&request, &["application/json"])?;
+    let bytes = read(request.into_body(), app.options.body_bytes_max).await?;
+    let mut given: Value = parse(&bytes)?;
+    if let Some(fields) = given.as_object_mut() {
+        fields.retain(|name, _| !READ_ONLY.contains(&name.as_str()));
+    }
+    let spec: QueueSpec = parse_value("", given)?;
+    change(&app, &actor, &old, &spec, &headers).await
+}
+
+async fn change(
+    app: &App,
+    actor: &Actor,
+    old: &Job,
+    spec: &QueueSpec,
+    headers: &HeaderMap,
+) -> Result<Response> {
+    let condition = Condition::of(headers, spec.version, app)?;
     let definition = spec.definition()?;
     let edit = |job: &mut Job| {
         condition.check_of("queue", job.version)?;
@@ -149,8 +186,17 @@ pub(crate) async fn patch(
         job.definition = definition;
         Ok::<(), Problem>(())
     };
-    let job = app.engine.by(&actor).alter_queue(&old, edit).await?;
-    shown(&app, &actor, &job).await
+    let job = app.engine.by(actor).alter_queue(old, edit).await?;
+    shown(app, actor, &job).await
+}
+
+/// The settings of a queue after a merge patch (RFC 7396).
+pub(crate) fn changed(queue: &Job, patch: Value) -> Result<QueueSpec> {
+    let current = QueueSpec { version: None, ..QueueSpec::of(queue) };
+    let mut merged = serde_json::to_value(current)
+        .map_err(|error| Problem::new(Code::Internal, error.to_string()))?;
+    merge(&mut merged, patch);
+    parse_value("", merged)
 }
 
 /// Removes a queue. Its ended messages are kept as the retention says.

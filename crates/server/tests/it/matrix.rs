@@ -71,6 +71,7 @@ DELETE /v1/shards/{name}                              401      403   403   403  
 GET    /v1/queues                                     401      200   200   200    200      200   200     200
 POST   /v1/queues                                     401      201   403   201    403      403   201     201
 GET    /v1/queues/{queue}                             401      404   404   200    200      200   200     200
+PUT    /v1/queues/{queue}                             401      404   404   200    403      403   200     200
 PATCH  /v1/queues/{queue}                             401      404   404   200    403      403   200     200
 DELETE /v1/queues/{queue}                             401      404   404   409    403      403   409     409
 POST   /v1/queues/{queue}/pause                       401      404   404   200    403      403   200     200
@@ -84,6 +85,9 @@ POST   /v1/queues/{queue}/fail                        401      404   404   409  
 POST   /v1/queues/{queue}/extend                      401      404   404   409    403      409   409     409
 GET    /v1/queues/{queue}/messages/{message}          401      404   404   200    200      200   200     200
 DELETE /v1/queues/{queue}/messages/{message}          401      404   404   200    403      200   200     200
+GET    /v1/queues/{queue}/dead-letters                401      404   404   200    200      200   200     200
+POST   /v1/queues/{queue}/dead-letters/redrive        401      404   404   200    403      200   200     200
+POST   /v1/queues/{queue}/dead-letters/purge          401      404   404   200    403      200   200     200
 DELETE /v1/nodes/{node}                               401      403   403   403    403      403   403     404
 POST   /v1/nodes/{node}/drain                         401      403   403   403    403      403   403     404
 POST   /v1/nodes/{node}/resume                        401      403   403   403    403      403   403     404
@@ -280,9 +284,12 @@ impl Things {
             ("PATCH", "/v1/alert-channels/{name}") => json!({"enabled": false}),
             ("POST", "/v1/tenants" | "/v1/users" | "/v1/roles" | "/v1/shards") => named,
             ("POST", "/v1/queues") => named,
+            ("PUT", "/v1/queues/{queue}") => json!({"name": self.0["{queue}"]}),
             ("PATCH", "/v1/queues/{queue}") => json!({"description": "changed"}),
             ("POST", "/v1/queues/{queue}/messages") => json!({"payload": 1}),
             ("POST", "/v1/queues/{queue}/lease") => json!({}),
+            ("POST", "/v1/queues/{queue}/dead-letters/redrive") => json!({"rate_per_second": 10}),
+            ("POST", "/v1/queues/{queue}/dead-letters/purge") => json!({"dry_run": true}),
             (
                 "POST",
                 "/v1/queues/{queue}/ack"

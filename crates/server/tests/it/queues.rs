@@ -41,6 +41,9 @@ on_both_stores! {
     rights_to_a_queue_are_given_one_by_one
     a_queue_is_no_job
     messages_are_seen_in_sql
+    queues_are_managed_in_sql
+    a_job_feeds_a_queue
+    dead_letters_are_listed_redriven_and_purged
 }
 
 async fn create(world: &World, body: Value) -> Value {
@@ -324,4 +327,120 @@ async fn messages_are_seen_in_sql(world: &World) {
     assert!(queues.contains("mail") && queues.contains('2'), "{queues}");
     let messages = rows("SELECT workspace, state FROM sys.messages WHERE workspace = 'acme'").await;
     assert!(messages.contains("acme") && messages.contains("QUEUED"), "{messages}");
+}
+
+/// The rows of a statement, or its error.
+async fn sql(world: &World, text: &str) -> Reply {
+    world.post("/v1/sql", json!({ "sql": text })).await
+}
+
+async fn queues_are_managed_in_sql(world: &World) {
+    for (text, status, part) in [
+        ("CREATE QUEUE mail LEASE = 10 SECONDS MAX_RETRIES = 4 WEIGHTS (acme = 3)", 200, ""),
+        ("CREATE QUEUE mail", 409, "there is a queue"),
+        ("CREATE QUEUE IF NOT EXISTS mail", 200, "already exists, skipping"),
+        ("CREATE QUEUE other LEASE = 0 SECONDS", 422, "lease_seconds"),
+        ("ALTER QUEUE mail SET WEIGHTS (b = 2), CONCURRENCY = 7", 200, ""),
+        ("ALTER QUEUE absent SET CONCURRENCY = 7", 404, "absent"),
+        ("SEND TO mail PAYLOAD '{\"n\": 1}' WORKSPACE acme DEDUPLICATION KEY 'k'", 200, "false"),
+        ("SEND TO mail PAYLOAD '{\"n\": 2}' DEDUPLICATION KEY 'k'", 200, "true"),
+        ("SEND TO absent PAYLOAD 'x'", 404, "absent"),
+        ("SEND TO mail PAYLOAD 'x' PRIORITY 12", 422, "priority"),
+        ("SHOW QUEUES", 200, "mail"),
+        ("PAUSE QUEUE mail", 200, ""),
+        ("SHOW QUEUES LIKE 'm%'", 200, "PAUSED"),
+        ("RESUME QUEUE mail", 200, ""),
+        ("DROP QUEUE mail", 409, "has 1 messages"),
+    ] {
+        let answer = sql(world, text).await;
+        assert_eq!(answer.status, status, "{text}: {}", answer.text);
+        assert!(answer.text.contains(part), "{text}: {}", answer.text);
+    }
+    let queue = world.get("/v1/queues/mail").await.json();
+    assert_eq!(queue["retry_config"]["max_attempts"], 5);
+    assert_eq!((&queue["concurrency"], &queue["lease_seconds"]), (&json!(7), &json!(10)));
+    assert_eq!(queue["weights"], json!({"b": 2}), "weights are replaced");
+    let leased = lease(world, json!({"max": 9})).await;
+    assert_eq!(leased.len(), 1);
+    assert_eq!((&leased[0]["payload"], &leased[0]["workspace"]), (&json!({"n": 1}), &json!("acme")));
+    let gone = sql(world, "DROP QUEUE mail PURGE; DROP QUEUE IF EXISTS mail; SHOW QUEUES").await;
+    assert_eq!(gone.status, 200, "{}", gone.text);
+    assert_eq!(world.get("/v1/queues/mail").await.status, 404);
+}
+
+async fn a_job_feeds_a_queue(world: &World) {
+    create(world, json!({"name": "mail", "max_depth": 2})).await;
+    let job = json!({
+        "name": "digest", "job_type": "MANUAL", "retry_config": {"max_attempts": 1},
+        "payload": {"type": "QUEUE", "queue": "mail", "message": {"kind": "digest"}, "workspace": "acme"},
+    });
+    let made = world.post("/v1/jobs", job).await;
+    assert_eq!(made.status, 201, "{}", made.text);
+    assert_eq!(made.json()["payload"]["queue"], "mail");
+    let run = world.trigger("digest").await;
+    let ended = world.ended(&run).await;
+    assert_eq!(ended["status"], "COMPLETED", "{ended}");
+    let leased = lease(world, json!({"max": 9, "wait_s": 5})).await;
+    assert_eq!(leased.len(), 1);
+    let it = &leased[0];
+    assert_eq!((&it["payload"], &it["workspace"]), (&json!({"kind": "digest"}), &json!("acme")));
+    assert_eq!(it["headers"]["punctual-run"], json!(run));
+    assert_eq!(it["headers"]["punctual-job"], "digest");
+    // The same in SQL, with parameters of the run.
+    let text = "CREATE OR ALTER JOB digest MAX_RETRIES = 0 AS SEND TO mail PAYLOAD '{\"a\": 1}'; \
+                EXECUTE JOB digest WITH (day = 'monday')";
+    let executed = sql(world, text).await;
+    assert_eq!(executed.status, 200, "{}", executed.text);
+    let second = lease(world, json!({"max": 9, "wait_s": 5})).await;
+    assert_eq!(second[0]["payload"], json!({"a": 1, "day": "monday"}));
+    // A full queue, and one that is missing, fail the run.
+    let run = world.trigger("digest").await;
+    let ended = world.ended(&run).await;
+    assert_eq!((&ended["status"], &ended["error"]["code"]), (&json!("FAILED"), &json!("QUEUE_FULL")), "{ended}");
+    assert_eq!(world.call("DELETE", "/v1/queues/mail?purge=true", &[], None).await.status, 204);
+    let run = world.trigger("digest").await;
+    let ended = world.ended(&run).await;
+    assert_eq!(ended["status"], "FAILED", "{ended}");
+}
+
+async fn dead_letters_are_listed_redriven_and_purged(world: &World) {
+    create(world, json!({"name": "mail", "retry_config": {"max_attempts": 2, "backoff_seconds": 0}})).await;
+    create(world, json!({"name": "other"})).await;
+    let messages: Vec<Value> =
+        (0..3).map(|n| json!({"payload": n, "workspace": "acme", "headers": {"n": "1"}})).collect();
+    let ids = send(world, json!({ "messages": messages })).await;
+    for (verb, error) in [("nack", "first"), ("nack", "second")] {
+        let leased = lease(world, json!({"max": 3, "wait_s": 5})).await;
+        let all: Vec<&Value> = leased.iter().collect();
+        assert_eq!(all.len(), 3);
+        assert_eq!(report(world, verb, &all, json!({ "error": error })).await.status, 200);
+    }
+    let letters = world.get("/v1/queues/mail/dead-letters").await.json();
+    let letters = letters["data"].as_array().unwrap();
+    assert_eq!(letters.len(), 3);
+    let errors: Vec<&Value> = letters[0]["errors"].as_array().unwrap().iter().collect();
+    assert_eq!(errors.len(), 2, "{}", letters[0]);
+    assert_eq!((&errors[0]["error"], &errors[1]["error"]), (&json!("first"), &json!("second")));
+    assert_eq!(world.get("/v1/queues/other/dead-letters").await.json()["data"], json!([]));
+    let settle = async |path: &str, body: Value| {
+        let reply = world.post(&format!("/v1/queues/{path}"), body).await;
+        assert_eq!(reply.status, 200, "{}", reply.text);
+        reply.json()["count"].as_u64().unwrap()
+    };
+    assert_eq!(settle("mail/dead-letters/redrive", json!({"dry_run": true})).await, 3);
+    let another = settle("other/dead-letters/redrive", json!({"messages": [ids[0]]})).await;
+    assert_eq!(another, 0, "a letter of another queue is not found");
+    let one = json!({"messages": [ids[0]]});
+    assert_eq!(settle("mail/dead-letters/redrive", one.clone()).await, 1);
+    assert_eq!(settle("mail/dead-letters/redrive", one).await, 0, "it is no dead letter any more");
+    let again = lease(world, json!({"max": 9, "wait_s": 5})).await;
+    assert_eq!(again.len(), 1);
+    let it = &again[0];
+    assert_eq!((&it["payload"], &it["attempt"]), (&json!(0), &json!(1)));
+    assert_eq!((&it["workspace"], &it["headers"]["n"]), (&json!("acme"), &json!("1")));
+    assert_eq!(settle("mail/dead-letters/purge", json!({"messages": [ids[1]]})).await, 1);
+    assert_eq!(settle("mail/dead-letters/redrive", json!({"rate_per_second": 0.001})).await, 1);
+    assert_eq!(settle("mail/dead-letters/purge", json!({})).await, 0);
+    let bad = world.post("/v1/queues/mail/dead-letters/redrive", json!({"rate_per_second": 0})).await;
+    assert_eq!((bad.status, bad.error().2.as_str()), (422, "rate_per_second"));
 }

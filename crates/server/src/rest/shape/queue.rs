@@ -123,12 +123,17 @@ impl QueueSpec {
 
     /// A queue as it can be changed.
     pub fn of(job: &Job) -> Self {
-        let definition = &job.definition;
+        let version = Some(job.version);
+        QueueSpec { version, ..QueueSpec::from_definition(&job.name, &job.definition) }
+    }
+
+    /// The settings of a definition, with every default.
+    pub fn from_definition(name: &str, definition: &Definition) -> Self {
         let settings = definition.queue.clone().unwrap_or_default();
         let Retention { days, failed_days, keep_last } = definition.retention;
         let has_rule = definition.retention != Retention::default();
         QueueSpec {
-            name: job.name.clone(),
+            name: name.to_owned(),
             description: definition.description.clone(),
             lease_seconds: Some(Seconds(settings.lease)),
             retry_config: Some(RetryConfig::of(&definition.retry)),
@@ -142,7 +147,7 @@ impl QueueSpec {
             time_to_live_seconds: settings.time_to_live.map(Seconds),
             retention: has_rule.then_some(RetentionRule { days, failed_days, keep_last }),
             tags: definition.tags.clone(),
-            version: Some(job.version),
+            version: None,
         }
     }
 }
