@@ -25,7 +25,7 @@ mod start_log;
 mod stats;
 mod tracer;
 
-pub use acting::{AuthorizedEngine, Explained};
+pub use acting::{AuthorizedEngine, Explained, SettledLetters};
 pub use commands::{Backfill, Deletion, NewJob, Trigger};
 pub use courier::{LogNotifier, Notifier, Notifiers, Present};
 pub use error::{EngineError, Result};
@@ -43,6 +43,10 @@ pub use start_log::{BegunRun, BegunRuns, Predecessor, StartLog};
 pub use stats::{HourlyStats, Stats};
 pub use store::{
     Acknowledgement, Answer, Applied, AttemptView, AuditFilter, Begun, Cancelled, Channel, Counts,
-    Cursor, DeliveryKey, DeliveryView, Extended, FullStore, Given, Identity, JobFilter, JobVersion, LastRun, LeasedMessage, LiveCounts, NamedResources, NodeControl, NodeControlOutcome, NodeInfo, NodeView, Operation, OwnedShard, Page, Put, QueueDepth, RecentEnd, Replaces, RunFilter, RunView, RunsOf, Set, Setting, SharedStore, StartFilter, StartKey, StoreError, StoreMetrics, as_author,
+    Cursor, DeliveryKey, DeliveryView, Extended, FullStore, Given, Identity, JobFilter, JobVersion,
+    LastRun, LeasedMessage, LiveCounts, NamedResources, NodeControl, NodeControlOutcome, NodeInfo,
+    NodeView, Operation, OwnedShard, Page, Put, QueueDepth, RecentEnd, Replaces, RunFilter,
+    RunView, RunsOf, Set, Setting, SharedStore, StartFilter, StartKey, StoreError, StoreMetrics,
+    as_author,
 };
 pub use tracer::{Planned, Settled, Tracer};

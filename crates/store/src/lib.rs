@@ -278,7 +278,16 @@ pub(crate) fn asks_for_place<'a>(runs: impl IntoIterator<Item = &'a NewRun>) -> 
 
 /// A store that does everything that a server needs.
 pub trait FullStore:
-    Alerts + Desk + ChangeFeed + ExplainReads + Identity + AuditLog + JobRecords + Messages + SecretStore + Shards
+    Alerts
+    + Desk
+    + ChangeFeed
+    + ExplainReads
+    + Identity
+    + AuditLog
+    + JobRecords
+    + Messages
+    + SecretStore
+    + Shards
 {
 }
 

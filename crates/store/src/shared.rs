@@ -27,7 +27,16 @@ use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
 use crate::{
-    Acknowledgement, Alerts, Answer, Applied, AttemptView, AuditFilter, AuditLog, AuditedEvent, Begun, Cancelled, Chain, Change, ChangeFeed, Changed, Channel, ClaimFor, ClaimRequest, Cluster, Counts, Cursor, Delivery, DeliveryKey, DeliveryView, Desk, DueJobs, EntryFilter, Exchanged, ExplainReads, Extended, FactsFor, Finish, FullStore, Given, HeldLease, Identity, JobFilter, JobRecords, JobVersion, Joined, KeptSecret, Lapsed, LastRun, LeaseRequest, Leased, LiveCounts, LiveRun, Messages, Move, NamedResources, NewMessage, NodeControl, NodeControlOutcome, NodeInfo, NodeView, OwnedShard, Page, PrunedJobs, Put, QueueDepth, Reach, Reaped, RecentEnd, RecordPlan, Recorded, Removed, Renewed, Result, RetentionCutoff, Rewrapped, RunFilter, RunView, SecretStore, SecretView, Sent, Set, Setting, SettledMessage, Shards, StartFilter, StartKey, Store, Submitted, Whole,
+    Acknowledgement, Alerts, Answer, Applied, AttemptView, AuditFilter, AuditLog, AuditedEvent,
+    Begun, Cancelled, Chain, Change, ChangeFeed, Changed, Channel, ClaimFor, ClaimRequest, Cluster,
+    Counts, Cursor, Delivery, DeliveryKey, DeliveryView, Desk, DueJobs, EntryFilter, Exchanged,
+    ExplainReads, Extended, FactsFor, Finish, FullStore, Given, HeldLease, Identity, JobFilter,
+    JobRecords, JobVersion, Joined, KeptSecret, Lapsed, LastRun, LeaseRequest, Leased, LiveCounts,
+    LiveRun, Messages, Move, NamedResources, NewMessage, NodeControl, NodeControlOutcome, NodeInfo,
+    NodeView, OwnedShard, Page, PrunedJobs, Put, QueueDepth, Reach, Reaped, RecentEnd, RecordPlan,
+    Recorded, Removed, Renewed, Result, RetentionCutoff, Rewrapped, RunFilter, RunView,
+    SecretStore, SecretView, Sent, Set, Setting, SettledMessage, Shards, StartFilter, StartKey,
+    Store, Submitted, Whole,
 };
 
 /// Receives how long each call of a store took.

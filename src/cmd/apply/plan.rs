@@ -62,7 +62,9 @@ impl Step {
     /// What was done, for programs and for people.
     pub fn told(&self) -> Value {
         match self {
-            Step::Create { document } | Step::CreateQueue { document } => json!({"name": document.name, "action": "created"}),
+            Step::Create { document } | Step::CreateQueue { document } => {
+                json!({"name": document.name, "action": "created"})
+            }
             Step::Keep { name } => json!({"name": name, "action": "unchanged"}),
             Step::Prune { name, .. } => json!({"name": name, "action": "pruned"}),
             Step::Change { document, changes, .. }

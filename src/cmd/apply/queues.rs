@@ -109,7 +109,10 @@ mod tests {
             (json!({"name": "mail"}), "changed"),
             (json!({"name": "mail", "lease_seconds": 10, "concurrency": 2}), "changed"),
             (json!({"name": "other"}), "created"),
-            (json!({"name": "mail", "lease_seconds": 0}), "it: lease_seconds: must be between 1 and 43200"),
+            (
+                json!({"name": "mail", "lease_seconds": 0}),
+                "it: lease_seconds: must be between 1 and 43200",
+            ),
         ] {
             assert_eq!(told(fields.clone(), std::slice::from_ref(&queue)), expected, "{fields}");
         }

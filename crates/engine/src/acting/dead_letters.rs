@@ -65,7 +65,8 @@ impl AuthorizedEngine<'_> {
         let place = |n: usize| ready_at(now, n, rate_per_second);
         for (chunk_number, chunk) in letters.chunks(CHUNK as usize).enumerate() {
             let first = chunk_number * CHUNK as usize;
-            let messages = chunk.iter().enumerate().map(|(n, letter)| again(letter, place(first + n)));
+            let messages =
+                chunk.iter().enumerate().map(|(n, letter)| again(letter, place(first + n)));
             let ids: Vec<RunId> = chunk.iter().map(|letter| letter.id).collect();
             self.record_letters(queue, Kind::RunRetried, &ids).await?;
             let sent = self.node().send_messages(queue, messages.collect(), Some(self.actor.user));
@@ -100,7 +101,7 @@ impl AuthorizedEngine<'_> {
     }
 
     async fn record_letters(&self, queue: &Job, kind: Kind, ids: &[RunId]) -> Result<()> {
-        let deed = |id: &RunId| (kind, Some(queue.id), Some(*id), String::new());
+        let deed = |id: &RunId| (kind.clone(), Some(queue.id), Some(*id), String::new());
         self.record(ids.iter().map(deed).collect()).await
     }
 

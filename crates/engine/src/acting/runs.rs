@@ -102,7 +102,10 @@ impl AuthorizedEngine<'_> {
 
     /// Records what the actor is about to do, before it is done: what cannot be recorded does not
     /// happen.
-    pub(super) async fn record(&self, deeds: Vec<(Kind, Option<JobId>, Option<RunId>, String)>) -> Result<()> {
+    pub(super) async fn record(
+        &self,
+        deeds: Vec<(Kind, Option<JobId>, Option<RunId>, String)>,
+    ) -> Result<()> {
         let event = |(kind, job, run, details)| Event {
             tenant: self.actor.tenant,
             actor: self.actor.name.clone(),

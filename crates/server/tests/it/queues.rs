@@ -362,7 +362,10 @@ async fn queues_are_managed_in_sql(world: &World) {
     assert_eq!(queue["weights"], json!({"b": 2}), "weights are replaced");
     let leased = lease(world, json!({"max": 9})).await;
     assert_eq!(leased.len(), 1);
-    assert_eq!((&leased[0]["payload"], &leased[0]["workspace"]), (&json!({"n": 1}), &json!("acme")));
+    assert_eq!(
+        (&leased[0]["payload"], &leased[0]["workspace"]),
+        (&json!({"n": 1}), &json!("acme"))
+    );
     let gone = sql(world, "DROP QUEUE mail PURGE; DROP QUEUE IF EXISTS mail; SHOW QUEUES").await;
     assert_eq!(gone.status, 200, "{}", gone.text);
     assert_eq!(world.get("/v1/queues/mail").await.status, 404);
@@ -396,7 +399,11 @@ async fn a_job_feeds_a_queue(world: &World) {
     // A full queue, and one that is missing, fail the run.
     let run = world.trigger("digest").await;
     let ended = world.ended(&run).await;
-    assert_eq!((&ended["status"], &ended["error"]["code"]), (&json!("FAILED"), &json!("QUEUE_FULL")), "{ended}");
+    assert_eq!(
+        (&ended["status"], &ended["error"]["code"]),
+        (&json!("FAILED"), &json!("QUEUE_FULL")),
+        "{ended}"
+    );
     assert_eq!(world.call("DELETE", "/v1/queues/mail?purge=true", &[], None).await.status, 204);
     let run = world.trigger("digest").await;
     let ended = world.ended(&run).await;
@@ -404,7 +411,11 @@ async fn a_job_feeds_a_queue(world: &World) {
 }
 
 async fn dead_letters_are_listed_redriven_and_purged(world: &World) {
-    create(world, json!({"name": "mail", "retry_config": {"max_attempts": 2, "backoff_seconds": 0}})).await;
+    create(
+        world,
+        json!({"name": "mail", "retry_config": {"max_attempts": 2, "backoff_seconds": 0}}),
+    )
+    .await;
     create(world, json!({"name": "other"})).await;
     let messages: Vec<Value> =
         (0..3).map(|n| json!({"payload": n, "workspace": "acme", "headers": {"n": "1"}})).collect();
@@ -441,6 +452,7 @@ async fn dead_letters_are_listed_redriven_and_purged(world: &World) {
     assert_eq!(settle("mail/dead-letters/purge", json!({"messages": [ids[1]]})).await, 1);
     assert_eq!(settle("mail/dead-letters/redrive", json!({"rate_per_second": 0.001})).await, 1);
     assert_eq!(settle("mail/dead-letters/purge", json!({})).await, 0);
-    let bad = world.post("/v1/queues/mail/dead-letters/redrive", json!({"rate_per_second": 0})).await;
+    let bad =
+        world.post("/v1/queues/mail/dead-letters/redrive", json!({"rate_per_second": 0})).await;
     assert_eq!((bad.status, bad.error().2.as_str()), (422, "rate_per_second"));
 }

@@ -139,9 +139,7 @@ fn send(reader: &mut Reader<'_>) -> Result<ActionClause> {
         if workspace.is_none() && reader.eat(&["WORKSPACE"]) {
             workspace = Some(reader.text_or_name("a workspace")?.value);
         // A clause of the job is written with `=`.
-        } else if priority.is_none()
-            && !reader.is_sign(1, &Token::Eq)
-            && reader.eat(&["PRIORITY"])
+        } else if priority.is_none() && !reader.is_sign(1, &Token::Eq) && reader.eat(&["PRIORITY"])
         {
             priority = Some(reader.whole("a number from 0 to 9")?.value);
         } else {

@@ -183,8 +183,7 @@ fn retention(reader: &mut Reader<'_>) -> Result<Value> {
         return Ok(Value::Null);
     }
     let kept = reader.in_parentheses(|reader| {
-        let words =
-            [("DAYS", "days"), ("FAILED_DAYS", "failed_days"), ("KEEP_LAST", "keep_last")];
+        let words = [("DAYS", "days"), ("FAILED_DAYS", "failed_days"), ("KEEP_LAST", "keep_last")];
         let field: &str = reader.one_of(&words)?.value;
         reader.eat_sign(&Token::Eq);
         Ok((field.to_owned(), json!(reader.whole::<u32>("a whole number")?.value)))
