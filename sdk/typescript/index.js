@@ -45,7 +45,7 @@ const sleep = (ms, signal) =>
 /** A server of Punctual. */
 export class Client {
   constructor({ url, token, timeout = 30 } = {}) {
-    this.url = (url ?? process.env.PUNCTUAL_URL ?? 'http://127.0.0.1:8630').replace(/\/+$/, '');
+    this.url = (url ?? process.env.PUNCTUAL_SERVER ?? 'http://127.0.0.1:8630').replace(/\/+$/, '');
     this.token = token ?? process.env.PUNCTUAL_TOKEN;
     this.timeout = timeout;
   }

@@ -23,7 +23,7 @@ fn worker(
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(script);
     let mut command: Command = program(interpreter);
     command.args(options).arg(script).arg(queue).arg(done).args(more);
-    command.env("PUNCTUAL_URL", format!("http://{}", server.address));
+    command.env("PUNCTUAL_SERVER", format!("http://{}", server.address));
     command.env("PUNCTUAL_TOKEN", &server.key);
     command.spawn().unwrap()
 }

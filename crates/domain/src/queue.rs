@@ -92,7 +92,7 @@ impl QueueSettings {
         };
         positive("workspace_concurrency", self.workspace_concurrency.map(u64::from))?;
         positive("max_depth", self.max_depth)?;
-        if self.rate_per_second.is_some_and(|rate| !(rate >= 0.001 && rate <= 1_000_000.0)) {
+        if self.rate_per_second.is_some_and(|rate| !(0.001..=1_000_000.0).contains(&rate)) {
             return Err(("rate_per_second", "must be between 0.001 and 1000000".to_owned()));
         }
         if self.lease < LEASE_MIN || self.lease > LEASE_MAX {

@@ -2,7 +2,7 @@
 
     from punctual import Client, Worker
 
-    client = Client()                       # PUNCTUAL_URL and PUNCTUAL_TOKEN
+    client = Client()                       # PUNCTUAL_SERVER and PUNCTUAL_TOKEN
     client.send("emails", {"to": "ann@example.com"}, workspace="acme")
 
     worker = Worker(client, "emails")

@@ -43,7 +43,7 @@ class Client:
     """A server of Punctual. Safe to use from several threads."""
 
     def __init__(self, url: Optional[str] = None, token: Optional[str] = None, timeout: float = 30.0):
-        self.url = (url or os.environ.get("PUNCTUAL_URL") or "http://127.0.0.1:8630").rstrip("/")
+        self.url = (url or os.environ.get("PUNCTUAL_SERVER") or "http://127.0.0.1:8630").rstrip("/")
         self.token = token or os.environ.get("PUNCTUAL_TOKEN")
         self.timeout = timeout
 

@@ -56,11 +56,13 @@ impl AuthorizedEngine<'_> {
     ) -> Result<SettledLetters> {
         self.may_use_queue(queue, QueueRight::Send)?;
         self.may_use_queue(queue, QueueRight::Consume)?;
-        let (letters, is_more) = self.dead_messages(queue, chosen).await?;
+        let (mut letters, is_more) = self.dead_messages(queue, chosen).await?;
         let settled = SettledLetters { count: letters.len(), is_more };
         if is_dry_run {
             return Ok(settled);
         }
+        // Oldest first.
+        letters.sort_unstable_by_key(|letter| letter.id);
         let now = self.node().now();
         let place = |n: usize| ready_at(now, n, rate_per_second);
         for (chunk_number, chunk) in letters.chunks(CHUNK as usize).enumerate() {

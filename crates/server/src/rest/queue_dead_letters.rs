@@ -154,7 +154,7 @@ pub(crate) async fn redrive(
 ) -> Result<Json<SettledLetterCount>> {
     let job = app.engine.by(&actor).queue(&queue).await?;
     let RedriveBody { messages, rate_per_second: rate, dry_run } = body;
-    if rate.is_some_and(|rate| !(rate >= 0.001 && rate <= 1_000_000.0)) {
+    if rate.is_some_and(|rate| !(0.001..=1_000_000.0).contains(&rate)) {
         return Err(Problem::invalid("rate_per_second", "must be between 0.001 and 1000000"));
     }
     let chosen = ids_of(messages)?;

@@ -195,6 +195,14 @@ pub(crate) fn changed(queue: &Job, patch: Value) -> Result<QueueSpec> {
     let current = QueueSpec { version: None, ..QueueSpec::of(queue) };
     let mut merged = serde_json::to_value(current)
         .map_err(|error| Problem::new(Code::Internal, error.to_string()))?;
+    // The two say the same: a change of one of them replaces both.
+    let retry = &patch["retry_config"];
+    if let Some(current) = merged.get_mut("retry_config").and_then(Value::as_object_mut)
+        && !(retry["max_attempts"].is_null() && retry["max_retries"].is_null())
+    {
+        current.remove("max_attempts");
+        current.remove("max_retries");
+    }
     merge(&mut merged, patch);
     parse_value("", merged)
 }

@@ -340,7 +340,7 @@ async fn queues_are_managed_in_sql(world: &World) {
         ("CREATE QUEUE mail", 409, "there is a queue"),
         ("CREATE QUEUE IF NOT EXISTS mail", 200, "already exists, skipping"),
         ("CREATE QUEUE other LEASE = 0 SECONDS", 422, "lease_seconds"),
-        ("ALTER QUEUE mail SET WEIGHTS (b = 2), CONCURRENCY = 7", 200, ""),
+        ("ALTER QUEUE mail SET WEIGHTS (b = 2), CONCURRENCY = 7, MAX_RETRIES = 6", 200, ""),
         ("ALTER QUEUE absent SET CONCURRENCY = 7", 404, "absent"),
         ("SEND TO mail PAYLOAD '{\"n\": 1}' WORKSPACE acme DEDUPLICATION KEY 'k'", 200, "false"),
         ("SEND TO mail PAYLOAD '{\"n\": 2}' DEDUPLICATION KEY 'k'", 200, "true"),
@@ -357,7 +357,7 @@ async fn queues_are_managed_in_sql(world: &World) {
         assert!(answer.text.contains(part), "{text}: {}", answer.text);
     }
     let queue = world.get("/v1/queues/mail").await.json();
-    assert_eq!(queue["retry_config"]["max_attempts"], 5);
+    assert_eq!(queue["retry_config"]["max_attempts"], 7);
     assert_eq!((&queue["concurrency"], &queue["lease_seconds"]), (&json!(7), &json!(10)));
     assert_eq!(queue["weights"], json!({"b": 2}), "weights are replaced");
     let leased = lease(world, json!({"max": 9})).await;
@@ -411,11 +411,7 @@ async fn a_job_feeds_a_queue(world: &World) {
 }
 
 async fn dead_letters_are_listed_redriven_and_purged(world: &World) {
-    create(
-        world,
-        json!({"name": "mail", "retry_config": {"max_attempts": 2, "backoff_seconds": 0}}),
-    )
-    .await;
+    create(world, json!({"name": "mail", "retry_config": {"max_attempts": 2}})).await;
     create(world, json!({"name": "other"})).await;
     let messages: Vec<Value> =
         (0..3).map(|n| json!({"payload": n, "workspace": "acme", "headers": {"n": "1"}})).collect();
@@ -424,7 +420,10 @@ async fn dead_letters_are_listed_redriven_and_purged(world: &World) {
         let leased = lease(world, json!({"max": 3, "wait_s": 5})).await;
         let all: Vec<&Value> = leased.iter().collect();
         assert_eq!(all.len(), 3);
-        assert_eq!(report(world, verb, &all, json!({ "error": error })).await.status, 200);
+        assert_eq!(
+            report(world, verb, &all, json!({"error": error, "delay_seconds": 0})).await.status,
+            200
+        );
     }
     let letters = world.get("/v1/queues/mail/dead-letters").await.json();
     let letters = letters["data"].as_array().unwrap();
