@@ -1,6 +1,7 @@
 use super::*;
 use crate::cluster::{Class, Quorum};
 use crate::job::{DependsOn, OnLost, Overlap};
+use crate::queue::QueueSettings;
 
 /// A situation of a run: the stage, the run, its details, the verdict with the step that decided,
 /// and what the message must name.
@@ -686,6 +687,14 @@ fn a_live_run_names_what_it_waits_for() {
             of_live(None),
             "WAITING SLOT",
             &["about to claim it"],
+        ),
+        Row(
+            "message",
+            Stage::hourly().edit(|it| it.queue = Some(QueueSettings::default())),
+            due(),
+            of_live(None),
+            "WAITING SLOT",
+            &["waits for a worker to lease it"],
         ),
         Row(
             "deadline to come",
