@@ -12,7 +12,7 @@ use agent::output::Outputs;
 use agent::{Agent, DatabaseSource};
 use clap::{ArgAction, Args};
 use domain::cluster::NodeState;
-use engine::{Engine, Env, LogNotifier, Replaces, StartLog, Tracer};
+use engine::{Engine, Env, LogNotifier, Predecessor, Replaces, StartLog, Tracer};
 use server::{AgentDoor, App, Key, Keys, Metrics, Queries, SqlDoor};
 use sha2::{Digest, Sha256};
 use store::sqlite::SqliteStore;
@@ -262,7 +262,10 @@ async fn serve(
     settings.info.replaces = match (&plan.store, start_log.predecessor()) {
         // No other process has the file open.
         (StoreKind::Sqlite, _) => Replaces::EveryScheduler,
-        (StoreKind::Postgres(_), Some(predecessor)) => Replaces::Node(predecessor.node),
+        (StoreKind::Postgres(_), Some(Predecessor { node, begun })) => {
+            let begun = begun.as_ref().map(|begun| begun.keys().copied().collect());
+            Replaces::Node { node: *node, begun }
+        }
         (StoreKind::Postgres(_), None) => Replaces::None,
     };
     let parts = Env {

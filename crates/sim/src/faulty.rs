@@ -254,6 +254,12 @@ impl<S: Store> Store for FaultyStore<S> {
         self.link.back(facts).await
     }
 
+    async fn start_tokens(&self, count: usize) -> Result<Vec<i64>> {
+        self.link.there().await?;
+        let tokens = self.inner.start_tokens(count).await;
+        self.link.back(tokens).await
+    }
+
     async fn cancel(&self, run: RunId, reason: &Reason) -> Result<Cancelled> {
         self.link.there().await?;
         let before = self.states(std::iter::once(run)).await?;

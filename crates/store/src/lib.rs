@@ -136,6 +136,10 @@ pub trait Store: Send + Sync + 'static {
         questions: &[FactsFor],
     ) -> impl Future<Output = Result<Vec<StartFacts>>> + Send;
 
+    /// Fencing tokens that are larger than all that were drawn before, in their order: for starts
+    /// whose facts have become old.
+    fn start_tokens(&self, count: usize) -> impl Future<Output = Result<Vec<i64>>> + Send;
+
     /// Asks for the end of a run: at once when nobody holds it, by its holder otherwise.
     fn cancel(&self, run: RunId, reason: &Reason)
     -> impl Future<Output = Result<Cancelled>> + Send;
@@ -326,17 +330,27 @@ pub struct NodeInfo {
     pub replaces: Replaces,
 }
 
-/// Nodes that ended before their leases did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Nodes that ended before their leases did. The join ends their leases, and what they held can be
+/// handed on at once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Replaces {
     /// None is known of.
     #[default]
     None,
     /// The process before this one, in the same data folder.
-    Node(NodeId),
+    Node {
+        /// The node that it was.
+        node: NodeId,
+        /// All that it had begun, if that is known: the join releases everything else that it held.
+        begun: Option<Vec<Grant>>,
+    },
     /// All that plan: the store is open in this process only.
     EveryScheduler,
 }
+
+/// After an outage, reapers wait so long for the processes that follow the ended schedulers: a
+/// start log tells which of the prepared runs had begun.
+pub const START_LOG_WAIT: SignedDuration = SignedDuration::from_secs(10);
 
 /// A node has joined.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

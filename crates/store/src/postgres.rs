@@ -241,6 +241,10 @@ impl Store for PostgresStore {
         self.shared.facts(node, questions).await
     }
 
+    async fn start_tokens(&self, count: usize) -> Result<Vec<i64>> {
+        self.shared.start_tokens(count).await
+    }
+
     async fn cancel(&self, run: RunId, reason: &Reason) -> Result<Cancelled> {
         let cancelled = self.shared.cancel(run, reason).await;
         self.shared.signal.send();

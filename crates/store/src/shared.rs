@@ -168,6 +168,7 @@ operations! {
         Pump pump(node: NodeId, done: &[Finish], want: ClaimRequest) -> Exchanged;
         Held held(node: NodeId) -> Vec<ClaimedRun>;
         Facts facts(node: NodeId, questions: &[FactsFor]) -> Vec<StartFacts>;
+        StartTokens start_tokens(count: usize) -> Vec<i64>;
         Cancel cancel(run: RunId, reason: &Reason) -> Cancelled;
         Join join(node: NodeId, info: &NodeInfo, lease: SignedDuration) -> Joined;
         Begin begin(node: NodeId, grants: &[Grant]) -> Vec<bool>;

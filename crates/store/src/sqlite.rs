@@ -243,6 +243,10 @@ impl Store for SqliteStore {
         self.prompt.read(look).await
     }
 
+    async fn start_tokens(&self, count: usize) -> Result<Vec<i64>> {
+        Ok((0..count).map(|_| self.tokens.draw()).collect())
+    }
+
     async fn cancel(&self, run: RunId, reason: &Reason) -> Result<Cancelled> {
         let (reason, by) = (reason.clone(), author());
         let cancelled = self.writer.write(move |tx| cancel::cancel(tx, run, &reason, &by)).await;

@@ -9721,6 +9721,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description Too Many Requests: `RATE_LIMITED` */
             429: {
                 headers: {

@@ -30,24 +30,55 @@ const DECIDED_FOR: SignedDuration = SignedDuration::from_millis(50);
 /// A look that meets a changed definition is repeated this often.
 const LOOKS_MAX: u32 = 4;
 
-/// Runs that are about to start, each with its job and what the store knows of it. Nothing is
-/// known of a run that needs no look.
+/// What a look found counts for nothing if it took longer than this, as in a process that was
+/// suspended meanwhile.
+const LOOKED_FOR: SignedDuration = SignedDuration::from_secs(1);
+
+/// Runs that are about to start, each with its job, what the store knows of it and its fencing
+/// token. Nothing is known of a run that needs no look.
 pub(super) struct Look {
     pub jobs: Vec<Arc<Job>>,
     pub facts: Vec<Option<StartFacts>>,
+    pub tokens: Vec<i64>,
+    /// When the first question was asked.
+    since: Timestamp,
 }
 
 impl Node {
-    /// Looks at the store, until every run is judged by the definition that the store has.
+    /// Looks at the store, until every run is judged by the definition that the store has. A look
+    /// that took too long is made once more.
     pub(super) async fn look_at_store(
         &self,
         node: NodeId,
         due: &[Arc<ClaimedRun>],
     ) -> store::Result<Look> {
+        let look = self.look_once(node, due).await?;
+        match self.now().duration_since(look.since) > LOOKED_FOR {
+            true => self.look_once(node, due).await,
+            false => Ok(look),
+        }
+    }
+
+    /// Draws the tokens again if the look was slow: a start that was decided later may have begun
+    /// and ended since then.
+    pub(super) async fn renew_tokens(&self, look: &mut Look) -> store::Result<()> {
+        if self.now().duration_since(look.since) > DECIDED_FOR {
+            let mut order: Vec<usize> = (0..look.tokens.len()).collect();
+            order.sort_by_key(|i| look.tokens[*i]);
+            let tokens = self.store.start_tokens(order.len()).await?;
+            for (i, token) in order.into_iter().zip(tokens) {
+                look.tokens[i] = token;
+            }
+        }
+        Ok(())
+    }
+
+    async fn look_once(&self, node: NodeId, due: &[Arc<ClaimedRun>]) -> store::Result<Look> {
+        let since = self.now();
         let jobs = self.jobs_of(due).await?;
         let facts = self.looked_before(due, &jobs);
         let mut stale: Vec<usize> = (0..due.len()).filter(|i| facts[*i].is_none()).collect();
-        let mut look = Look { jobs, facts };
+        let mut look = Look { jobs, facts, tokens: Vec::new(), since };
         for _ in 0..LOOKS_MAX {
             self.ask_facts(node, due, &stale, &mut look).await?;
             stale.retain(|i| {
@@ -69,6 +100,10 @@ impl Node {
                 }
             }
         }
+        let token = |(run, facts): (&Arc<ClaimedRun>, &Option<StartFacts>)| {
+            facts.as_ref().map_or(run.token, |facts| facts.token)
+        };
+        look.tokens = due.iter().zip(&look.facts).map(token).collect();
         Ok(look)
     }
 

@@ -150,9 +150,10 @@ impl Node {
     }
 
     async fn admit(&self, node: NodeId, due: &[Arc<ClaimedRun>]) -> store::Result<Vec<Started>> {
-        let look = self.look_at_store(node, due).await?;
+        let mut look = self.look_at_store(node, due).await?;
         let parts = self.parts_of(due, &look.jobs).await?;
         let shards = self.shards_of(due).await?;
+        self.renew_tokens(&mut look).await?;
         let now = self.now();
         let mut decided = self.decide_all(node, due, &look, &parts, now);
         self.write_starts(node, due, &look, &mut decided).await;
@@ -261,7 +262,7 @@ impl Node {
             } else if run.run.slot != job.definition.action.slot_kind() {
                 Decision::ChangeSlot(job.definition.action.slot_kind())
             } else {
-                let token = facts.map_or(run.token, |facts| facts.token);
+                let token = look.tokens[i];
                 let _counted = state.begun.count(&run.run);
                 let waited = state.wait_of(run, now);
                 let (job, started_at) = (Arc::clone(job), now);

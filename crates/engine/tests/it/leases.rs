@@ -77,7 +77,6 @@ async fn a_run_that_kills_its_nodes_ends() {
         assert_eq!(victim.work().await.len(), 1);
         world.pass(11);
         watcher.renew().await.unwrap();
-        watcher.join().await.unwrap();
         watcher.reap().await.unwrap();
     }
     let view = world.store.run(run).await.unwrap().unwrap();

@@ -50,9 +50,27 @@ impl Server {
     }
 
     async fn start_after(world: &World, predecessor: Option<Predecessor>) -> Self {
-        let log = Arc::new(MemoryLog { predecessor, ..MemoryLog::default() });
         let mut settings = immortal(Settings::default());
         settings.info.replaces = Replaces::EveryScheduler;
+        Self::start_with(world, predecessor, settings).await
+    }
+
+    /// A process of a cluster, with a lease that it does not renew.
+    async fn start_in_cluster(world: &World, predecessor: Option<Predecessor>) -> Self {
+        let mut settings = Settings::default();
+        if let Some(Predecessor { node, begun }) = &predecessor {
+            let begun = begun.as_ref().map(|begun| begun.keys().copied().collect());
+            settings.info.replaces = Replaces::Node { node: *node, begun };
+        }
+        Self::start_with(world, predecessor, settings).await
+    }
+
+    async fn start_with(
+        world: &World,
+        predecessor: Option<Predecessor>,
+        settings: Settings,
+    ) -> Self {
+        let log = Arc::new(MemoryLog { predecessor, ..MemoryLog::default() });
         let node = world.node_logging(settings, Arc::clone(&log) as Arc<dyn StartLog>).await;
         node.recover().await.unwrap();
         Server { node, log }
@@ -102,6 +120,49 @@ async fn what_was_prepared_before_an_outage_follows_the_catch_up_policy() {
         world.go_to("2026-01-01T00:00:30Z");
         server.node.work_and_complete().await;
         assert_eq!(seconds(&world, job.id).await, expected, "{catch_up:?} {overlap:?}");
+    }
+}
+
+/// All processes of a cluster are killed while one of them holds prepared ticks. The other is
+/// back first; it must not take for begun what the folder of the first can tell.
+#[tokio::test]
+async fn an_outage_of_a_whole_cluster_follows_the_catch_up_policy() {
+    use CatchUpPolicy::{All, Last, None};
+    let rows = [
+        (None, true, ["10 SKIPPED CATCH_UP", "20 SKIPPED CATCH_UP", "30 COMPLETED"]),
+        (Last, true, ["10 SKIPPED CATCH_UP", "20 COMPLETED", "30 COMPLETED"]),
+        (All, true, ["10 COMPLETED", "20 COMPLETED", "30 COMPLETED"]),
+        // A folder that does not come back tells nothing, so the tick may have begun.
+        (None, false, ["10 COMPLETED", "20 SKIPPED CATCH_UP", "30 COMPLETED"]),
+    ];
+    for (catch_up, is_back, expected) in rows {
+        let world = World::at("2026-01-01T00:00:05Z");
+        let idle = Server::start_in_cluster(&world, Option::None).await;
+        let holder = Server::start_in_cluster(&world, Option::None).await;
+        let definition = Definition { catch_up, ..every(10, "2026-01-01T00:00:10Z") };
+        let job = holder.node.create("job", definition).await;
+        world.go_to("2026-01-01T00:00:08Z");
+        assert!(holder.node.work().await.is_empty(), "it is prepared");
+        let (idle, holder) = (idle.kill(), holder.kill());
+        world.go_to("2026-01-01T00:00:25Z");
+        let first = Server::start_in_cluster(&world, idle).await;
+        first.node.reap().await.unwrap();
+        first.node.work_and_complete().await;
+        let second = match is_back {
+            true => Some(Server::start_in_cluster(&world, holder).await),
+            false => Option::None,
+        };
+        first.node.work_and_complete().await;
+        for second in ["30", "34"] {
+            world.go_to(&format!("2026-01-01T00:00:{second}Z"));
+            first.node.work_and_complete().await;
+            first.node.renew().await.unwrap();
+        }
+        world.go_to("2026-01-01T00:00:36Z");
+        first.node.reap().await.unwrap();
+        first.node.work_and_complete().await;
+        drop(second);
+        assert_eq!(seconds(&world, job.id).await, expected, "{catch_up:?} {is_back}");
     }
 }
 

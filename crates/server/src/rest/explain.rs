@@ -130,7 +130,7 @@ impl Explanation {
 #[utoipa::path(
     get, path = "/v1/jobs/{job_id}/explain", operation_id = "explain_job", tag = "jobs",
     params(("job_id" = String, Path, description = "The job's id or name, present or former."), ExplainParams),
-    responses((status = 200, body = Explanation), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = Explanation), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody), (status = 422, body = ErrorBody))
 )]
 pub(crate) async fn explain(
     State(app): State<App>,

@@ -1,6 +1,12 @@
 -- Nodes whose lease ran out, whether a run waited long enough, and whether there is anything else for a reaper to do: a node
--- that was buried and still holds something, or one that has been gone for longer than $1.
+-- that was buried and still holds something, or one that has been gone for longer than $1. A scheduler that ended with all
+-- others is not due until $2 after the outage: the process that follows it may come back with its start log.
 SELECT
-    ARRAY(SELECT id FROM nodes WHERE NOT buried AND lease_until < clock()) AS expired,
+    ARRAY(
+        SELECT n.id FROM nodes n
+        WHERE NOT n.buried AND n.lease_until < clock() AND NOT ('SCHEDULER' = ANY (n.roles) AND EXISTS (
+            SELECT 1 FROM outages o WHERE o.until > clock() - $2::bigint AND n.renewed_at < o.until
+        ))
+    ) AS expired,
     EXISTS (SELECT 1 FROM runs WHERE wait_until <= clock() AND wait + 0 <> 0) AS waited,
     EXISTS (SELECT 1 FROM nodes WHERE buried AND (NOT cleared OR gone_at < clock() - $1::bigint)) AS due

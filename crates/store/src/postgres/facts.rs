@@ -81,6 +81,12 @@ impl Shared {
         Ok(facts)
     }
 
+    pub(super) async fn start_tokens(&self, count: usize) -> Result<Vec<i64>> {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        let rows = self.query(sql!("start_tokens"), values![count]).await?;
+        rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+    }
+
     /// What the jobs that matter came to last.
     async fn upstream(&self, questions: &[FactsFor]) -> Result<HashMap<JobId, UpstreamFact>> {
         let jobs: BTreeSet<Uuid> =

@@ -21,7 +21,7 @@ use super::{Shared, first, lock_of};
 use crate::view::{GONE_KEPT_US, node_state};
 use crate::{
     Applied, Finish, Joined, LostRun, NodeInfo, NodeView, OUTAGES_MAX, Reaped, Renewed, Replaces,
-    Result,
+    Result, START_LOG_WAIT,
 };
 
 /// How long a renewal waits for claims that are under way.
@@ -43,18 +43,21 @@ impl Shared {
         let (lease, http) = (span_us(lease), signed(info.capacity.http));
         let values =
             values![node.0, name, lease, address, version, roles, labels, capacity, hash, http];
+        let mut ended = self.ended_before(node, &info.replaces).await?;
+        ended.sort_unstable_by_key(|node| lock_of(NodeId(*node)));
         let mut pipeline = Pipeline::default();
-        pipeline.push(sql!("members_lock"), values![]);
-        pipeline.push(sql!("node_join"), values);
-        match info.replaces {
-            Replaces::None => {}
-            Replaces::Node(old) => {
-                pipeline.push(sql!("node_expire"), values![Some(old.0), node.0]);
-            }
-            Replaces::EveryScheduler => {
-                pipeline.push(sql!("node_expire"), values![None::<Uuid>, node.0]);
-            }
+        for node in &ended {
+            pipeline.push(sql!("lock_node_alone"), values![lock_of(NodeId(*node))]);
         }
+        pipeline.push(sql!("members_lock"), values![]);
+        if let Replaces::Node { node: old, begun: Some(begun) } = &info.replaces {
+            let begun: Vec<Uuid> = begun.iter().map(|grant| grant.run.0).collect();
+            pipeline.push(sql!("claim_lock_runs"), values![old.0, None::<Vec<i64>>]);
+            pipeline.push(sql!("gate"), values![0_i64]);
+            pipeline.push(sql!("node_release_unbegun"), values![old.0, begun]);
+        }
+        pipeline.push(sql!("node_replace"), values![ended]);
+        pipeline.push(sql!("node_join"), values);
         if info.roles.contains(&NodeRole::Scheduler) {
             pipeline.push(sql!("outage_insert"), values![node.0]);
         }
@@ -64,6 +67,18 @@ impl Shared {
         let outage =
             |row: &Row| Ok(Outage { since: at(row.try_get(0)?), until: at(row.try_get(1)?) });
         Ok(Joined { outages: answers[outages].iter().map(outage).collect::<Result<_>>()? })
+    }
+
+    /// The nodes whose processes are known to have ended when `node` joins.
+    async fn ended_before(&self, node: NodeId, replaces: &Replaces) -> Result<Vec<Uuid>> {
+        match replaces {
+            Replaces::None => Ok(Vec::new()),
+            Replaces::Node { node, .. } => Ok(vec![node.0]),
+            Replaces::EveryScheduler => {
+                let rows = self.query(sql!("node_other_schedulers"), values![node.0]).await?;
+                rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+            }
+        }
     }
 
     /// Writes down that runs begin.
@@ -252,7 +267,9 @@ impl Shared {
     }
 
     pub(super) async fn reap(&self, limit: u32) -> Result<Reaped> {
-        let look = self.query_one(sql!("reap_due"), values![GONE_KEPT_US]).await?;
+        let look = self
+            .query_one(sql!("reap_due"), values![GONE_KEPT_US, span_us(START_LOG_WAIT)])
+            .await?;
         let mut expired: Vec<Uuid> = look.try_get(0)?;
         let waited: bool = look.try_get(1)?;
         if expired.is_empty() && !waited && !look.try_get::<_, bool>(2)? {

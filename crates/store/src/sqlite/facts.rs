@@ -139,7 +139,7 @@ fn held_elsewhere(
     let mut found: BTreeMap<JobId, Vec<HeldElsewhere>> = BTreeMap::new();
     let mut run = moment.prepare_cached(sql!("run_of_grant_if_due"))?;
     let mut query = moment.prepare_cached(sql!("claim_of_others"))?;
-    let mut rows = query.query((node.0,))?;
+    let mut rows = query.query((node.0, now))?;
     while let Some(row) = rows.next()? {
         for Entry { fence, seq, turn } in claim(row)?.2 {
             let mut held = run.query((seq, turn, now))?;

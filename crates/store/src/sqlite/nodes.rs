@@ -1,6 +1,6 @@
 //! Nodes: their leases, and what becomes of what they held.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use domain::cluster::{Labels, NodeRole};
 use domain::facts::Outage;
@@ -20,7 +20,8 @@ use super::wake;
 use super::writer::Tx;
 use crate::view::{GONE_KEPT_US, node_state};
 use crate::{
-    Joined, LostRun, NodeInfo, NodeView, OUTAGES_MAX, Reaped, Renewed, Replaces, Result, StoreError,
+    Joined, LostRun, NodeInfo, NodeView, OUTAGES_MAX, Reaped, Renewed, Replaces, Result,
+    START_LOG_WAIT, StoreError,
 };
 
 /// Bytes of a run that is under way: its id, its turn, and since when.
@@ -47,6 +48,7 @@ pub(super) fn join(
             .map_err(|error| StoreError::Unreadable(format!("what {} is: {error}", info.name)))
     };
     let roles = info.roles.iter().map(|role| role.name().to_owned()).collect();
+    replace(tx, node, &info.replaces)?;
     let mut back = tx.connection.prepare_cached(sql!("node_back"))?;
     let draining: Vec<bool> = back
         .query_map((&info.name, tx.now_us(), node.0), |row| row.get(0))?
@@ -65,16 +67,6 @@ pub(super) fn join(
         draining.contains(&true),
         info.capacity.http,
     ))?;
-    match info.replaces {
-        Replaces::None => {}
-        Replaces::Node(old) => {
-            tx.connection.prepare_cached(sql!("node_expire"))?.execute((old.0, tx.now_us() - 1))?;
-        }
-        Replaces::EveryScheduler => {
-            let mut expire = tx.connection.prepare_cached(sql!("node_expire_schedulers"))?;
-            expire.execute((node.0, tx.now_us() - 1))?;
-        }
-    }
     if info.roles.contains(&NodeRole::Scheduler) {
         tx.connection.prepare_cached(sql!("outage_insert"))?.execute((node.0, tx.now_us()))?;
     }
@@ -83,6 +75,32 @@ pub(super) fn join(
         Ok(Outage { since: at(row.get(0)?)?, until: at(row.get(1)?)? })
     })?;
     Ok(Joined { outages: outages.collect::<Result<_>>()? })
+}
+
+/// The processes of nodes have ended: so do their leases, and what they had not begun goes back.
+fn replace(tx: &mut Tx<'_>, node: NodeId, replaces: &Replaces) -> Result<()> {
+    match replaces {
+        Replaces::None => {}
+        Replaces::Node { node: old, begun } => {
+            let mut replace = tx.connection.prepare_cached(sql!("node_replace"))?;
+            let is_there = replace.execute((old.0, tx.now_us() - 1))? > 0;
+            drop(replace);
+            if let Some(begun) = begun.as_ref().filter(|_| is_there) {
+                let begun: HashSet<RunId> = begun.iter().map(|grant| grant.run).collect();
+                for held in tx.holdings().of_node(*old) {
+                    if !begun.contains(&held.run) {
+                        release(tx, &held)?;
+                        tx.holdings().close(&held);
+                    }
+                }
+            }
+        }
+        Replaces::EveryScheduler => {
+            let mut replace = tx.connection.prepare_cached(sql!("node_replace_schedulers"))?;
+            replace.execute((node.0, tx.now_us() - 1))?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes down that runs begin.
@@ -242,8 +260,9 @@ pub(super) fn reap(tx: &mut Tx<'_>, limit: u32) -> Result<Reaped> {
     let now = tx.now_us();
     let mut reaped = Reaped::default();
     let mut bury = tx.connection.prepare_cached(sql!("node_bury_expired"))?;
-    reaped.buried =
-        bury.query_map((now,), |row| Ok(NodeId(row.get(0)?)))?.collect::<rusqlite::Result<_>>()?;
+    reaped.buried = bury
+        .query_map((now, now - START_LOG_WAIT.as_micros() as i64), |row| Ok(NodeId(row.get(0)?)))?
+        .collect::<rusqlite::Result<_>>()?;
     reaped.woken = wake::expired(tx)?;
     let mut buried = tx.connection.prepare_cached(sql!("node_with_lost_runs"))?;
     let buried: Vec<NodeId> =

@@ -114,7 +114,10 @@ async fn work(store: Arc<PostgresStore>, stage: Arc<Stage>, mut dice: Dice, batc
         let replaces = match dice.roll(8) {
             0 => store.renew(node, seconds(-1)).await.map(|_| Some(Replaces::None)).unwrap(),
             1 => store.leave(node).await.map(|()| Some(Replaces::None)).unwrap(),
-            2 => Some(Replaces::Node(old)),
+            2 => {
+                let begun = held.iter().step_by(2).map(|held| held.grant).collect();
+                Some(Replaces::Node { node: old, begun: dice.roll(2).eq(&0).then_some(begun) })
+            }
             _ => store
                 .renew(node, seconds(3_600))
                 .await

@@ -69,6 +69,9 @@ pub async fn tokens_grow_with_every_start<B: Bench>(lab: &Lab<B>) {
         assert!(facts[0].token > claimed.token);
         last = facts[0].token;
     }
+    let drawn = lab.store.start_tokens(3).await.unwrap();
+    assert_eq!(drawn.len(), 3);
+    assert!(drawn[0] > last && drawn.is_sorted_by(|one, next| one < next), "{drawn:?}");
     let soon = lab.run(&job, lab.now().await + minutes(1));
     lab.submit(std::slice::from_ref(&soon)).await;
     assert_eq!(lab.claim(node, want_soon(1)).await[0].token, 0, "it is decided when it is due");
@@ -106,13 +109,68 @@ pub async fn a_time_without_a_scheduler_is_recorded<B: Bench>(lab: &Lab<B>) {
     assert!(before <= outage.since && outage.since <= retired, "{outage:?}");
     assert!(outage.until <= lab.now().await);
     // Its process is known to have ended, though its lease has not.
-    let (fourth, outages) = join("c", &both, Replaces::Node(third)).await;
+    let replaces = Replaces::Node { node: third, begun: None };
+    let (fourth, outages) = join("c", &both, replaces).await;
     assert_eq!(outages.len(), 2, "{outages:?}");
-    assert_eq!(lab.store.reap(9).await.unwrap().buried, [third]);
+    assert_eq!(lab.store.renew(third, minutes(1)).await.unwrap(), None);
     let (_, outages) = join("c", &both, Replaces::EveryScheduler).await;
     assert_eq!(outages.len(), 3, "{outages:?}");
-    assert_eq!(lab.store.reap(9).await.unwrap().buried, [fourth]);
+    assert_eq!(lab.store.renew(fourth, minutes(1)).await.unwrap(), None);
     assert!(lab.store.renew(agent, minutes(1)).await.unwrap().is_some(), "agents keep theirs");
+}
+
+/// The start log of the process before is in force with the join, whoever reaps first.
+pub async fn a_join_releases_what_the_process_before_had_not_begun<B: Bench>(lab: &Lab<B>) {
+    let (old, other, job) = (lab.node().await, lab.node().await, lab.job("job").await);
+    let begun = lab.started(old, &job).await;
+    let prepared = lab.started(old, &job).await;
+    let replaces = Replaces::Node { node: old, begun: Some(vec![begun.grant]) };
+    let info = NodeInfo { replaces, ..NodeInfo::named("again") };
+    let new = NodeId(lab.id());
+    lab.store.join(new, &info, minutes(1)).await.unwrap();
+    let claimed = lab.claim_one(other).await;
+    assert_eq!((claimed.run.id, claimed.lost), (prepared.run.id, 0), "it had not begun");
+    let lost = lab.store.reap(9).await.unwrap().lost;
+    assert_eq!(lost.iter().map(|lost| lost.run.grant).collect::<Vec<_>>(), [begun.grant]);
+    assert_eq!(lab.finish(old, completed(old, &begun)).await, Applied::Stale);
+    assert_eq!(lab.finish(old, completed(old, &prepared)).await, Applied::Stale);
+    // The same join again, as after a lost answer, changes nothing.
+    lab.store.join(new, &info, minutes(1)).await.unwrap();
+    assert_eq!(
+        lab.finish(other, completed(other, &claimed)).await,
+        Applied::Ended(Outcome::Completed)
+    );
+}
+
+/// What schedulers held that ended with all others is not lost before their folders could tell
+/// what had begun.
+pub async fn after_an_outage_reapers_wait_for_start_logs<B: Bench>(lab: &Lab<B>) {
+    let (one, two, job) = (lab.node().await, lab.node().await, lab.job("job").await);
+    let before = lab.now().await;
+    let held = lab.started(two, &job).await;
+    lab.expire(one).await;
+    lab.expire(two).await;
+    let join = async |name: &str, replaces: Replaces| {
+        let node = NodeId(lab.id());
+        let info = NodeInfo { replaces, ..NodeInfo::named(name) };
+        (node, lab.store.join(node, &info, minutes(1)).await.unwrap().outages)
+    };
+    if lab.now().await == before {
+        // A clock that stands still has no outages; the engine's tests turn it.
+        return;
+    }
+    let (first, outages) = join("one", Replaces::Node { node: one, begun: Some(vec![]) }).await;
+    assert_eq!(outages.len(), 1, "{outages:?}");
+    let reaped = lab.store.reap(9).await.unwrap();
+    assert_eq!((reaped.buried, reaped.lost), (vec![], vec![]));
+    // Nothing runs on a node whose lease has ended.
+    let other = lab.started(first, &job).await;
+    let facts = lab.store.facts(first, &[question(&other)]).await.unwrap();
+    assert_eq!(facts[0].elsewhere, []);
+    let (_, outages) = join("two", Replaces::Node { node: two, begun: Some(vec![]) }).await;
+    assert_eq!(outages.len(), 1, "{outages:?}");
+    assert_eq!(lab.store.reap(9).await.unwrap().lost, []);
+    assert_eq!(lab.claim_one(first).await.run.id, held.run.id);
 }
 
 pub async fn a_buried_node_can_do_nothing<B: Bench>(lab: &Lab<B>) {

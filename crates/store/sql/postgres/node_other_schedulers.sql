@@ -1,0 +1,2 @@
+-- The nodes that plan, but $1.
+SELECT id FROM nodes WHERE NOT buried AND id <> $1 AND 'SCHEDULER' = ANY (roles)

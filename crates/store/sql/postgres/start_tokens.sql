@@ -1,0 +1,2 @@
+-- So many fencing tokens.
+SELECT nextval('start_tokens') FROM generate_series(1, $1::bigint)
