@@ -34,7 +34,7 @@ tables! {
         job_name Text Equal "Its name, unique in the tenant.";
         description Text None "For people.";
         job_class Text None "Where it may run: LOCAL_SAFE, LEADER_ONLY or QUORUM_REQUIRED.";
-        job_type Text None "What it does: SQL, PROCEDURE, EXTERNAL, HTTP, BACKUP or NOOP.";
+        job_type Text None "What it does: SQL, PROCEDURE, EXTERNAL, HTTP, QUEUE, BACKUP or NOOP.";
         job_sql Text None "The statements of an SQL job.";
         procedure_uuid Uuid None "The identity of the procedure, made of its database and its name; see procedure_name.";
         external_command Text None "The program of an external job.";

@@ -400,7 +400,7 @@ async fn a_job_feeds_a_queue(world: &World) {
     let run = world.trigger("digest").await;
     let ended = world.ended(&run).await;
     assert_eq!(
-        (&ended["status"], &ended["error"]["code"]),
+        (&ended["status"], &ended["error_name"]),
         (&json!("FAILED"), &json!("QUEUE_FULL")),
         "{ended}"
     );
