@@ -1079,6 +1079,262 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/queues": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists queues by name, with their messages counted. */
+        get: operations["list_queues"];
+        put?: never;
+        /** Makes a queue. */
+        post: operations["create_queue"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/queues/{queue}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows a queue with its messages counted. */
+        get: operations["get_queue"];
+        /** Replaces the settings of a queue. */
+        put: operations["replace_queue"];
+        post?: never;
+        /** Removes a queue. Its ended messages are kept as the retention says. */
+        delete: operations["delete_queue"];
+        options?: never;
+        head?: never;
+        /** Changes some fields of a queue (RFC 7396). */
+        patch: operations["patch_queue"];
+        trace?: never;
+    };
+    "/v1/queues/{queue}/ack": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Reports that messages are done. */
+        post: operations["ack_messages"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/queues/{queue}/dead-letters": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the dead letters of a queue with the errors of all attempts, newest first. */
+        get: operations["list_queue_dead_letters"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/queues/{queue}/dead-letters/purge": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Removes dead letters of a queue from the list. They stay in the history as long as the queue
+         *     keeps ended messages.
+         */
+        post: operations["purge_queue_dead_letters"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/queues/{queue}/dead-letters/redrive": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Sends dead letters of a queue again, as new messages with new attempts. They leave the list. */
+        post: operations["redrive_queue_dead_letters"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/queues/{queue}/extend": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Moves the ends of leases. Tells which messages somebody asked to end. */
+        post: operations["extend_leases"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/queues/{queue}/fail": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Reports that messages failed and no other attempt can succeed: they become dead letters. */
+        post: operations["fail_messages"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/queues/{queue}/lease": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Leases messages of a queue for a worker: no other worker gets them until the lease ends. Waits
+         *     until there is one, at most `wait_s`.
+         */
+        post: operations["lease_messages"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/queues/{queue}/messages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists messages of a queue, live and ended ones, newest first. No lease is taken. */
+        get: operations["list_messages"];
+        put?: never;
+        /** Sends one message, or up to 10,000 in `messages`: all of them or none. */
+        post: operations["send_messages"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/queues/{queue}/messages/{message}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows a message of a queue, live or ended. */
+        get: operations["get_message"];
+        put?: never;
+        post?: never;
+        /**
+         * Cancels a message: it ends at once if no worker has it; otherwise its worker hears of it when it
+         *     extends the lease.
+         */
+        delete: operations["cancel_message"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/queues/{queue}/nack": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Reports that messages failed: they are delivered again as the queue's policy says, or become
+         *     dead letters.
+         */
+        post: operations["nack_messages"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/queues/{queue}/pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Holds a queue: workers get no message of it until it is resumed. Messages can be sent. */
+        post: operations["pause_queue"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/queues/{queue}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Lets a paused queue go on. */
+        post: operations["resume_queue"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/roles": {
         parameters: {
             query?: never;
@@ -1785,6 +2041,31 @@ export interface components {
             /** @description What was in force and what was used. */
             details?: unknown;
         };
+        /** @description How an attempt ended. */
+        AttemptError: {
+            /**
+             * Format: int32
+             * @description The number of the attempt, from 1.
+             */
+            attempt: number;
+            /**
+             * Format: date-time
+             * @description When it began.
+             */
+            started_at: string;
+            /**
+             * Format: date-time
+             * @description When it ended.
+             */
+            finished_at: string;
+            /**
+             * @description `FAILED`, or `LOST` if the lease ended without a report.
+             * @example FAILED
+             */
+            status: string;
+            /** @description The error text of the worker. */
+            error?: string | null;
+        };
         /** @description The jobs that need a person. */
         Attention: {
             /** @description Worst first. */
@@ -2273,6 +2554,11 @@ export interface components {
         DeadLetterItems: {
             /** @description Each of them, in the order of the request. */
             data: components["schemas"]["DeadLetterItem"][];
+        };
+        /** @description A message that failed for good. */
+        DeadMessage: components["schemas"]["MessageView"] & {
+            /** @description How each of its attempts ended, oldest first. */
+            errors: components["schemas"]["AttemptError"][];
         };
         /**
          * @description How an upstream job must have ended.
@@ -3029,6 +3315,64 @@ export interface components {
             /** @description The key itself, in the answer that made it and never again. */
             key?: string | null;
         };
+        /** @description How many messages a worker wants. */
+        LeaseBody: {
+            /**
+             * Format: int32
+             * @description How many at most; 1 when absent, at most 10,000.
+             */
+            max?: number | null;
+            wait_s?: components["schemas"]["Seconds"] | null;
+            lease_s?: components["schemas"]["Seconds"] | null;
+        };
+        /** @description A message as a worker gets it. */
+        LeasedMessageView: {
+            /**
+             * Format: uuid
+             * @description Its id.
+             */
+            id: string;
+            /**
+             * Format: int64
+             * @description The fencing token of the lease: larger than that of every lease before.
+             */
+            fence: number;
+            /** @description The workspace. */
+            workspace: string;
+            /** @description The payload. */
+            payload: unknown;
+            /** @description The headers. */
+            headers?: {
+                [key: string]: string;
+            };
+            /** @description The ordering key. */
+            ordering_key?: string | null;
+            /**
+             * Format: int32
+             * @description The priority.
+             */
+            priority: number;
+            /**
+             * Format: int32
+             * @description The number of this attempt, from 1.
+             */
+            attempt: number;
+            /**
+             * Format: date-time
+             * @description When it was sent, or was to be processed.
+             */
+            sent_at: string;
+            /**
+             * Format: date-time
+             * @description When the lease ends.
+             */
+            lease_until: string;
+        };
+        /** @description Leased messages. */
+        LeasedMessages: {
+            /** @description The messages, in the order in which workspaces take turns; none if there was none in time. */
+            messages: components["schemas"]["LeasedMessageView"][];
+        };
         /** @description A page of a list. */
         List_AcknowledgementView: {
             /** @description The items. */
@@ -3335,6 +3679,16 @@ export interface components {
                  */
                 updated_at?: string | null;
             }[];
+            /** @description Send it as `cursor` for the next page; null on the last one. */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
+        List_DeadMessage: {
+            /** @description The items. */
+            data: (components["schemas"]["MessageView"] & {
+                /** @description How each of its attempts ended, oldest first. */
+                errors: components["schemas"]["AttemptError"][];
+            })[];
             /** @description Send it as `cursor` for the next page; null on the last one. */
             next_cursor?: string | null;
         };
@@ -3693,6 +4047,112 @@ export interface components {
                 /** @description The key itself, in the answer that made it and never again. */
                 key?: string | null;
             }[];
+            /** @description Send it as `cursor` for the next page; null on the last one. */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
+        List_MessageView: {
+            /** @description The items. */
+            data: {
+                /**
+                 * Format: uuid
+                 * @description Its id; it is an execution of the same id too.
+                 */
+                id: string;
+                /**
+                 * @description `PENDING` (delayed), `QUEUED` (ready or blocked), `RUNNING` (leased), or how it ended.
+                 * @example QUEUED
+                 */
+                status: string;
+                /** @description The workspace. */
+                workspace: string;
+                /** @description The payload. */
+                payload: unknown;
+                /** @description The headers. */
+                headers?: {
+                    [key: string]: string;
+                };
+                /** @description The ordering key. */
+                ordering_key?: string | null;
+                /** @description The deduplication key. */
+                deduplication_key?: string | null;
+                /**
+                 * Format: int32
+                 * @description How many attempts have ended.
+                 */
+                attempts: number;
+                /**
+                 * Format: date-time
+                 * @description When it was sent, or was to be processed.
+                 */
+                sent_at: string;
+                /**
+                 * Format: date-time
+                 * @description When it can be had, or could be had first.
+                 */
+                due_at: string;
+                /**
+                 * Format: date-time
+                 * @description When it ended.
+                 */
+                finished_at?: string | null;
+                /** @description Why it did not complete. */
+                reason?: string | null;
+                /** @description What the worker said last. */
+                message?: string | null;
+                /** @description The result that the worker gave, as JSON. */
+                result?: unknown;
+                /** @description Whether it waits as a dead letter. */
+                is_dead_letter: boolean;
+            }[];
+            /** @description Send it as `cursor` for the next page; null on the last one. */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
+        List_QueueView: {
+            /** @description The items. */
+            data: (components["schemas"]["QueueSpec"] & {
+                /**
+                 * Format: uuid
+                 * @description Its identity.
+                 */
+                queue_id: string;
+                /**
+                 * @description `ACTIVE`, or `PAUSED`: then workers get no message of it.
+                 * @example ACTIVE
+                 */
+                status: string;
+                /**
+                 * Format: int64
+                 * @description Messages that workers can get.
+                 */
+                ready: number;
+                /**
+                 * Format: int64
+                 * @description Messages whose time has not come.
+                 */
+                delayed: number;
+                /**
+                 * Format: int64
+                 * @description Messages that workers have.
+                 */
+                leased: number;
+                /**
+                 * Format: int64
+                 * @description Messages behind an earlier one with their ordering key.
+                 */
+                blocked: number;
+                /**
+                 * Format: date-time
+                 * @description Since when the oldest ready message can be had.
+                 */
+                oldest_ready_at?: string | null;
+                /**
+                 * Format: date-time
+                 * @description When it was made.
+                 */
+                created_at: string;
+            })[];
             /** @description Send it as `cursor` for the next page; null on the last one. */
             next_cursor?: string | null;
         };
@@ -4063,6 +4523,87 @@ export interface components {
             /** @description Where the browser goes to log in. */
             path: string;
         };
+        /** @description A message to be sent. */
+        MessageSpec: {
+            /** @description Any JSON value, up to 1 MiB. */
+            payload?: unknown;
+            /** @description Workspaces get their messages in turns; an empty one when absent. */
+            workspace?: string;
+            /**
+             * Format: int32
+             * @description 0 to 9, higher is more urgent; that of the queue when absent.
+             */
+            priority?: number | null;
+            delay_seconds?: components["schemas"]["Seconds"] | null;
+            /**
+             * Format: date-time
+             * @description No worker gets it before this time.
+             */
+            process_after?: string | null;
+            time_to_live_seconds?: components["schemas"]["Seconds"] | null;
+            /** @description A second message with the same key is not recorded; the answer has the id of the first. */
+            deduplication_key?: string | null;
+            deduplication_seconds?: components["schemas"]["Seconds"] | null;
+            /** @description Workers have one message of a key at a time, in the order in which they were sent. */
+            ordering_key?: string | null;
+            /** @description Up to 64 headers, by name. */
+            headers?: {
+                [key: string]: string;
+            };
+        };
+        /** @description A message as it is shown. */
+        MessageView: {
+            /**
+             * Format: uuid
+             * @description Its id; it is an execution of the same id too.
+             */
+            id: string;
+            /**
+             * @description `PENDING` (delayed), `QUEUED` (ready or blocked), `RUNNING` (leased), or how it ended.
+             * @example QUEUED
+             */
+            status: string;
+            /** @description The workspace. */
+            workspace: string;
+            /** @description The payload. */
+            payload: unknown;
+            /** @description The headers. */
+            headers?: {
+                [key: string]: string;
+            };
+            /** @description The ordering key. */
+            ordering_key?: string | null;
+            /** @description The deduplication key. */
+            deduplication_key?: string | null;
+            /**
+             * Format: int32
+             * @description How many attempts have ended.
+             */
+            attempts: number;
+            /**
+             * Format: date-time
+             * @description When it was sent, or was to be processed.
+             */
+            sent_at: string;
+            /**
+             * Format: date-time
+             * @description When it can be had, or could be had first.
+             */
+            due_at: string;
+            /**
+             * Format: date-time
+             * @description When it ended.
+             */
+            finished_at?: string | null;
+            /** @description Why it did not complete. */
+            reason?: string | null;
+            /** @description What the worker said last. */
+            message?: string | null;
+            /** @description The result that the worker gave, as JSON. */
+            result?: unknown;
+            /** @description Whether it waits as a dead letter. */
+            is_dead_letter: boolean;
+        };
         /** @description Does nothing, successfully. */
         NoopPayload: {
             /** @description `NOOP`. */
@@ -4082,7 +4623,7 @@ export interface components {
          * @description Who asked for a run.
          * @enum {string}
          */
-        Origin: "SCHEDULE" | "CATCH_UP" | "MANUAL" | "BACKFILL" | "DEPENDENCY" | "PART";
+        Origin: "SCHEDULE" | "CATCH_UP" | "MANUAL" | "BACKFILL" | "DEPENDENCY" | "PART" | "MESSAGE";
         /** @description What a job would do. */
         Outlook: {
             /** @description The schedule in words. */
@@ -4144,9 +4685,9 @@ export interface components {
         };
         /**
          * @description What a job does. Without a `type`, `endpoint` means `HTTP`, `sql` means `SQL`, `procedure` means
-         *     `PROCEDURE` and `command` means `EXTERNAL`.
+         *     `PROCEDURE`, `command` means `EXTERNAL` and `queue` means `QUEUE`.
          */
-        Payload: components["schemas"]["HttpPayload"] | components["schemas"]["SqlPayload"] | components["schemas"]["ProcedurePayload"] | components["schemas"]["ExternalPayload"] | components["schemas"]["BackupPayload"] | components["schemas"]["NoopPayload"];
+        Payload: components["schemas"]["HttpPayload"] | components["schemas"]["SqlPayload"] | components["schemas"]["ProcedurePayload"] | components["schemas"]["ExternalPayload"] | components["schemas"]["QueuePayload"] | components["schemas"]["BackupPayload"] | components["schemas"]["NoopPayload"];
         /** @description Lengths of time, in seconds. Percentiles are rounded up, by a quarter at most. */
         Percentiles: {
             /**
@@ -4265,6 +4806,183 @@ export interface components {
             /** @description A database of the configuration; the default one when absent. */
             database?: string | null;
         };
+        /** @description Which dead letters are purged. */
+        PurgeBody: {
+            /**
+             * @description Their ids; when absent all dead letters of the queue, at most 10,000 with one request.
+             * @default null
+             */
+            messages: string[] | null;
+            /**
+             * @description Only count them.
+             * @default false
+             */
+            dry_run: boolean;
+        };
+        /** @description What a queue is. */
+        QueuePatch: {
+            /**
+             * @description Unique among the queues and jobs of the tenant.
+             * @example emails
+             */
+            name?: string;
+            /** @description For people. */
+            description?: string | null;
+            lease_seconds?: components["schemas"]["Seconds"] | null;
+            retry_config?: components["schemas"]["RetryConfig"] | null;
+            /**
+             * Format: int32
+             * @description The most messages that workers have at the same time; no limit when absent.
+             */
+            concurrency?: number | null;
+            /**
+             * Format: int32
+             * @description The same for the messages of one workspace.
+             */
+            workspace_concurrency?: number | null;
+            /**
+             * Format: double
+             * @description The most messages that workers get in a second; no limit when absent.
+             */
+            rate_per_second?: number | null;
+            /**
+             * Format: int64
+             * @description The most messages that have not ended; a send beyond it is answered with 429.
+             */
+            max_depth?: number | null;
+            /** @description How many messages a workspace gets in one round, by its name; 1 for those that are not here. */
+            weights?: {
+                [key: string]: number;
+            } | null;
+            /**
+             * Format: int32
+             * @description The priority of messages that have none, 0 to 9, higher is more urgent; 5 when absent.
+             */
+            priority?: number | null;
+            deduplication_seconds?: components["schemas"]["Seconds"] | null;
+            time_to_live_seconds?: components["schemas"]["Seconds"] | null;
+            retention?: components["schemas"]["RetentionRule"] | null;
+            /** @description Words to find it by. */
+            tags?: string[];
+            /**
+             * Format: int32
+             * @description The version that a change is based on.
+             */
+            version?: number | null;
+        };
+        /**
+         * @description Sends a message to a queue of the tenant. It is on disk when the run has completed, and once,
+         *     also if the run is attempted again after a crash.
+         */
+        QueuePayload: {
+            /** @description `QUEUE`. */
+            type?: string | null;
+            /** @description The name of the queue. */
+            queue: string;
+            /** @description The payload of the message; parameters of the run are added to a JSON object. */
+            message?: unknown;
+            /** @description The workspace of the message. */
+            workspace?: string | null;
+            /**
+             * Format: int32
+             * @description 0 to 9; that of the queue when absent.
+             */
+            priority?: number | null;
+        };
+        /** @description What a queue is. */
+        QueueSpec: {
+            /**
+             * @description Unique among the queues and jobs of the tenant.
+             * @example emails
+             */
+            name: string;
+            /** @description For people. */
+            description?: string | null;
+            lease_seconds?: components["schemas"]["Seconds"] | null;
+            retry_config?: components["schemas"]["RetryConfig"] | null;
+            /**
+             * Format: int32
+             * @description The most messages that workers have at the same time; no limit when absent.
+             */
+            concurrency?: number | null;
+            /**
+             * Format: int32
+             * @description The same for the messages of one workspace.
+             */
+            workspace_concurrency?: number | null;
+            /**
+             * Format: double
+             * @description The most messages that workers get in a second; no limit when absent.
+             */
+            rate_per_second?: number | null;
+            /**
+             * Format: int64
+             * @description The most messages that have not ended; a send beyond it is answered with 429.
+             */
+            max_depth?: number | null;
+            /** @description How many messages a workspace gets in one round, by its name; 1 for those that are not here. */
+            weights?: {
+                [key: string]: number;
+            };
+            /**
+             * Format: int32
+             * @description The priority of messages that have none, 0 to 9, higher is more urgent; 5 when absent.
+             */
+            priority?: number | null;
+            deduplication_seconds?: components["schemas"]["Seconds"] | null;
+            time_to_live_seconds?: components["schemas"]["Seconds"] | null;
+            retention?: components["schemas"]["RetentionRule"] | null;
+            /** @description Words to find it by. */
+            tags?: string[];
+            /**
+             * Format: int32
+             * @description The version that a change is based on.
+             */
+            version?: number | null;
+        };
+        /** @description A queue as it is shown. */
+        QueueView: components["schemas"]["QueueSpec"] & {
+            /**
+             * Format: uuid
+             * @description Its identity.
+             */
+            queue_id: string;
+            /**
+             * @description `ACTIVE`, or `PAUSED`: then workers get no message of it.
+             * @example ACTIVE
+             */
+            status: string;
+            /**
+             * Format: int64
+             * @description Messages that workers can get.
+             */
+            ready: number;
+            /**
+             * Format: int64
+             * @description Messages whose time has not come.
+             */
+            delayed: number;
+            /**
+             * Format: int64
+             * @description Messages that workers have.
+             */
+            leased: number;
+            /**
+             * Format: int64
+             * @description Messages behind an earlier one with their ordering key.
+             */
+            blocked: number;
+            /**
+             * Format: date-time
+             * @description Since when the oldest ready message can be had.
+             */
+            oldest_ready_at?: string | null;
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+        };
         /** @description Whether the server works. */
         Readiness: {
             /** @description `ready` or `not ready`. */
@@ -4273,6 +4991,78 @@ export interface components {
             scheduling?: components["schemas"]["Check"] | null;
             backlog?: components["schemas"]["Backlog"] | null;
             secrets?: components["schemas"]["Check"] | null;
+        };
+        /** @description Which dead letters are sent again. */
+        RedriveBody: {
+            /**
+             * @description Their ids; when absent all dead letters of the queue, at most 10,000 with one request.
+             * @default null
+             */
+            messages: string[] | null;
+            /**
+             * Format: double
+             * @description How many become ready in a second; all at once when absent.
+             * @default null
+             */
+            rate_per_second: number | null;
+            /**
+             * @description Only count them.
+             * @default false
+             */
+            dry_run: boolean;
+        };
+        /** @description Reports of a worker, up to 10,000. */
+        ReportBody: {
+            /** @description The messages. */
+            messages: components["schemas"]["ReportedMessage"][];
+            lease_s?: components["schemas"]["Seconds"] | null;
+        };
+        /** @description What became of a report. */
+        ReportResult: {
+            /**
+             * Format: uuid
+             * @description The message.
+             */
+            id: string;
+            /**
+             * Format: int32
+             * @description 200, or 409 if the message has another fencing token by now or has ended otherwise.
+             */
+            status: number;
+            /** @description How the message ended; absent if it goes on. */
+            outcome?: string | null;
+            /**
+             * Format: date-time
+             * @description When the lease ends now.
+             */
+            lease_until?: string | null;
+            /** @description Whether somebody asked for the end of the message: its worker should stop. */
+            cancel?: boolean;
+        };
+        /** @description What became of reports. */
+        ReportResults: {
+            /** @description One for each message, in their order. */
+            messages: components["schemas"]["ReportResult"][];
+        };
+        /** @description A leased message that its worker reports about. */
+        ReportedMessage: {
+            /**
+             * Format: uuid
+             * @description The message.
+             */
+            id: string;
+            /**
+             * Format: int64
+             * @description The fencing token of its lease.
+             */
+            fence: number;
+            /** @description `ack`: the result, any JSON value, up to 16 KiB. */
+            result?: unknown;
+            /** @description `nack` and `fail`: what went wrong, up to 16 KiB. */
+            error?: string | null;
+            delay_seconds?: components["schemas"]["Seconds"] | null;
+            /** @description `nack`: the worker has not begun it, so that no attempt is counted. */
+            is_unstarted?: boolean;
         };
         /** @description Which version is restored. */
         RestoreBody: {
@@ -4455,6 +5245,26 @@ export interface components {
             /** @description Who changed it last. */
             updated_by: string;
         };
+        /** @description Messages to be sent: one alone, or up to 10,000 in `messages`. */
+        SendBody: {
+            /** @description The messages. */
+            messages: components["schemas"]["MessageSpec"][];
+        };
+        /** @description A message that was sent. */
+        SentMessage: {
+            /**
+             * Format: uuid
+             * @description Its id.
+             */
+            id: string;
+            /** @description Whether another message with its deduplication key was sent before: this is that one's id. */
+            is_duplicate?: boolean;
+        };
+        /** @description What was sent. */
+        SentMessages: {
+            /** @description One for each message, in their order. */
+            messages: components["schemas"]["SentMessage"][];
+        };
         /** @description Statistics by hour. */
         SeriesView: {
             /** @description One entry for each hour, oldest first; the last one is the present hour. */
@@ -4512,6 +5322,13 @@ export interface components {
              * @description When it was last changed.
              */
             changed_at: string;
+        };
+        /** @description What became of dead letters. */
+        SettledLetterCount: {
+            /** @description How many were settled, or would be with `dry_run`. */
+            count: number;
+            /** @description Whether there are more: repeat the request. */
+            is_more: boolean;
         };
         /** @description What a shard is. */
         ShardPatch: {
@@ -5287,7 +6104,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -5395,7 +6212,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -5464,7 +6281,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -5512,7 +6329,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5521,7 +6338,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -5582,7 +6399,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -5645,7 +6462,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -5681,7 +6498,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -5747,7 +6564,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5756,7 +6573,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -5822,7 +6639,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5831,7 +6648,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -5885,7 +6702,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -5945,7 +6762,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5954,7 +6771,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -5981,7 +6798,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6047,7 +6864,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6056,7 +6873,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -6110,7 +6927,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6174,7 +6991,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6183,7 +7000,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6233,7 +7050,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6242,7 +7059,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6289,7 +7106,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6362,7 +7179,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6371,7 +7188,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6448,7 +7265,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6516,7 +7333,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6621,7 +7438,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6686,7 +7503,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6747,7 +7564,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6810,7 +7627,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -6846,7 +7663,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6912,7 +7729,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6921,7 +7738,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6987,7 +7804,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6996,7 +7813,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -7050,7 +7867,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7110,7 +7927,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7119,7 +7936,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -7146,7 +7963,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7212,7 +8029,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7221,7 +8038,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -7275,7 +8092,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7325,7 +8142,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7334,7 +8151,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7411,7 +8228,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7420,7 +8237,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7507,7 +8324,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7594,7 +8411,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7653,7 +8470,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7730,7 +8547,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7739,7 +8556,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7789,7 +8606,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7798,7 +8615,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7848,7 +8665,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7857,7 +8674,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7907,7 +8724,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7916,7 +8733,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7979,7 +8796,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7988,7 +8805,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -8024,7 +8841,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8074,7 +8891,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8083,7 +8900,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8163,7 +8980,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8190,7 +9007,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8240,7 +9057,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8249,7 +9066,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8299,7 +9116,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8308,7 +9125,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -8317,7 +9134,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8382,7 +9199,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8391,7 +9208,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8460,7 +9277,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8496,7 +9313,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8546,7 +9363,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8555,7 +9372,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8603,7 +9420,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8612,7 +9429,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -8621,7 +9438,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8711,7 +9528,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8774,7 +9591,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -8810,7 +9627,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8876,7 +9693,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8885,7 +9702,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8951,7 +9768,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8960,7 +9777,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -9005,7 +9822,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -9072,7 +9889,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9081,7 +9898,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -9099,7 +9916,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -9165,7 +9982,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9174,7 +9991,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -9219,7 +10036,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -9291,7 +10108,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9300,7 +10117,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -9336,7 +10153,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -9402,7 +10219,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9411,7 +10228,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -9475,7 +10292,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9484,7 +10301,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -9548,7 +10365,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9557,7 +10374,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -9637,7 +10454,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9646,7 +10463,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -9712,7 +10529,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9721,16 +10538,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -9794,7 +10602,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9803,7 +10611,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -9853,7 +10661,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9862,7 +10670,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -9871,7 +10679,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -9937,7 +10745,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9946,7 +10754,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -9991,7 +10799,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -10053,7 +10861,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10062,7 +10870,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -10071,7 +10879,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -10133,7 +10941,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10142,7 +10950,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -10210,7 +11018,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10219,7 +11027,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -10255,7 +11063,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -10328,7 +11136,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10337,7 +11145,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -10398,7 +11206,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10407,7 +11215,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -10494,7 +11302,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -10563,7 +11371,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -10599,7 +11407,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -10662,7 +11470,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10671,7 +11479,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -10731,7 +11539,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10767,7 +11575,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -10824,7 +11632,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10833,7 +11641,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -10893,7 +11701,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10902,7 +11710,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -10920,7 +11728,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -10986,7 +11794,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10995,7 +11803,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -11040,7 +11848,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -11127,7 +11935,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -11186,7 +11994,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -11234,7 +12042,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -11243,7 +12051,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -11252,7 +12060,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -11302,7 +12110,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -11311,7 +12119,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -11320,7 +12128,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -11370,7 +12178,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -11379,7 +12187,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -11388,7 +12196,1874 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    list_queues: {
+        parameters: {
+            query?: {
+                /** @description How many; 50 when absent, at most 500. */
+                limit?: number;
+                /** @description The `next_cursor` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["List_QueueView"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    create_queue: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key and body give the same answer for a day. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["QueueSpec"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QueueView"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable: `SCHEDULER_UNAVAILABLE` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_queue: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The queue's name or id. */
+                queue: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QueueView"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    replace_queue: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of the queue that the change is based on. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The queue's name or id. */
+                queue: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["QueueSpec"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QueueView"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Failed: `VERSION_CONFLICT` */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Required: `PRECONDITION_REQUIRED` */
+            428: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    delete_queue: {
+        parameters: {
+            query?: {
+                /** @description Cancel its messages; without it, only an empty queue is removed. */
+                purge?: boolean;
+            };
+            header?: {
+                /** @description The ETag of the queue. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The queue's name or id. */
+                queue: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Failed: `VERSION_CONFLICT` */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Required: `PRECONDITION_REQUIRED` */
+            428: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    patch_queue: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of the queue that the change is based on. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The queue's name or id. */
+                queue: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/merge-patch+json": components["schemas"]["QueuePatch"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QueueView"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Failed: `VERSION_CONFLICT` */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Required: `PRECONDITION_REQUIRED` */
+            428: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    ack_messages: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The queue's name or id. */
+                queue: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReportBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReportResults"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable: `SCHEDULER_UNAVAILABLE` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    list_queue_dead_letters: {
+        parameters: {
+            query?: {
+                /** @description How many; 50 when absent, at most 500. */
+                limit?: number;
+                /** @description The `next_cursor` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The queue's name or id. */
+                queue: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["List_DeadMessage"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    purge_queue_dead_letters: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The queue's name or id. */
+                queue: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["PurgeBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SettledLetterCount"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    redrive_queue_dead_letters: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The queue's name or id. */
+                queue: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["RedriveBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SettledLetterCount"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    extend_leases: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The queue's name or id. */
+                queue: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReportBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReportResults"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable: `SCHEDULER_UNAVAILABLE` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    fail_messages: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The queue's name or id. */
+                queue: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReportBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReportResults"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable: `SCHEDULER_UNAVAILABLE` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    lease_messages: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The queue's name or id. */
+                queue: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LeaseBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LeasedMessages"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable: `SCHEDULER_UNAVAILABLE` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    list_messages: {
+        parameters: {
+            query?: {
+                /** @description How many; 50 when absent, at most 500. */
+                limit?: number;
+                /** @description The `next_cursor` of the page before. */
+                cursor?: string;
+                /** @description Only in these states, with commas between them: `QUEUED,RUNNING`. */
+                status?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The queue's name or id. */
+                queue: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["List_MessageView"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    send_messages: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key and body give the same answer for a day. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The queue's name or id. */
+                queue: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SendBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SentMessages"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable: `SCHEDULER_UNAVAILABLE` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_message: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The queue's name or id. */
+                queue: string;
+                /** @description The message's id. */
+                message: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessageView"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    cancel_message: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The queue's name or id. */
+                queue: string;
+                /** @description The message's id. */
+                message: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessageView"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    nack_messages: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The queue's name or id. */
+                queue: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReportBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReportResults"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable: `SCHEDULER_UNAVAILABLE` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    pause_queue: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The queue's name or id. */
+                queue: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QueueView"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    resume_queue: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The queue's name or id. */
+                queue: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QueueView"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -11449,7 +14124,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -11509,7 +14184,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -11518,7 +14193,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -11554,7 +14229,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -11620,7 +14295,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -11629,7 +14304,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -11689,7 +14364,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -11698,7 +14373,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -11716,7 +14391,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -11782,7 +14457,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -11791,7 +14466,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -11836,7 +14511,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -11897,7 +14572,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -11956,7 +14631,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -12043,7 +14718,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -12106,7 +14781,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -12177,7 +14852,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -12195,7 +14870,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -12275,7 +14950,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -12284,7 +14959,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -12329,7 +15004,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -12394,7 +15069,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -12403,7 +15078,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -12430,7 +15105,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -12477,7 +15152,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -12486,7 +15161,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -12524,7 +15199,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -12533,7 +15208,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -12618,7 +15293,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -12688,7 +15363,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -12697,7 +15372,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -12739,7 +15414,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -12748,7 +15423,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -12795,7 +15470,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -12861,7 +15536,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -12906,7 +15581,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -12966,7 +15641,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -12975,7 +15650,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -12993,7 +15668,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -13040,7 +15715,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -13103,7 +15778,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -13139,7 +15814,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -13205,7 +15880,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -13214,7 +15889,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -13274,7 +15949,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -13283,7 +15958,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -13310,7 +15985,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -13376,7 +16051,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -13385,7 +16060,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -13439,7 +16114,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -13499,7 +16174,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -13508,7 +16183,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -13544,7 +16219,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -13609,7 +16284,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -13668,7 +16343,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -13729,7 +16404,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -13789,7 +16464,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -13798,7 +16473,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -13834,7 +16509,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -13900,7 +16575,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -13909,7 +16584,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -13969,7 +16644,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -13978,7 +16653,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -13996,7 +16671,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -14062,7 +16737,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -14071,7 +16746,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -14116,7 +16791,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -14177,7 +16852,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -14237,7 +16912,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -14246,7 +16921,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -14282,7 +16957,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -14348,7 +17023,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -14357,7 +17032,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -14417,7 +17092,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -14426,7 +17101,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -14444,7 +17119,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -14510,7 +17185,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -14519,7 +17194,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -14564,7 +17239,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -14611,7 +17286,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -14669,7 +17344,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -14705,7 +17380,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too Many Requests: `RATE_LIMITED` */
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
                     [name: string]: unknown;
