@@ -379,7 +379,8 @@ async fn a_job_feeds_a_queue(world: &World) {
     });
     let made = world.post("/v1/jobs", job).await;
     assert_eq!(made.status, 201, "{}", made.text);
-    assert_eq!(made.json()["payload"]["queue"], "mail");
+    let shown = world.get("/v1/jobs/digest").await.json();
+    assert_eq!(shown["payload"]["queue"], "mail", "{shown}");
     let run = world.trigger("digest").await;
     let ended = world.ended(&run).await;
     assert_eq!(ended["status"], "COMPLETED", "{ended}");

@@ -28,7 +28,7 @@ ended AS (
     WHERE r.id BETWEEN g.run_id AND g.run_id
     RETURNING
         r.id, r.job_id, r.tenant_id, r.scheduled_for, r.due_at, r.job_version, r.coalesced, r.attempts, r.lost, r.origin,
-        r.shard, r.parameters, r.requested_by, g.fence, g.attempt_end, g.message, g.error, g.result,
+        r.shard, r.parameters, r.requested_by, r.created_at, g.fence, g.attempt_end, g.message, g.error, g.result,
         CASE WHEN g.attempt_end IS NOT NULL THEN g.leased_at END AS started_at,
         CASE WHEN g.attempt_end IS NOT NULL THEN r.attempts + r.lost + 1 END AS number,
         -- A cancelled message never ends as completed.
@@ -65,14 +65,14 @@ record AS (
     INSERT INTO history (
         id, job_id, tenant_id, node_id, scheduled_for, due_at, finished_at, started_at, fence, job_version, coalesced,
         attempts, lost, number, attempt_end, origin, outcome, dead_letter, shard, parameters, reason, reason_text, message,
-        error, result, requested_by
+        error, result, requested_by, created_at
     )
     SELECT
         id, job_id, tenant_id, CASE WHEN number IS NOT NULL THEN $1::uuid END, scheduled_for, due_at, (SELECT now FROM clock),
         started_at, fence, job_version, coalesced,
         attempts + CASE WHEN attempt_end <> 5 THEN 1 ELSE 0 END, lost + CASE WHEN attempt_end = 5 THEN 1 ELSE 0 END,
         number, attempt_end, origin, outcome, dead_letter, shard, parameters, reason, reason_text, message, error, result,
-        requested_by
+        requested_by, created_at
     FROM ended
 )
 SELECT id, outcome FROM ended

@@ -28,11 +28,11 @@ queue AS MATERIALIZED (
 born AS (
     INSERT INTO runs (
         id, job_id, tenant_id, job_version, scheduled_for, shard, due_at, order_at, lane, origin, coalesced,
-        ignore_dependencies, parameters, attempts, lost, turn, wait, requested_by
+        ignore_dependencies, parameters, attempts, lost, turn, wait, requested_by, created_at
     )
     SELECT
         s.id, $1, s.tenant_id, s.job_version, s.scheduled_for, '', s.due_at, s.order_at, s.lane, 7, 0, true, s.parameters,
-        0, 0, 0, 5, s.requested_by
+        0, 0, 0, 5, s.requested_by, (SELECT now FROM clock)
     FROM sent s
     WHERE (SELECT is_there AND NOT is_full FROM queue)
     ORDER BY s.id
