@@ -1,6 +1,7 @@
 //! Queues: messages are sent, leased by workers, and settled when their leases end.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use domain::access::{Privilege, QueueRight};
@@ -227,8 +228,8 @@ impl Node {
         }
         let mut queues: HashMap<JobId, Option<Arc<Job>>> = HashMap::new();
         for it in &lapsed {
-            if !queues.contains_key(&it.queue) {
-                queues.insert(it.queue, self.recall_job(it.queue).await?);
+            if let Entry::Vacant(entry) = queues.entry(it.queue) {
+                entry.insert(self.recall_job(it.queue).await?);
             }
         }
         let settled: Vec<SettledMessage> = lapsed

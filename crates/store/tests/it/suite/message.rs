@@ -323,7 +323,7 @@ pub async fn a_known_key_answers_the_first_message<B: Bench>(lab: &Lab<B>) {
     assert_eq!(sent, Sent::Done(vec![(id, false)]));
     assert_eq!(depth(lab, &queue).await, [2, 0, 0, 0]);
     let elsewhere = keyed(&other, "k", minutes(5)).await;
-    assert_eq!(send(lab, &other, &[elsewhere.clone()]).await, [elsewhere.run.id]);
+    assert_eq!(send(lab, &other, std::slice::from_ref(&elsewhere)).await, [elsewhere.run.id]);
     // The key is kept for its time after the message has ended.
     let leased = lease(lab, &queue, 9).await;
     settle(lab, &leased.iter().map(|it| done(&queue, it)).collect::<Vec<_>>()).await;
@@ -333,11 +333,11 @@ pub async fn a_known_key_answers_the_first_message<B: Bench>(lab: &Lab<B>) {
     let short = keyed(&queue, "s", SignedDuration::ZERO).await;
     let (short_id, again) = (short.run.id, keyed(&queue, "s", SignedDuration::ZERO).await);
     send(lab, &queue, &[short]).await;
-    assert_eq!(send(lab, &queue, &[again.clone()]).await, [short_id]);
+    assert_eq!(send(lab, &queue, std::slice::from_ref(&again)).await, [short_id]);
     assert_eq!(lab.store.forget_message_keys(10).await.unwrap(), 0);
     let leased = lease(lab, &queue, 9).await;
     settle(lab, &[done(&queue, &leased[0])]).await;
-    assert_eq!(send(lab, &queue, &[again.clone()]).await, [again.run.id]);
+    assert_eq!(send(lab, &queue, std::slice::from_ref(&again)).await, [again.run.id]);
     let leased = lease(lab, &queue, 9).await;
     settle(lab, &[done(&queue, &leased[0])]).await;
     assert_eq!(lab.store.forget_message_keys(10).await.unwrap(), 1);
