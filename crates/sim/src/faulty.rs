@@ -312,9 +312,9 @@ impl<S: Store> Store for FaultyStore<S> {
         self.link.back(retired).await
     }
 
-    async fn leave(&self, node: NodeId) -> Result<()> {
+    async fn leave(&self, node: NodeId, begun: &[Grant]) -> Result<()> {
         self.link.there().await?;
-        let left = self.inner.leave(node).await;
+        let left = self.inner.leave(node, begun).await;
         if left.is_ok() {
             self.link.saw(Event::Unleased { node });
         }

@@ -182,9 +182,9 @@ pub trait Store: Send + Sync + 'static {
     /// begins now and not when the node leaves.
     fn retire(&self, node: NodeId) -> impl Future<Output = Result<()>> + Send;
 
-    /// Ends a node's registration and returns what it holds to the others, untouched. The node is
-    /// listed as gone for a day.
-    fn leave(&self, node: NodeId) -> impl Future<Output = Result<()>> + Send;
+    /// Ends a node's registration and returns what it holds to the others, untouched. What it had
+    /// begun is left to the reapers. The node is listed as gone for a day.
+    fn leave(&self, node: NodeId, begun: &[Grant]) -> impl Future<Output = Result<()>> + Send;
 
     /// Buries the nodes whose lease ran out, makes runs claimable whose wait is over, and returns
     /// up to `limit` grants of buried nodes. They are settled with [`Store::bury`].

@@ -271,8 +271,8 @@ impl Store for PostgresStore {
         self.shared.retire(node).await
     }
 
-    async fn leave(&self, node: NodeId) -> Result<()> {
-        let left = self.shared.leave(node).await;
+    async fn leave(&self, node: NodeId, begun: &[Grant]) -> Result<()> {
+        let left = self.shared.leave(node, begun).await;
         self.shared.signal.send_placed();
         left
     }

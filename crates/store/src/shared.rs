@@ -175,7 +175,7 @@ operations! {
         Renew renew(node: NodeId, lease: SignedDuration) -> Option<Renewed>;
         RecordStarts record_starts(node: NodeId, starts: &[(Grant, Timestamp)]) -> ();
         Retire retire(node: NodeId) -> ();
-        Leave leave(node: NodeId) -> ();
+        Leave leave(node: NodeId, begun: &[Grant]) -> ();
         Reap reap(limit: u32) -> Reaped;
         Bury bury(lost: &[(NodeId, Finish)]) -> Vec<Applied>;
         Prune prune(cut: &RetentionCutoff, limit: u32) -> u64;

@@ -277,8 +277,9 @@ impl Store for SqliteStore {
         self.writer.write(move |tx| nodes::retire(tx, node)).await
     }
 
-    async fn leave(&self, node: NodeId) -> Result<()> {
-        let left = self.writer.write(move |tx| nodes::leave(tx, node)).await;
+    async fn leave(&self, node: NodeId, begun: &[Grant]) -> Result<()> {
+        let begun = begun.to_vec();
+        let left = self.writer.write(move |tx| nodes::leave(tx, node, &begun)).await;
         self.changed.notify_waiters();
         self.placed.notify_waiters();
         left

@@ -268,7 +268,7 @@ async fn a_key_that_others_need_is_not_made_here() {
     let refused = vault.rotate("anna").await.unwrap_err().to_string();
     assert!(refused.contains("master_key"), "{refused}");
     // Keys that are managed outside of the process are not changed.
-    store.leave(domain::id::NodeId(Uuid::from_u128(1))).await.unwrap();
+    store.leave(domain::id::NodeId(Uuid::from_u128(1)), &[]).await.unwrap();
     let vault = Vault::new(store, Ring::new([key(1)]), Elsewhere, random);
     let refused = vault.rotate("anna").await.unwrap_err().to_string();
     assert_eq!(refused, "the keys come from a setting");

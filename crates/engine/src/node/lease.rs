@@ -176,8 +176,19 @@ impl Node {
         self.store.retire(self.id()).await
     }
 
-    /// Ends the registration; what is still held goes back to the others.
+    /// Ends the registration; what is still held goes back to the others. What has begun and whose
+    /// end the store may not know is lost.
     pub async fn leave(&self) -> store::Result<()> {
-        self.store.leave(self.id()).await
+        let (id, begun) = {
+            let state = self.state();
+            (state.id, state.begun_runs().into_keys().collect::<Vec<_>>())
+        };
+        self.store.leave(id, &begun).await
+    }
+
+    /// Ends the registration of an agent elsewhere that has nothing under way: what it was handed
+    /// and never began goes back to the others.
+    pub async fn leave_idle(&self) -> store::Result<()> {
+        self.store.leave(self.id(), &[]).await
     }
 }

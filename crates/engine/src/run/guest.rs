@@ -365,7 +365,7 @@ impl AgentProxy {
         self.drain();
         self.end();
         while self.node.pump().await? {}
-        self.node.leave().await
+        self.node.leave_idle().await
     }
 
     /// Whether it has stopped standing in.

@@ -81,6 +81,7 @@ async fn a_node_far_off_takes_nothing_until_it_is_back() {
     assert_eq!(node.clock(), ClockHealth::Off(SignedDuration::from_secs(9)));
     other.drain();
     other.leave().await.unwrap();
+    node.reap().await.unwrap();
     world.pass(60);
     assert!(!node.work().await.is_empty());
     behind.store(0, Ordering::Relaxed);

@@ -1,10 +1,17 @@
--- A node ends and gives everything back. Under the gate and the node's lock.
-WITH gone AS (
-    UPDATE nodes SET buried = true, cleared = true, gone_at = clock(), renewed_at = clock() WHERE id = $1 AND NOT buried RETURNING id
+-- A node ends. Under the gate and the node's lock, when what it had not begun was given back: without anything begun its
+-- claims go with it.
+WITH left_over AS (
+    SELECT EXISTS (
+        SELECT 1 FROM claims c
+        CROSS JOIN LATERAL unnest(c.run_ids, c.turns) AS h (id, turn)
+        JOIN runs r ON r.id BETWEEN h.id AND h.id AND r.turn = h.turn
+        WHERE c.node_id = $1
+    ) AS any_run
 ),
-claim AS (
-    DELETE FROM claims WHERE node_id IN (SELECT id FROM gone) RETURNING run_ids, turns
+gone AS (
+    UPDATE nodes SET buried = true, cleared = NOT l.any_run, gone_at = clock(), renewed_at = clock()
+    FROM left_over l
+    WHERE id = $1 AND NOT buried
+    RETURNING id, cleared
 )
-UPDATE runs r SET turn = r.turn + 1
-FROM claim c CROSS JOIN LATERAL unnest(c.run_ids, c.turns) AS h (id, turn)
-WHERE r.id BETWEEN h.id AND h.id AND r.turn = h.turn
+DELETE FROM claims WHERE node_id IN (SELECT id FROM gone WHERE cleared)

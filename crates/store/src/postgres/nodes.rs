@@ -250,11 +250,13 @@ impl Shared {
         Ok(())
     }
 
-    pub(super) async fn leave(&self, node: NodeId) -> Result<()> {
+    pub(super) async fn leave(&self, node: NodeId, begun: &[Grant]) -> Result<()> {
+        let begun: Vec<Uuid> = begun.iter().map(|grant| grant.run.0).collect();
         let mut pipeline = Pipeline::default();
         pipeline.push(sql!("lock_node_alone"), values![lock_of(node)]);
         pipeline.push(sql!("claim_lock_runs"), values![node.0, None::<Vec<i64>>]);
         pipeline.push(sql!("gate"), values![0_i64]);
+        pipeline.push(sql!("node_release_unbegun"), values![node.0, begun]);
         pipeline.push(sql!("node_leave"), values![node.0]);
         pipeline.commit(&self.pool).await?;
         self.forget(node);

@@ -86,13 +86,7 @@ fn replace(tx: &mut Tx<'_>, node: NodeId, replaces: &Replaces) -> Result<()> {
             let is_there = replace.execute((old.0, tx.now_us() - 1))? > 0;
             drop(replace);
             if let Some(begun) = begun.as_ref().filter(|_| is_there) {
-                let begun: HashSet<RunId> = begun.iter().map(|grant| grant.run).collect();
-                for held in tx.holdings().of_node(*old) {
-                    if !begun.contains(&held.run) {
-                        release(tx, &held)?;
-                        tx.holdings().close(&held);
-                    }
-                }
+                release_unbegun(tx, *old, begun)?;
             }
         }
         Replaces::EveryScheduler => {
@@ -222,15 +216,26 @@ pub(super) fn retire(tx: &mut Tx<'_>, node: NodeId) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn leave(tx: &mut Tx<'_>, node: NodeId) -> Result<()> {
+pub(super) fn leave(tx: &mut Tx<'_>, node: NodeId, begun: &[Grant]) -> Result<()> {
     if tx.connection.prepare_cached(sql!("node_bury"))?.execute((node.0, tx.now_us()))? == 0 {
         return Ok(());
     }
-    for held in tx.holdings().of_node(node) {
-        release(tx, &held)?;
-        tx.holdings().close(&held);
+    release_unbegun(tx, node, begun)?;
+    if tx.holdings().of_node(node).is_empty() {
+        tx.connection.prepare_cached(sql!("node_cleared"))?.execute((node.0,))?;
     }
-    tx.connection.prepare_cached(sql!("node_cleared"))?.execute((node.0,))?;
+    Ok(())
+}
+
+/// What a node held and had not begun goes back.
+fn release_unbegun(tx: &mut Tx<'_>, node: NodeId, begun: &[Grant]) -> Result<()> {
+    let begun: HashSet<RunId> = begun.iter().map(|grant| grant.run).collect();
+    for held in tx.holdings().of_node(node) {
+        if !begun.contains(&held.run) {
+            release(tx, &held)?;
+            tx.holdings().close(&held);
+        }
+    }
     Ok(())
 }
 

@@ -113,7 +113,7 @@ async fn work(store: Arc<PostgresStore>, stage: Arc<Stage>, mut dice: Dice, batc
         let old = node;
         let replaces = match dice.roll(8) {
             0 => store.renew(node, seconds(-1)).await.map(|_| Some(Replaces::None)).unwrap(),
-            1 => store.leave(node).await.map(|()| Some(Replaces::None)).unwrap(),
+            1 => store.leave(node, &[]).await.map(|()| Some(Replaces::None)).unwrap(),
             2 => {
                 let begun = held.iter().step_by(2).map(|held| held.grant).collect();
                 Some(Replaces::Node { node: old, begun: dice.roll(2).eq(&0).then_some(begun) })
@@ -131,7 +131,7 @@ async fn work(store: Arc<PostgresStore>, stage: Arc<Stage>, mut dice: Dice, batc
             join(&store, node, replaces).await;
         }
     }
-    store.leave(node).await.unwrap();
+    store.leave(node, &[]).await.unwrap();
     stage.working.fetch_sub(1, Ordering::SeqCst);
 }
 

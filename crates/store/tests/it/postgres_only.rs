@@ -336,7 +336,7 @@ async fn a_node_that_left_is_forgotten_a_day_later() {
     let store = bench.door().await;
     let lab = Lab::new(bench, store);
     let node = lab.node().await;
-    lab.store.leave(node).await.unwrap();
+    lab.store.leave(node, &[]).await.unwrap();
     let look = lab.bench.connect().await;
     for (hours, listed) in [(0, true), (23, true), (25, false)] {
         put_forward(&look, hours * 3_600).await;

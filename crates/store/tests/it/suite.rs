@@ -270,6 +270,7 @@ promises! {
         tokens_grow_with_every_start
         a_time_without_a_scheduler_is_recorded
         a_join_releases_what_the_process_before_had_not_begun
+        a_node_that_leaves_keeps_what_it_had_begun
         after_an_outage_reapers_wait_for_start_logs
         a_buried_node_can_do_nothing
         what_a_buried_node_held_is_listed_until_it_is_settled

@@ -117,7 +117,7 @@ pub async fn a_request_passes_to_the_next_holder<B: Bench>(lab: &Lab<B>) {
     lab.started(other, &job).await;
     let claimed = lab.started(node, &job).await;
     lab.store.cancel(claimed.run.id, &stop()).await.unwrap();
-    lab.store.leave(node).await.unwrap();
+    lab.store.leave(node, &[]).await.unwrap();
     let again = lab.claim_one(other).await;
     assert!(lab.store.facts(other, &[question(&again)]).await.unwrap()[0].cancel_requested);
     let renewed = lab.store.renew(other, minutes(1)).await.unwrap().unwrap();

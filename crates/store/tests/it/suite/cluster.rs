@@ -80,7 +80,7 @@ pub async fn one_node_leads_until_it_is_buried<B: Bench>(lab: &Lab<B>) {
 pub async fn a_leader_that_leaves_makes_room_at_once<B: Bench>(lab: &Lab<B>) {
     let (first, second) = (scheduler(lab, "a").await, scheduler(lab, "b").await);
     let lead = lab.store.take_lead(first).await.unwrap();
-    lab.store.leave(first).await.unwrap();
+    lab.store.leave(first, &[]).await.unwrap();
     let next = lab.store.take_lead(second).await.unwrap();
     assert_eq!(next, Lead { epoch: lead.epoch + 1, node: Some(second) });
 }
@@ -112,7 +112,7 @@ pub async fn racing_nodes_share_no_epoch<B: Bench>(lab: &Lab<B>) {
         assert!(leads.iter().all(|lead| *lead == leads[0]), "{leads:?}");
         let leader = leads[0].node.unwrap();
         epochs.push(leads[0].epoch);
-        lab.store.leave(leader).await.unwrap();
+        lab.store.leave(leader, &[]).await.unwrap();
         nodes.retain(|node| *node != leader);
     }
     assert!(epochs.is_sorted_by(|a, b| a < b), "{epochs:?}");
@@ -311,7 +311,7 @@ pub async fn a_run_waits_for_a_majority_of_an_epoch<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.store.quorum(run).await.unwrap(), some);
     assert_eq!(lab.claim(agent, want(9)).await, []);
     // The leader changes: what was acknowledged before does not count any more.
-    lab.store.leave(nodes[0]).await.unwrap();
+    lab.store.leave(nodes[0], &[]).await.unwrap();
     lab.store.take_lead(nodes[2]).await.unwrap();
     assert_eq!(lab.store.acknowledge_runs(nodes[2]).await.unwrap(), 0);
     assert_eq!(lab.store.acknowledge_runs(nodes[1]).await.unwrap(), 1);
@@ -406,7 +406,7 @@ pub async fn a_node_that_comes_back_is_one_node<B: Bench>(lab: &Lab<B>) {
     assert_eq!(state_of(lab, first).await, NodeState::Gone);
     assert_eq!(state_of(lab, second).await, NodeState::Draining);
     // One that left in good order begins anew.
-    lab.store.leave(second).await.unwrap();
+    lab.store.leave(second, &[]).await.unwrap();
     assert_eq!(state_of(lab, second).await, NodeState::Gone);
     let third = scheduler(lab, "a").await;
     assert_eq!(state_of(lab, third).await, NodeState::Active);
@@ -430,7 +430,7 @@ pub async fn only_the_leader_says_what_all_should_run_with<B: Bench>(lab: &Lab<B
     assert_eq!(publish(leader, epoch, "one").await, Some(1));
     assert_eq!(publish(leader, epoch, "one").await, Some(1), "it is no news");
     assert_eq!(publish(leader, epoch, "two").await, Some(2));
-    lab.store.leave(leader).await.unwrap();
+    lab.store.leave(leader, &[]).await.unwrap();
     assert_eq!(publish(leader, epoch, "three").await, None, "it leads no more");
     let settings = lab.store.settings().await.unwrap();
     let settings: Vec<_> =
@@ -464,7 +464,7 @@ pub async fn schedulers_are_those_that_take_part<B: Bench>(lab: &Lab<B>) {
     lab.store.steer(a, NodeControl::Drain).await.unwrap();
     assert_eq!(schedulers().await, [b, c]);
     lab.store.steer(a, NodeControl::Resume).await.unwrap();
-    lab.store.leave(b).await.unwrap();
+    lab.store.leave(b, &[]).await.unwrap();
     lab.expire(c).await;
     assert_eq!(schedulers().await, [a, c], "nobody has buried it yet");
     lab.store.reap(9).await.unwrap();

@@ -235,7 +235,7 @@ pub async fn a_grant_that_is_over_writes_nothing<B: Bench>(lab: &Lab<B>) {
     lab.store.reap(9).await.unwrap();
     let leaver = lab.node().await;
     let old = lab.claim_one(leaver).await;
-    lab.store.leave(leaver).await.unwrap();
+    lab.store.leave(leaver, &[]).await.unwrap();
     refuses(lab, leaver, &old, "leaving").await;
     let buried = lab.node().await;
     let old = lab.claim_one(buried).await;

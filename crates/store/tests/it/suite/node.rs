@@ -90,14 +90,14 @@ pub async fn a_time_without_a_scheduler_is_recorded<B: Bench>(lab: &Lab<B>) {
     assert_eq!(outages, [], "nothing was there before");
     let (second, outages) = join("b", &both, Replaces::None).await;
     assert_eq!(outages, [], "another one is alive");
-    lab.store.leave(first).await.unwrap();
+    lab.store.leave(first, &[]).await.unwrap();
     let before = lab.now().await;
     lab.store.retire(second).await.unwrap();
     let retired = lab.now().await;
     // It waits for what it runs, and renews its lease meanwhile.
     assert!(lab.store.renew(second, minutes(1)).await.unwrap().is_some());
     lab.store.retire(second).await.unwrap();
-    lab.store.leave(second).await.unwrap();
+    lab.store.leave(second, &[]).await.unwrap();
     if lab.now().await == before {
         // A clock that stands still has no outages; the engine's tests turn it.
         return;
@@ -140,6 +140,23 @@ pub async fn a_join_releases_what_the_process_before_had_not_begun<B: Bench>(lab
         lab.finish(other, completed(other, &claimed)).await,
         Applied::Ended(Outcome::Completed)
     );
+}
+
+/// A node that leaves gives back what it had not begun. An end that the store never heard of is
+/// that of a lost attempt, and not a run that was never tried.
+pub async fn a_node_that_leaves_keeps_what_it_had_begun<B: Bench>(lab: &Lab<B>) {
+    let (node, other, job) = (lab.node().await, lab.node().await, lab.job("job").await);
+    let begun = lab.started(node, &job).await;
+    let prepared = lab.started(node, &job).await;
+    lab.store.leave(node, &[begun.grant]).await.unwrap();
+    assert_eq!(lab.claim_one(other).await.run.id, prepared.run.id);
+    assert_eq!(lab.finish(node, completed(node, &begun)).await, Applied::Stale);
+    let lost = lab.store.reap(9).await.unwrap().lost;
+    assert_eq!(lost.iter().map(|lost| lost.run.grant).collect::<Vec<_>>(), [begun.grant]);
+    let released = Finish::untried(begun.grant, Verdict::Release);
+    lab.store.bury(&[(node, released)]).await.unwrap();
+    assert_eq!(lab.claim_one(other).await.run.id, begun.run.id);
+    assert_eq!(lab.store.reap(9).await.unwrap().lost, []);
 }
 
 /// What schedulers held that ended with all others is not lost before their folders could tell
@@ -339,7 +356,7 @@ pub async fn a_node_that_leaves_returns_its_runs_untouched<B: Bench>(lab: &Lab<B
     let held = lab.claim(node, ClaimRequest { due: processes(9), ..want_soon(9) }).await;
     assert_eq!(held.len(), 2);
     let kept = lab.started(other, &job).await;
-    lab.store.leave(node).await.unwrap();
+    lab.store.leave(node, &[]).await.unwrap();
     assert_eq!(lab.store.renew(node, minutes(1)).await.unwrap(), None);
     assert_eq!(lab.claim(node, want(9)).await, []);
     assert_eq!(lab.finish(node, completed(node, &held[0])).await, Applied::Stale);
@@ -355,8 +372,8 @@ pub async fn a_node_that_leaves_returns_its_runs_untouched<B: Bench>(lab: &Lab<B
     assert_eq!(lab.view(kept.run.id).await.node, Some(other));
     assert_eq!(lab.store.attempts(due.id).await.unwrap(), []);
     // Leaving twice, and leaving without having been there, is nothing.
-    lab.store.leave(node).await.unwrap();
-    lab.store.leave(NodeId(lab.id())).await.unwrap();
+    lab.store.leave(node, &[]).await.unwrap();
+    lab.store.leave(NodeId(lab.id()), &[]).await.unwrap();
 }
 
 /// A node whose answer was lost can ask what it was.
@@ -384,7 +401,7 @@ pub async fn a_node_can_ask_what_it_holds<B: Bench>(lab: &Lab<B>) {
     lab.expire(node).await;
     lab.store.reap(9).await.unwrap();
     assert_eq!(lab.store.held(node).await.unwrap(), []);
-    lab.store.leave(other).await.unwrap();
+    lab.store.leave(other, &[]).await.unwrap();
     assert_eq!(lab.store.held(other).await.unwrap(), []);
     assert_eq!(lab.store.held(NodeId(lab.id())).await.unwrap(), []);
 }
@@ -423,7 +440,7 @@ pub async fn nodes_are_listed_with_what_they_say_and_hold<B: Bench>(lab: &Lab<B>
     assert!(again.renewed_at >= listed[0].renewed_at);
     lab.expire(node).await;
     lab.store.reap(9).await.unwrap();
-    lab.store.leave(other).await.unwrap();
+    lab.store.leave(other, &[]).await.unwrap();
     let left = lab.store.nodes().await.unwrap();
     let left: Vec<_> = left.iter().map(|left| (left.id, left.state, left.held)).collect();
     assert_eq!(left, [(node, NodeState::Down, 2), (other, NodeState::Gone, 0)]);

@@ -114,7 +114,7 @@ async fn work<S: Store>(store: Arc<S>, mut dice: Dice, runs: Vec<NewRun>, past: 
         held = pumped.claimed;
         let leaves = match dice.roll(12) {
             0 => store.renew(node, seconds(-1)).await.unwrap().is_none(),
-            1 => store.leave(node).await.map(|()| true).unwrap(),
+            1 => store.leave(node, &[]).await.map(|()| true).unwrap(),
             _ => store.renew(node, seconds(3_600)).await.unwrap().is_none(),
         };
         if leaves {
@@ -124,7 +124,7 @@ async fn work<S: Store>(store: Arc<S>, mut dice: Dice, runs: Vec<NewRun>, past: 
             store.join(node, &NodeInfo::named("worker again"), seconds(3_600)).await.unwrap();
         }
     }
-    store.leave(node).await.unwrap();
+    store.leave(node, &[]).await.unwrap();
     seen
 }
 

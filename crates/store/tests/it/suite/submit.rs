@@ -88,7 +88,7 @@ pub async fn a_dead_node_gets_none_of_what_it_submits<B: Bench>(lab: &Lab<B>) {
     let job = lab.job("job").await;
     let stranger = NodeId(lab.id());
     let left = lab.node().await;
-    lab.store.leave(left).await.unwrap();
+    lab.store.leave(left, &[]).await.unwrap();
     let buried = lab.node().await;
     lab.expire(buried).await;
     lab.store.reap(10).await.unwrap();
