@@ -38,7 +38,7 @@ const ERROR_BYTES_MAX: usize = 16 << 10;
 #[expect(dead_code, reason = "describes the body; it is read from the JSON value")]
 pub struct SendBody {
     /// The messages.
-    #[schema(max_items = 10_000)]
+    #[schema(min_items = 1, max_items = 10_000)]
     messages: Vec<MessageSpec>,
 }
 
@@ -193,7 +193,8 @@ fn lease_of(asked: Option<Seconds>) -> Result<Option<SignedDuration>> {
 /// Leases messages of a queue for a worker: no other worker gets them until the lease ends. Waits
 /// until there is one, at most `wait_s`.
 #[utoipa::path(
-    post, path = "/v1/queues/{queue}/lease", operation_id = "lease_messages", tag = "queues", request_body = LeaseBody,
+    post, path = "/v1/queues/{queue}/lease", operation_id = "lease_messages", tag = "queues",
+    request_body(content = Option<LeaseBody>),
     params(("queue" = String, Path, description = "The queue's name or id.")),
     responses(
         (status = 200, body = LeasedMessages), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),

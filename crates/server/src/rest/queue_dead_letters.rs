@@ -51,9 +51,10 @@ pub struct AttemptError {
 #[serde(deny_unknown_fields, default)]
 pub struct RedriveBody {
     /// Their ids; when absent all dead letters of the queue, at most 10,000 with one request.
-    #[schema(max_items = 10_000)]
+    #[schema(min_items = 1, max_items = 10_000)]
     messages: Option<Vec<Uuid>>,
     /// How many become ready in a second; all at once when absent.
+    #[schema(minimum = 0.001, maximum = 1_000_000.0)]
     rate_per_second: Option<f64>,
     /// Only count them.
     dry_run: bool,
@@ -64,7 +65,7 @@ pub struct RedriveBody {
 #[serde(deny_unknown_fields, default)]
 pub struct PurgeBody {
     /// Their ids; when absent all dead letters of the queue, at most 10,000 with one request.
-    #[schema(max_items = 10_000)]
+    #[schema(min_items = 1, max_items = 10_000)]
     messages: Option<Vec<Uuid>>,
     /// Only count them.
     dry_run: bool,

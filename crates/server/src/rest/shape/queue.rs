@@ -1,5 +1,6 @@
 //! Queues and messages as REST shows them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use domain::job::{Definition, Job, JobState, Retention};
@@ -11,7 +12,8 @@ use engine::{LeasedMessage, Message, QueueDepth, RunView};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 use uuid::Uuid;
 
 use super::duration::Seconds;
@@ -45,6 +47,7 @@ pub struct QueueSpec {
     pub workspace_concurrency: Option<u32>,
     /// The most messages that workers get in a second; no limit when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0.001, maximum = 1_000_000.0)]
     pub rate_per_second: Option<f64>,
     /// The most messages that have not ended; a send beyond it is answered with 429.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -153,8 +156,19 @@ impl QueueSpec {
 }
 
 /// A queue as it is shown.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
 pub struct QueueView {
+    /// Its state and its messages.
+    #[serde(flatten)]
+    pub record: QueueRecord,
+    /// Its settings.
+    #[serde(flatten)]
+    pub spec: QueueSpec,
+}
+
+/// The state of a queue besides its settings.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct QueueRecord {
     /// Its identity.
     pub queue_id: Uuid,
     /// `ACTIVE`, or `PAUSED`: then workers get no message of it.
@@ -173,15 +187,38 @@ pub struct QueueView {
     pub oldest_ready_at: Option<Timestamp>,
     /// When it was made.
     pub created_at: Timestamp,
-    /// Its settings.
-    #[serde(flatten)]
-    pub spec: QueueSpec,
+}
+
+/// The fields of both in one object: the settings on their own refuse those of the other.
+impl PartialSchema for QueueView {
+    fn schema() -> RefOr<Schema> {
+        let (mut shown, record) = match (QueueSpec::schema(), QueueRecord::schema()) {
+            (RefOr::T(Schema::Object(spec)), RefOr::T(Schema::Object(record))) => (spec, record),
+            (other, _) => return other,
+        };
+        shown.description = Some("A queue as it is shown.".to_owned());
+        shown.additional_properties = None;
+        shown.properties.extend(record.properties);
+        shown.required.extend(record.required);
+        shown.into()
+    }
+}
+
+impl ToSchema for QueueView {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("QueueView")
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        QueueSpec::schemas(schemas);
+        QueueRecord::schemas(schemas);
+    }
 }
 
 impl QueueView {
     /// A queue with its messages counted.
     pub fn of(job: &Job, depth: QueueDepth) -> Self {
-        QueueView {
+        let record = QueueRecord {
             queue_id: job.id.0,
             status: if job.state == JobState::Paused { "PAUSED" } else { "ACTIVE" },
             ready: depth.ready,
@@ -190,8 +227,8 @@ impl QueueView {
             blocked: depth.blocked,
             oldest_ready_at: depth.oldest_ready,
             created_at: job.created_at,
-            spec: QueueSpec::of(job),
-        }
+        };
+        QueueView { record, spec: QueueSpec::of(job) }
     }
 }
 
