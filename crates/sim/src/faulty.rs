@@ -16,8 +16,8 @@ use jiff::{SignedDuration, Timestamp};
 use store::{
     Acknowledgement, Applied, AttemptView, Cancelled, Change, Changed, ClaimFor, ClaimRequest,
     Cluster, Counts, DueJobs, Exchanged, FactsFor, Finish, JobFilter, Joined, NodeControl,
-    NodeControlOutcome, NodeInfo, Page, Reaped, RecordPlan, Renewed, Result, RetentionCutoff,
-    RunFilter, RunView, Store, Submitted, Verdict,
+    NodeControlOutcome, NodeInfo, NodeView, Page, Reaped, RecordPlan, Renewed, Result,
+    RetentionCutoff, RunFilter, RunView, Store, Submitted, Verdict,
 };
 
 use crate::event::Event;
@@ -37,8 +37,8 @@ macro_rules! through {
     };
 }
 
-mod desk;
 mod records;
+mod shards;
 
 /// The store as one machine sees it.
 pub struct FaultyStore<S> {
@@ -431,6 +431,10 @@ impl<S: Store> Store for FaultyStore<S> {
 }
 
 impl<S: Cluster> Cluster for FaultyStore<S> {
+    through! {
+        nodes() -> Vec<NodeView>;
+    }
+
     async fn take_lead(&self, node: NodeId) -> Result<Lead> {
         self.link.there().await?;
         let before = self.inner.lead().await?;

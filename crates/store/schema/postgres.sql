@@ -467,6 +467,13 @@ BEGIN
     END IF;
 END 
 clock() s s:  SELECT (extract(epoch FROM statement_timestamp()) * 1000000)::bigint 
+expect_rows(returned bigint, expected bigint) v u: 
+BEGIN
+    IF returned <> expected THEN
+        RAISE EXCEPTION 'the statement returned % rows, expected %', returned, expected USING ERRCODE = 'PX001';
+    END IF;
+    RETURN true;
+END 
 forget_ended(sent uuid[], lowest uuid, highest uuid) v u: 
 DECLARE
     ended uuid[];

@@ -1,25 +1,25 @@
-//! In whose name a change is made.
+//! The author of a change.
 //!
-//! A verb that changes something records who did it in the same transaction. Who that is travels
-//! beside the call, set once where somebody comes in: every verb would have to hand the same name
-//! on otherwise, and the steps of a node, which nobody asked for, would have to make one up.
+//! An operation that changes something records its author in the same transaction. The author
+//! travels beside the call, as a task-local value that is set once where a request enters: every
+//! step of a node would have to pass the same name on otherwise.
 
 use std::future::Future;
 
-/// Who changes things that nobody asked for.
-pub(crate) const NOBODY: &str = "punctual";
+/// The author of changes that no client asked for.
+pub(crate) const SYSTEM: &str = "punctual";
 
 tokio::task_local! {
     static AUTHOR: String;
 }
 
-/// Does work in somebody's name: what it changes is recorded as theirs. The name does not follow
+/// Does work in the name of an author: its changes are recorded as theirs. The name does not follow
 /// into tasks that the work starts.
 pub fn as_author<F: Future>(name: String, work: F) -> impl Future<Output = F::Output> {
     AUTHOR.scope(name, work)
 }
 
-/// In whose name the present work is done.
+/// The author of the present work.
 pub(crate) fn author() -> String {
-    AUTHOR.try_with(Clone::clone).unwrap_or_else(|_| NOBODY.to_owned())
+    AUTHOR.try_with(Clone::clone).unwrap_or_else(|_| SYSTEM.to_owned())
 }

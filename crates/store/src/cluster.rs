@@ -29,7 +29,8 @@ use domain::id::{NodeId, RunId};
 use domain::run::ClaimedRun;
 use jiff::Timestamp;
 
-use crate::{ClaimRequest, Result, Store};
+use crate::records::{Records, Row, Statement, params};
+use crate::{ClaimRequest, NodeView, Result, Store};
 
 /// The setting in which the leader says what every node should run with.
 pub const POLICY: &str = "cluster.policy";
@@ -39,6 +40,9 @@ pub trait Cluster: Store {
     /// Takes the lead for a node if nobody living has it and the node may have it: it plans, and
     /// is neither buried nor draining. Answers who leads now.
     fn take_lead(&self, node: NodeId) -> impl Future<Output = Result<Lead>> + Send;
+
+    /// The nodes of the cluster, by when they joined.
+    fn nodes(&self) -> impl Future<Output = Result<Vec<NodeView>>> + Send;
 
     /// Who leads.
     fn lead(&self) -> impl Future<Output = Result<Lead>> + Send;
@@ -138,4 +142,18 @@ pub enum NodeControlOutcome {
     Alive,
     /// The node fell silent: there is nobody to drain or resume.
     Down,
+}
+
+/// Who has acknowledged a run, and when.
+pub(crate) async fn acknowledgements(
+    store: &impl Records,
+    run: RunId,
+) -> Result<Vec<Acknowledgement>> {
+    let sql = "SELECT node_id, epoch, at FROM acknowledgements WHERE run_id = $1
+               ORDER BY epoch, at, node_id";
+    let acknowledgement = |row: &Row| {
+        Ok(Acknowledgement { node: NodeId(row.get(0)?), epoch: row.get(1)?, at: row.get(2)? })
+    };
+    let rows = store.query(Statement::new(sql, params![run.0])).await?;
+    rows.iter().map(acknowledgement).collect()
 }

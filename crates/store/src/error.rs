@@ -1,18 +1,17 @@
-//! What can go wrong between a verb and its database.
+//! Errors of store operations.
 
-/// The result of a verb.
+/// The result of an operation.
 pub type Result<T> = std::result::Result<T, StoreError>;
 
-/// Why a verb has no answer. It can be cloned, so that callers who share a call all get the error
-/// itself and not its text.
+/// Why an operation has no answer. It can be cloned, so that callers that share a call all get the
+/// error itself and not its text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// The database cannot be reached or cannot write: a lost connection, a restart, a full disk,
-    /// a failed fsync. Whether the verb took effect may be unknown; it is safe to send it again.
+    /// a failed fsync. Whether the operation took effect may be unknown; it is safe to send it again.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),
-    /// The database that was named cannot be a store as it is. Somebody has to do something about
-    /// it.
+    /// The database that was named cannot be a store as it is. An administrator has to change it.
     #[error("{problem}: {advice}")]
     Refused {
         /// What is wrong.
@@ -33,4 +32,11 @@ pub enum StoreError {
     /// The database holds something that this release cannot read.
     #[error("the database holds something unreadable: {0}")]
     Unreadable(String),
+}
+
+impl StoreError {
+    /// A statement that always returns a row returned none.
+    pub(crate) fn no_row() -> Self {
+        StoreError::Unreadable("an answer has no row".to_owned())
+    }
 }

@@ -1,7 +1,10 @@
-//! Where the state of Punctual lives: one trait, and a module for each database behind it.
+//! The state of Punctual: traits, and a module for each database behind them.
 //!
-//! A verb is one transition of the domain, atomic and durable when it returns, in one round trip
-//! for any number of items. Verbs know nothing of cron, retries or dependencies: the caller has
+//! The kernel ([`Store`], [`Cluster`], [`Shards`]) is what the loops of the scheduler need, written
+//! by hand for each database. Everything else is made of [`records`], written once.
+//!
+//! An operation is one transition of the domain, atomic and durable when it returns, in one round
+//! trip for any number of items. Operations know nothing of cron, retries or dependencies: the caller has
 //! decided, and the store compares, writes and stamps the time.
 //!
 //! # Live rows and history
@@ -37,22 +40,26 @@ use domain::slot::PerSlot;
 use jiff::{SignedDuration, Timestamp};
 
 mod alerts;
+mod audit_log;
 mod author;
+mod change_feed;
 mod cluster;
-mod desk;
+mod dead_letters;
 mod error;
-mod explain;
 mod filter;
-mod follow;
 mod grant;
+mod idempotency_keys;
 mod identity;
-mod journal;
+mod jobs;
 mod lane;
 mod lineage;
 mod messages;
-mod objects;
+mod named_resources;
 pub mod postgres;
-mod safe;
+pub mod records;
+mod run_queries;
+mod secret_store;
+mod settings;
 mod shards;
 mod shared;
 pub mod sqlite;
@@ -61,24 +68,27 @@ mod versions;
 mod view;
 
 pub use alerts::{Alerts, Channel, Delivery, DeliveryKey, DeliveryView};
+pub use audit_log::{AuditFilter, AuditLog, AuditedEvent, Chain};
 pub use author::as_author;
+pub use change_feed::{ChangeFeed, Cursor};
 pub use cluster::{Acknowledgement, Cluster, NodeControl, NodeControlOutcome, POLICY};
-pub use desk::{Answer, Begun, Desk, LastRun, LiveCounts, RecentEnd, Set, Setting};
+pub use dead_letters::DeadLetters;
 pub use error::{Result, StoreError};
-pub use explain::{AHEAD_MAX, AuditedEvent, ExplainReads, LiveRun};
 pub use filter::{JobFilter, RunFilter, RunsOf};
-pub use follow::{ChangeFeed, Cursor};
 pub use grant::{Applied, ClaimRequest, Exchanged, Finish, Verdict};
 pub(crate) use grant::{LINE_WAKE, TOKEN_BITS, TOKENS_SINCE, token_floor, token_of_mark};
+pub use idempotency_keys::{Answer, Begun, IdempotencyKeys};
 pub use identity::{EntryFilter, Given, Identity, Reach, Recorded, Removed};
-pub use journal::{AuditFilter, AuditLog, Chain};
 pub use messages::{
     Deduplication, Extended, HeldLease, LapseKind, Lapsed, LeaseRequest, Leased, LeasedMessage,
     Messages, NewMessage, QueueDepth, Sent, SettledMessage,
 };
-pub use objects::{NamedResources, Put};
+pub use named_resources::{NamedResources, Put};
 pub use postgres::{PostgresAddress, PostgresOptions, PostgresStore};
-pub use safe::{KeptSecret, Rewrapped, Sealed, SecretStore, SecretView};
+pub use records::Records;
+pub use run_queries::{AHEAD_MAX, LastRun, LiveCounts, LiveRun, RecentEnd, RunQueries};
+pub use secret_store::{KeptSecret, Rewrapped, Sealed, SecretStore, SecretView};
+pub use settings::{Set, Setting, Settings};
 pub use shards::{Move, OwnedShard, Shards, Whole};
 pub use shared::{Operation, SharedStore, StoreMetrics};
 pub use starts::{StartFilter, StartKey};
@@ -281,33 +291,9 @@ pub(crate) fn asks_for_place<'a>(runs: impl IntoIterator<Item = &'a NewRun>) -> 
 }
 
 /// A store that does everything that a server needs.
-pub trait FullStore:
-    Alerts
-    + Desk
-    + ChangeFeed
-    + ExplainReads
-    + Identity
-    + AuditLog
-    + JobRecords
-    + Messages
-    + SecretStore
-    + Shards
-{
-}
+pub trait FullStore: Messages + Shards + Records + RunQueries {}
 
-impl<S> FullStore for S where
-    S: Alerts
-        + Desk
-        + ChangeFeed
-        + ExplainReads
-        + Identity
-        + AuditLog
-        + JobRecords
-        + Messages
-        + SecretStore
-        + Shards
-{
-}
+impl<S: Messages + Shards + Records + RunQueries> FullStore for S {}
 
 /// What a node says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -26,7 +26,7 @@ use crate::{
     Result, RetentionCutoff, RunFilter, RunView, Store, StoreError, Submitted, asks_for_place,
 };
 
-/// The text of a query, one file each.
+/// The text of a long query, one file each. Short ones stand where they are used.
 macro_rules! sql {
     ($name:literal) => {
         include_str!(concat!("../../sql/postgres/", $name, ".sql"))
@@ -34,32 +34,27 @@ macro_rules! sql {
 }
 
 mod address;
-mod alerts;
 mod cancel;
 mod cluster;
 mod connect;
 mod define;
-mod desk;
+mod end_alerts;
 mod error;
-mod explain;
 mod facts;
 mod finish;
-mod follow;
 mod holdings;
-mod identity;
 mod jobs;
-mod journal;
 mod messages;
 mod nodes;
-mod objects;
 mod partitions;
 mod pipeline;
 mod prune;
 mod pump;
 mod read;
+mod records;
 mod row;
+mod run_queries;
 mod runs;
-mod safe;
 mod shards;
 mod signal;
 mod starts;
@@ -190,7 +185,7 @@ impl Shared {
 
 /// The one row of an answer that always has one.
 fn first(rows: Vec<Row>) -> Result<Row> {
-    rows.into_iter().next().ok_or_else(|| StoreError::Unreadable("an answer has no row".to_owned()))
+    rows.into_iter().next().ok_or_else(StoreError::no_row)
 }
 
 /// The number of the lock of a node.
@@ -296,7 +291,7 @@ impl Store for PostgresStore {
         after: Option<JobId>,
         limit: u32,
     ) -> Result<Vec<(JobId, Retention)>> {
-        self.shared.retention_rules(after, limit).await
+        crate::jobs::retention_rules(self, after, limit).await
     }
 
     async fn jobs_by_id(&self, ids: &[JobId]) -> Result<Vec<Job>> {
@@ -304,7 +299,7 @@ impl Store for PostgresStore {
     }
 
     async fn jobs_by_name(&self, tenant: TenantId, names: &[&str]) -> Result<Vec<Job>> {
-        self.shared.jobs_by_name(tenant, names).await
+        crate::jobs::by_name(self, tenant, names).await
     }
 
     async fn list_jobs(
@@ -317,7 +312,7 @@ impl Store for PostgresStore {
     }
 
     async fn dependencies(&self, tenant: TenantId) -> Result<Vec<(JobId, JobId)>> {
-        self.shared.dependencies(tenant).await
+        crate::jobs::dependencies(self, tenant).await
     }
 
     async fn run(&self, id: RunId) -> Result<Option<RunView>> {

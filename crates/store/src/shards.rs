@@ -30,6 +30,8 @@ use domain::run::{Grant, NewRun};
 use domain::shard::Ownership;
 use jiff::Timestamp;
 
+use crate::named_resources::object;
+use crate::records::{Records, Row, Statement, params};
 use crate::{Cluster, NamedResources, Result};
 
 /// A store that knows shards and parts of runs.
@@ -109,4 +111,23 @@ impl Whole<'_> {
             Whole::New(run) => run.id,
         }
     }
+}
+
+/// The shards of a tenant, or of all.
+pub(crate) async fn list(
+    store: &impl Records,
+    tenant: Option<TenantId>,
+) -> Result<Vec<OwnedShard>> {
+    let sql = "SELECT o.id, o.tenant_id, o.kind, o.name, o.body, o.version, o.created_at,
+                   o.changed_at, s.node_id, coalesce(s.fence, 0), s.since
+               FROM objects AS o LEFT JOIN shard_owners AS s ON s.shard_id = o.id
+               WHERE o.kind = 'SHARD' AND ($1 IS NULL OR o.tenant_id = $1)
+               ORDER BY o.tenant_id, o.name";
+    let rows = store.query(Statement::new(sql, params![tenant.map(|tenant| tenant.0)])).await?;
+    let shard = |row: &Row| {
+        let node = row.get::<Option<_>>(8)?.map(NodeId);
+        let owner = Ownership { node, fence: row.get(9)? };
+        Ok(OwnedShard { object: object(row)?, owner, since: row.get(10)? })
+    };
+    rows.iter().map(shard).collect()
 }

@@ -29,14 +29,14 @@ use uuid::Uuid;
 use crate::{
     Acknowledgement, Alerts, Answer, Applied, AttemptView, AuditFilter, AuditLog, AuditedEvent,
     Begun, Cancelled, Chain, Change, ChangeFeed, Changed, Channel, ClaimFor, ClaimRequest, Cluster,
-    Counts, Cursor, Delivery, DeliveryKey, DeliveryView, Desk, DueJobs, EntryFilter, Exchanged,
-    ExplainReads, Extended, FactsFor, Finish, FullStore, Given, HeldLease, Identity, JobFilter,
-    JobRecords, JobVersion, Joined, KeptSecret, Lapsed, LastRun, LeaseRequest, Leased, LiveCounts,
-    LiveRun, Messages, Move, NamedResources, NewMessage, NodeControl, NodeControlOutcome, NodeInfo,
-    NodeView, OwnedShard, Page, PrunedJobs, Put, QueueDepth, Reach, Reaped, RecentEnd, RecordPlan,
-    Recorded, Removed, Renewed, Result, RetentionCutoff, Rewrapped, RunFilter, RunView,
-    SecretStore, SecretView, Sent, Set, Setting, SettledMessage, Shards, StartFilter, StartKey,
-    Store, Submitted, Whole,
+    Counts, Cursor, DeadLetters, Delivery, DeliveryKey, DeliveryView, DueJobs, EntryFilter,
+    Exchanged, Extended, FactsFor, Finish, FullStore, Given, HeldLease, IdempotencyKeys, Identity,
+    JobFilter, JobRecords, JobVersion, Joined, KeptSecret, Lapsed, LastRun, LeaseRequest, Leased,
+    LiveCounts, LiveRun, Messages, Move, NamedResources, NewMessage, NodeControl,
+    NodeControlOutcome, NodeInfo, NodeView, OwnedShard, Page, PrunedJobs, Put, QueueDepth, Reach,
+    Reaped, RecentEnd, RecordPlan, Recorded, Removed, Renewed, Result, RetentionCutoff, Rewrapped,
+    RunFilter, RunQueries, RunView, SecretStore, SecretView, Sent, Set, Setting, Settings,
+    SettledMessage, Shards, StartFilter, StartKey, Store, Submitted, Whole,
 };
 
 /// Receives how long each call of a store took.
@@ -194,6 +194,7 @@ operations! {
         Counts counts() -> Counts;
     }
     Cluster {
+        Nodes nodes() -> Vec<NodeView>;
         TakeLead take_lead(node: NodeId) -> Lead;
         Lead lead() -> Lead;
         Resign resign(node: NodeId, epoch: i64) -> bool;
@@ -215,27 +216,28 @@ operations! {
         WakeDivided wake_divided(runs: &[RunId]) -> u64;
         PruneParts prune_parts(limit: u32) -> u64;
     }
-    Desk {
-        Acknowledge acknowledge(runs: &[RunId]) -> Vec<bool>;
-        CountDeadLetters count_dead_letters(tenant: TenantId, most: u32) -> u32;
+    RunQueries {
         AttemptOutput attempt_output(run: RunId, number: u32) -> Option<Vec<u8>>;
-        Nodes nodes() -> Vec<NodeView>;
         Live live(tenant: TenantId) -> LiveCounts;
+        LiveRun live_run(run: RunId) -> Option<LiveRun>;
         LastRuns last_runs(jobs: &[JobId]) -> Vec<LastRun>;
         RecentEnds recent_ends(jobs: &[JobId], limit: u32) -> Vec<RecentEnd>;
         LatestStarts latest_starts(filter: &StartFilter, after: Option<StartKey>, limit: u32)
             -> Page<RunView, StartKey>;
         Retried retried(before: Option<RunId>, limit: u32) -> Page<RunView, RunId>;
+    }
+    DeadLetters {
+        Acknowledge acknowledge(runs: &[RunId]) -> Vec<bool>;
+        CountDeadLetters count_dead_letters(tenant: TenantId, most: u32) -> u32;
+    }
+    Settings {
         Settings settings() -> Vec<Setting>;
         Set set(name: &str, value: Option<&str>, expected: u32) -> Set;
+    }
+    IdempotencyKeys {
         BeginRequest begin_request(tenant: TenantId, key: &str, fingerprint: &[u8]) -> Begun;
         FinishRequest finish_request(tenant: TenantId, key: &str, answer: Option<&Answer>) -> ();
         ForgetRequests forget_requests(limit: u32) -> u64;
-    }
-    ExplainReads {
-        LiveRun live_run(run: RunId) -> Option<LiveRun>;
-        JobEvents job_events(job: JobId, limit: u32) -> Vec<AuditedEvent>;
-        RunEvents run_events(run: RunId, limit: u32) -> Vec<AuditedEvent>;
     }
     SecretStore {
         KeepSecret keep_secret(secret: &KeptSecret) -> Set;
@@ -261,6 +263,8 @@ operations! {
         Sealed sealed(tenant: TenantId, after: u64, limit: u32) -> Vec<audit::Record>;
         AuditedTenants audited_tenants() -> Vec<TenantId>;
         JobCreators job_creators(jobs: &[JobId]) -> Vec<(JobId, UserId)>;
+        JobEvents job_events(job: JobId, limit: u32) -> Vec<AuditedEvent>;
+        RunEvents run_events(run: RunId, limit: u32) -> Vec<AuditedEvent>;
         PruneAudit prune_audit(tenant: TenantId, before: Timestamp, limit: u32) -> u64;
     }
     ChangeFeed {

@@ -37,43 +37,39 @@ use crate::{
     Renewed, Result, RetentionCutoff, RunFilter, RunView, Store, Submitted, asks_for_place,
 };
 
-/// The text of a query, one file each.
+/// The text of a long query, one file each. Short ones stand where they are used.
 macro_rules! sql {
     ($name:literal) => {
         include_str!(concat!("../../sql/sqlite/", $name, ".sql"))
     };
 }
 
-mod alerts;
+mod audit_log;
 mod cancel;
 mod claim;
 mod clock;
 mod cluster;
 mod copy;
 mod counters;
-mod desk;
 mod ends;
-mod explain;
 mod facts;
 mod finish;
-mod follow;
 mod holdings;
-mod identity;
 mod jobs;
-mod journal;
 mod live;
+mod live_run;
 mod lock;
 mod message_ends;
 mod messages;
 mod nodes;
-mod objects;
 mod prune;
 mod read;
 mod readers;
+mod records;
 mod row;
 mod rows;
+mod run_queries;
 mod runs;
-mod safe;
 mod schema;
 mod shards;
 mod starts;
@@ -307,7 +303,7 @@ impl Store for SqliteStore {
         after: Option<JobId>,
         limit: u32,
     ) -> Result<Vec<(JobId, Retention)>> {
-        self.read(move |connection| jobs::retention_rules(connection, after, limit)).await
+        crate::jobs::retention_rules(self, after, limit).await
     }
 
     async fn jobs_by_id(&self, ids: &[JobId]) -> Result<Vec<Job>> {
@@ -316,8 +312,7 @@ impl Store for SqliteStore {
     }
 
     async fn jobs_by_name(&self, tenant: TenantId, names: &[&str]) -> Result<Vec<Job>> {
-        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        self.read(move |connection| jobs::by_name(connection, tenant, &names)).await
+        crate::jobs::by_name(self, tenant, names).await
     }
 
     async fn list_jobs(
@@ -331,7 +326,7 @@ impl Store for SqliteStore {
     }
 
     async fn dependencies(&self, tenant: TenantId) -> Result<Vec<(JobId, JobId)>> {
-        self.read(move |connection| jobs::dependencies(connection, tenant)).await
+        crate::jobs::dependencies(self, tenant).await
     }
 
     async fn run(&self, id: RunId) -> Result<Option<RunView>> {

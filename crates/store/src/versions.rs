@@ -4,12 +4,16 @@
 //! A version is written in the transaction of the change itself, so that the list has no gaps. A job
 //! keeps its newest [`VERSIONS_MAX`] versions.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 
 use domain::id::{JobId, TenantId};
 use domain::job::{Definition, Job, JobState};
 use jiff::Timestamp;
+use uuid::Uuid;
 
+use crate::jobs::{job, job_state};
+use crate::records::{Records, Row, Sql, Statement, Transaction, page, params};
 use crate::{Page, Result, Store, StoreError};
 
 /// A job keeps this many versions.
@@ -34,13 +38,7 @@ pub trait JobRecords: Store {
         &self,
         job: JobId,
         version: u32,
-    ) -> impl Future<Output = Result<Option<JobVersion>>> + Send {
-        async move {
-            let before = version.checked_add(1);
-            let newest = self.job_versions(job, before, 1).await?.items.pop();
-            Ok(newest.filter(|found| found.version == version))
-        }
-    }
+    ) -> impl Future<Output = Result<Option<JobVersion>>> + Send;
 
     /// The names that jobs had in some versions, in the order of the questions. A version that is no
     /// longer kept has the last name of its job; a job of which nothing is left has none.
@@ -102,23 +100,162 @@ pub struct JobVersion {
     pub definition: Definition,
     /// When the version was made.
     pub changed_at: Timestamp,
-    /// Who made it.
+    /// The user who made it.
     pub changed_by: String,
     /// The fields that differ from the version before, by their REST names; none in the first one.
     pub changed: Vec<String>,
 }
 
-impl JobVersion {
-    /// A version from the texts of its row.
-    pub(crate) fn parse(self, definition: &str, changed: &str) -> Result<JobVersion> {
-        let unreadable = |error: serde_json::Error| {
-            let (version, name) = (self.version, &self.name);
-            StoreError::Unreadable(format!("version {version} of job {name}: {error}"))
-        };
-        let definition = serde_json::from_str(definition).map_err(unreadable)?;
-        let changed = serde_json::from_str(changed).map_err(unreadable)?;
-        Ok(JobVersion { definition, changed, ..self })
+impl<S: Records> JobRecords for S {
+    async fn job_versions(
+        &self,
+        job: JobId,
+        before: Option<u32>,
+        limit: u32,
+    ) -> Result<Page<JobVersion, u32>> {
+        let sql = "SELECT job_id, version, name, state, definition, changed_at, changed_by, changed
+                   FROM job_versions WHERE job_id = $1 AND version < $2
+                   ORDER BY version DESC LIMIT $3";
+        let before = before.map_or(i64::MAX, i64::from);
+        let statement = Statement::new(sql, params![job.0, before, u64::from(limit) + 1]);
+        let items: Result<Vec<JobVersion>> =
+            self.query(statement).await?.iter().map(version).collect();
+        Ok(page(items?, limit, |last| last.version))
     }
+
+    async fn job_version(&self, job: JobId, version: u32) -> Result<Option<JobVersion>> {
+        let before = version.checked_add(1);
+        let newest = self.job_versions(job, before, 1).await?.items.pop();
+        Ok(newest.filter(|found| found.version == version))
+    }
+
+    async fn job_names(&self, of: &[(JobId, u32)]) -> Result<Vec<Option<String>>> {
+        // Many runs of a page belong to the same version.
+        let asked: BTreeSet<(JobId, u32)> = of.iter().copied().collect();
+        let select = |(job, version): &(JobId, u32)| {
+            let sql = "SELECT coalesce(v.name, j.name)
+                       FROM jobs AS j
+                       LEFT JOIN job_versions AS v ON v.job_id = j.id AND v.version = $2
+                       WHERE j.id = $1";
+            Statement::new(sql, params![job.0, *version])
+        };
+        let rows = self.query_each(asked.iter().map(select).collect()).await?;
+        let mut names = BTreeMap::new();
+        for (key, rows) in asked.into_iter().zip(rows) {
+            if let Some(row) = rows.first() {
+                names.insert(key, row.get::<String>(0)?);
+            }
+        }
+        Ok(of.iter().map(|key| names.get(key).cloned()).collect())
+    }
+
+    async fn jobs_ever(&self, ids: &[JobId]) -> Result<Vec<Job>> {
+        let select = |id: &JobId| {
+            let sql =
+                "SELECT id, tenant_id, name, version, state, definition, next_run, created_at,
+                           updated_at, owner_id
+                       FROM jobs WHERE id = $1";
+            Statement::new(sql, params![id.0])
+        };
+        let rows = self.query_each(ids.iter().map(select).collect()).await?;
+        rows.iter().flatten().map(job).collect()
+    }
+
+    async fn jobs_ever_named(&self, tenant: TenantId, name: &str, limit: u32) -> Result<Vec<Job>> {
+        let sql = "SELECT id, tenant_id, name, version, state, definition, next_run, created_at,
+                       updated_at, owner_id
+                   FROM jobs
+                   WHERE tenant_id = $1 AND id IN (SELECT job_id FROM job_versions WHERE name = $2)
+                   ORDER BY name = $2 AND state <> 'DELETED' DESC, id DESC LIMIT $3";
+        let statement = Statement::new(sql, params![tenant.0, name, limit]);
+        self.query(statement).await?.iter().map(job).collect()
+    }
+
+    async fn deleted_jobs(
+        &self,
+        tenant: TenantId,
+        before: Option<JobId>,
+        limit: u32,
+    ) -> Result<Vec<Job>> {
+        // SQLite would take the index of the tenant's names, and sort.
+        let sql = Sql::Differs {
+            postgres:
+                "SELECT id, tenant_id, name, version, state, definition, next_run, created_at,
+                           updated_at, owner_id
+                       FROM jobs WHERE state = 'DELETED' AND id < $2 AND tenant_id = $1
+                       ORDER BY id DESC LIMIT $3",
+            sqlite: "SELECT id, tenant_id, name, version, state, definition, next_run, created_at,
+                         updated_at, owner_id
+                     FROM jobs INDEXED BY jobs_deleted
+                     WHERE state = 'DELETED' AND id < $2 AND tenant_id = $1
+                     ORDER BY id DESC LIMIT $3",
+        };
+        let before = before.map_or(Uuid::max(), |job| job.0);
+        let statement = Statement::new(sql, params![tenant.0, before, limit]);
+        self.query(statement).await?.iter().map(job).collect()
+    }
+
+    async fn prune_deleted_jobs(&self, after: Option<JobId>, limit: u32) -> Result<PrunedJobs> {
+        // PostgreSQL keeps ended runs in a table of their own.
+        let sql = Sql::Differs {
+            postgres: "SELECT j.id, j.updated_at < {now} - $2
+                           AND NOT EXISTS (
+                               SELECT 1 FROM history AS h WHERE h.job_id BETWEEN j.id AND j.id
+                           )
+                           AND NOT EXISTS (SELECT 1 FROM runs AS r WHERE r.job_id = j.id)
+                       FROM jobs AS j WHERE j.state = 'DELETED' AND j.id > $1
+                       ORDER BY j.id LIMIT $3",
+            sqlite: "SELECT j.id, j.updated_at < {now} - $2
+                         AND NOT EXISTS (SELECT 1 FROM runs AS r WHERE r.job_id = j.id)
+                     FROM jobs AS j INDEXED BY jobs_deleted
+                     WHERE j.state = 'DELETED' AND j.id > $1
+                     ORDER BY j.id LIMIT $3",
+        };
+        let after = after.map_or(Uuid::nil(), |job| job.0);
+        let statement = Statement::new(sql, params![after, DELETED_KEPT_US, limit]);
+        let mut last = None;
+        let (mut jobs, mut versions) = (Vec::new(), Vec::new());
+        for row in self.query(statement).await? {
+            let job: Uuid = row.get(0)?;
+            last = Some(JobId(job));
+            if row.get(1)? {
+                jobs.push(Statement::new(
+                    "DELETE FROM jobs WHERE id = $1 AND state = 'DELETED'
+                         AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.job_id = $1)",
+                    params![job],
+                ));
+                versions.push(Statement::new(
+                    "DELETE FROM job_versions
+                     WHERE job_id = $1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.id = $1)",
+                    params![job],
+                ));
+            }
+        }
+        let count = jobs.len();
+        jobs.extend(versions);
+        let answers = self.commit(Transaction::from(jobs)).await?.unwrap_or_default();
+        let removed = answers.iter().take(count).map(|answer| answer.affected).sum();
+        Ok(PrunedJobs { removed, last })
+    }
+}
+
+/// job_id, version, name, state, definition, changed_at, changed_by, changed
+fn version(row: &Row) -> Result<JobVersion> {
+    let (version, name): (u32, String) = (row.get(1)?, row.get(2)?);
+    let (definition, changed): (String, String) = (row.get(4)?, row.get(7)?);
+    let unreadable = |error: serde_json::Error| {
+        StoreError::Unreadable(format!("version {version} of job {name}: {error}"))
+    };
+    Ok(JobVersion {
+        job: JobId(row.get(0)?),
+        version,
+        state: job_state(&row.get::<String>(3)?)?,
+        definition: serde_json::from_str(&definition).map_err(unreadable)?,
+        changed_at: row.get(5)?,
+        changed_by: row.get(6)?,
+        changed: serde_json::from_str(&changed).map_err(unreadable)?,
+        name,
+    })
 }
 
 /// The fields that a change makes others, as they are stored.
@@ -129,12 +266,4 @@ pub(crate) fn changed_text(changed: &[&'static str]) -> String {
 /// The newest version that is forgotten when a job gets this version, if one is.
 pub(crate) fn forgotten_before(version: u32) -> Option<u32> {
     version.checked_sub(VERSIONS_MAX).filter(|version| *version > 0)
-}
-
-/// A page of what was read with one more than asked for.
-pub(crate) fn page(mut items: Vec<JobVersion>, limit: u32) -> Page<JobVersion, u32> {
-    let has_more = items.len() > limit as usize;
-    items.truncate(limit as usize);
-    let next = items.last().filter(|_| has_more).map(|last| last.version);
-    Page { items, next }
 }

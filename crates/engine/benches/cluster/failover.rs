@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
+use store::Cluster;
 use store::postgres::PostgresStore;
-use store::{Cluster, Desk};
 
 use crate::args::Args;
 use crate::child::Part;

@@ -9,7 +9,7 @@ use domain::job::{Definition, Overlap, RetryPolicy};
 use domain::run::{AttemptResult, ErrorCode};
 use engine::{Notifier, Settings};
 use jiff::SignedDuration;
-use store::Desk;
+use store::DeadLetters;
 
 use crate::world::{Steps, World, cron, every, immortal};
 

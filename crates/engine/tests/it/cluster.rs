@@ -7,7 +7,7 @@ use domain::job::{Definition, Job, Overlap};
 use domain::run::AttemptResult;
 use engine::{NodeControl, NodeInfo, Settings};
 use jiff::{SignedDuration, Timestamp};
-use store::{Alerts, Channel, Cluster, Desk, Store};
+use store::{Alerts, Channel, Cluster, Settings as _, Store};
 
 use crate::world::{Steps, TestNode, World, cron, every, immortal};
 

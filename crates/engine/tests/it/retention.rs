@@ -5,7 +5,7 @@ use domain::run::{AttemptResult, ErrorCode};
 
 use domain::id::TenantId;
 use engine::{Deletion, Settings};
-use store::{Answer, Begun, Desk, JobRecords};
+use store::{Answer, Begun, IdempotencyKeys, JobRecords};
 
 use crate::world::{Steps, World};
 

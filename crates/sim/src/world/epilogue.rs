@@ -3,7 +3,7 @@
 use domain::bucket::Buckets;
 use domain::cluster::NodeState;
 use jiff::SignedDuration;
-use store::{Cluster, Desk, NodeControl, Store};
+use store::{Cluster, NodeControl, Store};
 
 use super::World;
 use crate::clock::SECOND;

@@ -607,6 +607,16 @@ BEGIN
     RAISE EXCEPTION 'a run began to wait while it was locked' USING ERRCODE = 'serialization_failure';
 END $$;
 
+-- Ends a transaction of which a statement did not write what it must: all of its statements are sent before the first is
+-- answered.
+CREATE FUNCTION expect_rows(returned bigint, expected bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    IF returned <> expected THEN
+        RAISE EXCEPTION 'the statement returned % rows, expected %', returned, expected USING ERRCODE = 'PX001';
+    END IF;
+    RETURN true;
+END $$;
+
 -- The fencing tokens that jobs see: drawn when a start is decided.
 CREATE SEQUENCE start_tokens;
 

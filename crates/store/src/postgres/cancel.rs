@@ -17,7 +17,9 @@ const TRIES_MAX: u32 = 16;
 impl Shared {
     pub(super) async fn cancel(&self, run: RunId, reason: &Reason) -> Result<Cancelled> {
         for _ in 0..TRIES_MAX {
-            let found = self.query(sql!("run_waits"), values![run.0]).await?;
+            // Whether a run waits for something other than its time.
+            let sql = "SELECT wait <> 0 FROM runs WHERE id = $1";
+            let found = self.query(sql, values![run.0]).await?;
             let waits = found.first().map(|row| row.try_get(0)).transpose()?.unwrap_or(false);
             if let Some(cancelled) = self.try_cancel(run, reason, waits).await? {
                 return Ok(cancelled);

@@ -14,15 +14,19 @@ use uuid::Uuid;
 
 use super::pipeline::{Pipeline, values};
 use super::pump::{fences, wanted};
-use super::row::{at, claimed, signed, span_us, text, unsigned};
+use super::row::{claimed, signed, span_us, text, unsigned};
 use super::{PostgresStore, Shared, first, lock_of};
 use crate::author::author;
 use crate::{
-    Acknowledgement, ClaimRequest, Cluster, FactsFor, NodeControl, NodeControlOutcome, POLICY,
-    Result,
+    Acknowledgement, ClaimRequest, Cluster, FactsFor, NodeControl, NodeControlOutcome, NodeView,
+    POLICY, Result,
 };
 
 impl Cluster for PostgresStore {
+    async fn nodes(&self) -> Result<Vec<NodeView>> {
+        self.shared.nodes().await
+    }
+
     async fn take_lead(&self, node: NodeId) -> Result<Lead> {
         let lead = self.shared.lead().await?;
         if lead.node.is_some() {
@@ -61,7 +65,9 @@ impl Cluster for PostgresStore {
     }
 
     async fn acknowledge_runs(&self, node: NodeId) -> Result<u64> {
-        let waits = self.shared.query_one(sql!("quorum_waits"), values![]).await?;
+        // Whether a run waits for a quorum.
+        let sql = "SELECT EXISTS (SELECT 1 FROM runs WHERE wait = 3)";
+        let waits = self.shared.query_one(sql, values![]).await?;
         if !waits.try_get::<_, bool>(0)? {
             return Ok(0);
         }
@@ -84,15 +90,7 @@ impl Cluster for PostgresStore {
     }
 
     async fn acknowledgements(&self, run: RunId) -> Result<Vec<Acknowledgement>> {
-        let acknowledgement = |row: &Row| {
-            Ok(Acknowledgement {
-                node: NodeId(row.try_get(0)?),
-                epoch: row.try_get(1)?,
-                at: at(row.try_get(2)?),
-            })
-        };
-        let rows = self.shared.query(sql!("ack_list"), values![run.0]).await?;
-        rows.iter().map(acknowledgement).collect()
+        crate::cluster::acknowledgements(self, run).await
     }
 
     async fn publish_policy(&self, node: NodeId, epoch: i64, policy: &str) -> Result<Option<u32>> {
@@ -103,14 +101,18 @@ impl Cluster for PostgresStore {
         pipeline.push(sql!("lead_share"), values![]);
         let values = values![node.0, epoch, text(policy), by, details];
         let leads = pipeline.push(sql!("policy_publish"), values);
-        let version = pipeline.push(sql!("setting_version"), values![POLICY]);
+        let sql = "SELECT version FROM settings WHERE name = $1";
+        let version = pipeline.push(sql, values![POLICY]);
         let answers = pipeline.commit(&self.shared.pool).await?;
         let version = answers[version].first().filter(|_| !answers[leads].is_empty());
         version.map(|row| Ok(unsigned(row.try_get(0)?))).transpose()
     }
 
     async fn schedulers(&self) -> Result<Vec<NodeId>> {
-        let rows = self.shared.query(sql!("node_schedulers"), values![]).await?;
+        // The nodes that plan: alive and not draining.
+        let sql = "SELECT n.id FROM nodes n WHERE NOT n.buried AND NOT n.draining
+                   AND 'SCHEDULER' = ANY (n.roles)";
+        let rows = self.shared.query(sql, values![]).await?;
         rows.iter().map(|row| Ok(NodeId(row.try_get(0)?))).collect()
     }
 
@@ -121,7 +123,9 @@ impl Cluster for PostgresStore {
     }
 
     async fn steer(&self, node: NodeId, steer: NodeControl) -> Result<NodeControlOutcome> {
-        let found = self.shared.query(sql!("node_standing"), values![node.0]).await?;
+        // How a node that is not gone stands to the cluster.
+        let sql = "SELECT buried, name FROM nodes WHERE id = $1 AND gone_at IS NULL";
+        let found = self.shared.query(sql, values![node.0]).await?;
         let Some(row) = found.first() else { return Ok(NodeControlOutcome::NotFound) };
         let name: String = row.try_get(1)?;
         let details = serde_json::json!({ "node": node.0, "name": name }).to_string();

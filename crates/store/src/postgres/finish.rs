@@ -8,11 +8,11 @@ use domain::run::{ClaimedRun, EndedAttempt, Grant, Outcome, Reason, Wait};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::alerts::EndAlerts;
+use super::end_alerts::EndAlerts;
 use super::holdings::Holdings;
 use super::pipeline::{Pipeline, ends_of, sparse, uniform, values};
 use super::row::{outcome, signed, span_us, state_name, text, us};
-use crate::author::NOBODY;
+use crate::author::SYSTEM;
 use crate::{Applied, Finish, Result, Verdict};
 
 /// The part of a transaction that ends grants, and where its answers are.
@@ -123,7 +123,7 @@ impl<'a> Ending<'a> {
         }
         let (runs, states) = std::mem::take(&mut self.job_states);
         if !runs.is_empty() {
-            pipeline.push(sql!("finish_job"), values![runs, states, NOBODY]);
+            pipeline.push(sql!("finish_job"), values![runs, states, SYSTEM]);
         }
         self.wake = freed.into_step(pipeline, fences);
         keep_outputs(&self.done, pipeline);

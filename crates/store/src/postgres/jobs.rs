@@ -1,12 +1,9 @@
 //! Finding and reading jobs.
 
-use std::borrow::Cow;
-
 use domain::bucket::Buckets;
-use domain::id::{JobId, TenantId};
-use domain::job::{Definition, Job, Retention};
+use domain::id::JobId;
+use domain::job::Job;
 use jiff::{SignedDuration, Timestamp};
-use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::Shared;
@@ -16,7 +13,8 @@ use crate::{DueJobs, JobFilter, Page, Result, StoreError};
 
 impl Shared {
     pub(super) async fn now(&self) -> Result<Timestamp> {
-        Ok(at(self.query_one(sql!("clock"), values![]).await?.try_get(0)?))
+        let sql = "SELECT clock()";
+        Ok(at(self.query_one(sql, values![]).await?.try_get(0)?))
     }
 
     pub(super) async fn due_jobs(
@@ -47,32 +45,9 @@ impl Shared {
         Ok(DueJobs { now, jobs })
     }
 
-    pub(super) async fn retention_rules(
-        &self,
-        after: Option<JobId>,
-        limit: u32,
-    ) -> Result<Vec<(JobId, Retention)>> {
-        let after = after.map_or(Uuid::nil(), |job| job.0);
-        let rows = self.query(sql!("job_retention"), values![after, i64::from(limit)]).await?;
-        let rule = |row: &Row| {
-            let id = JobId(row.try_get(0)?);
-            let definition: Definition =
-                serde_json::from_str(row.try_get(1)?).map_err(|error| {
-                    StoreError::Unreadable(format!("the definition of job {id}: {error}"))
-                })?;
-            Ok((id, definition.retention))
-        };
-        rows.iter().map(rule).collect()
-    }
-
     pub(super) async fn jobs_by_id(&self, ids: &[JobId]) -> Result<Vec<Job>> {
         let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
         self.query(sql!("job_by_id"), values![ids]).await?.iter().map(job).collect()
-    }
-
-    pub(super) async fn jobs_by_name(&self, tenant: TenantId, names: &[&str]) -> Result<Vec<Job>> {
-        let names: Vec<Cow<'_, str>> = names.iter().map(|name| text(name)).collect();
-        self.query(sql!("job_by_name"), values![tenant.0, names]).await?.iter().map(job).collect()
     }
 
     pub(super) async fn list_jobs(
@@ -91,10 +66,5 @@ impl Shared {
             }
         };
         filter.page(self.query(sql, values).await?.iter().map(job), after, limit)
-    }
-
-    pub(super) async fn dependencies(&self, tenant: TenantId) -> Result<Vec<(JobId, JobId)>> {
-        let edge = |row: &Row| Ok((JobId(row.try_get(0)?), JobId(row.try_get(1)?)));
-        self.query(sql!("job_graph"), values![tenant.0]).await?.iter().map(edge).collect()
     }
 }

@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::alerts::EndAlerts;
+use super::end_alerts::EndAlerts;
 use super::pipeline::{Pipeline, values};
 use super::row::{at, lane_of, outcome, signed, span_us, text, unsigned, us};
 use super::{PostgresStore, first};

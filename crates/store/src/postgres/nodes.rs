@@ -61,7 +61,9 @@ impl Shared {
         if info.roles.contains(&NodeRole::Scheduler) {
             pipeline.push(sql!("outage_insert"), values![node.0]);
         }
-        let outages = pipeline.push(sql!("outage_list"), values![OUTAGES_MAX]);
+        // Times in which no scheduler was alive.
+        let sql = "SELECT since, until FROM outages ORDER BY since DESC LIMIT $1::bigint";
+        let outages = pipeline.push(sql, values![OUTAGES_MAX]);
         let answers = pipeline.commit(&self.pool).await?;
         self.own().insert(node);
         let outage =
@@ -246,7 +248,9 @@ impl Shared {
     }
 
     pub(super) async fn retire(&self, node: NodeId) -> Result<()> {
-        self.query(sql!("node_retire"), values![node.0]).await?;
+        let sql = "UPDATE nodes SET retired_at = clock() WHERE id = $1 AND NOT buried
+                   AND retired_at IS NULL";
+        self.query(sql, values![node.0]).await?;
         Ok(())
     }
 

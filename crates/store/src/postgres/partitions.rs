@@ -222,7 +222,9 @@ impl Shared {
     /// Too much has to stay: what goes, goes row by row.
     async fn leave_to_rows(&self, ranges: &[&Range]) -> Changed {
         let numbers: Vec<i32> = ranges.iter().map(|range| range.number).collect();
-        self.query(sql!("history_row_by_row"), values![numbers]).await?;
+        // Partitions whose rows are deleted one by one from now on.
+        let sql = "UPDATE history_ranges SET row_by_row = true WHERE number = ANY ($1::integer[])";
+        self.query(sql, values![numbers]).await?;
         Ok(Change::Done(0))
     }
 }

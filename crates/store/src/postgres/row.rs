@@ -4,11 +4,12 @@ use std::borrow::Cow;
 
 use domain::cluster::Place;
 use domain::id::{JobId, RunId, TenantId, UserId};
-use domain::job::{Job, JobState};
+use domain::job::Job;
 use domain::run::{AttemptEnd, ClaimedRun, Grant, NewRun, Origin, Outcome};
 use jiff::{SignedDuration, Timestamp};
 use tokio_postgres::Row;
 
+pub(super) use crate::jobs::{job_state, state_name};
 use crate::lane::{lane, priority_of, slot_of};
 use crate::{Result, StoreError};
 
@@ -70,27 +71,6 @@ pub(super) fn attempt_end(number: i16) -> Result<AttemptEnd> {
         4 => AttemptEnd::Timeout,
         5 => AttemptEnd::Lost,
         other => return Err(unreadable(other, "an end of an attempt")),
-    })
-}
-
-pub(super) fn state_name(state: JobState) -> &'static str {
-    match state {
-        JobState::Enabled => "ENABLED",
-        JobState::Paused => "PAUSED",
-        JobState::Disabled => "DISABLED",
-        JobState::Completed => "COMPLETED",
-        JobState::Deleted => "DELETED",
-    }
-}
-
-pub(super) fn job_state(name: &str) -> Result<JobState> {
-    Ok(match name {
-        "ENABLED" => JobState::Enabled,
-        "PAUSED" => JobState::Paused,
-        "DISABLED" => JobState::Disabled,
-        "COMPLETED" => JobState::Completed,
-        "DELETED" => JobState::Deleted,
-        other => return Err(unreadable(other, "a state of a job")),
     })
 }
 

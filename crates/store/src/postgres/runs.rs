@@ -8,7 +8,7 @@ use domain::run::{LedgerEntry, NewRun};
 use uuid::Uuid;
 
 use super::Shared;
-use super::alerts::EndAlerts;
+use super::end_alerts::EndAlerts;
 use super::pipeline::{Pipeline, Value, ends_of, sparse, uniform, values};
 use super::row::{lane_of, signed, text, us};
 use crate::{RecordPlan, Result};

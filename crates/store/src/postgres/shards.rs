@@ -3,29 +3,20 @@
 use domain::id::{NodeId, RunId, TenantId};
 use domain::partition::Part;
 use domain::run::NewRun;
-use domain::shard::Ownership;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::objects::object;
 use super::pipeline::{Pipeline, values};
-use super::row::{at, lane_of, outcome, signed, text, us};
+use super::row::{lane_of, outcome, signed, text, us};
 use super::runs::RunColumns;
 use super::submit::SUBMIT_DIVIDED;
 use super::{PostgresStore, first, lock_of};
+use crate::shards;
 use crate::{Move, OwnedShard, Result, Shards, Whole};
 
 impl Shards for PostgresStore {
     async fn shards(&self, tenant: Option<TenantId>) -> Result<Vec<OwnedShard>> {
-        let tenant = tenant.map(|tenant| tenant.0);
-        let rows = self.shared.query(sql!("shard_list"), values![tenant]).await?;
-        let shard = |row: &Row| {
-            let node = row.try_get::<_, Option<Uuid>>(8)?.map(NodeId);
-            let owner = Ownership { node, fence: row.try_get(9)? };
-            let since = row.try_get::<_, Option<i64>>(10)?.map(at);
-            Ok(OwnedShard { object: object(row)?, owner, since })
-        };
-        rows.iter().map(shard).collect()
+        shards::list(self, tenant).await
     }
 
     async fn assign(&self, node: NodeId, epoch: i64, moves: &[Move]) -> Result<Option<u64>> {
@@ -76,7 +67,11 @@ impl Shards for PostgresStore {
         ]);
         let divide = pipeline.push(sql!("part_insert"), values);
         if let Whole::New(run) = run {
-            pipeline.push(sql!("part_wait"), values![run.id.0]);
+            // A run that was recorded by this very transaction waits for its parts.
+            let sql = "UPDATE runs r SET wait = 4 WHERE r.id = $1
+                       AND r.xmin = pg_current_xact_id()::xid
+                           AND EXISTS (SELECT 1 FROM parts p WHERE p.parent_id = r.id)";
+            pipeline.push(sql, values![run.id.0]);
         }
         let mut answers = pipeline.commit(&self.shared.pool).await?;
         let divided = first(answers.swap_remove(divide))?.try_get(0)?;
@@ -102,7 +97,9 @@ impl Shards for PostgresStore {
 
     async fn parents(&self, parts: &[RunId]) -> Result<Vec<(RunId, RunId)>> {
         let ids: Vec<Uuid> = parts.iter().map(|part| part.0).collect();
-        let rows = self.shared.query(sql!("part_parents"), values![ids]).await?;
+        // The runs that these are parts of.
+        let sql = "SELECT run_id, parent_id FROM parts WHERE run_id = ANY ($1::uuid[])";
+        let rows = self.shared.query(sql, values![ids]).await?;
         rows.iter().map(|row| Ok((RunId(row.try_get(0)?), RunId(row.try_get(1)?)))).collect()
     }
 

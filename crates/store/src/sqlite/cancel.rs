@@ -5,8 +5,8 @@ use domain::id::{JobId, RunId, TenantId};
 use domain::run::{Outcome, Reason};
 use rusqlite::{OptionalExtension, Row};
 
+use super::audit_log;
 use super::ends::{self, End, Whose, outcome_of};
-use super::journal;
 use super::wake::Freed;
 use super::writer::Tx;
 use crate::{Cancelled, Result};
@@ -22,23 +22,21 @@ pub(super) fn cancel(tx: &mut Tx<'_>, run: RunId, reason: &Reason, by: &str) -> 
         details: reason.text.clone(),
     };
     if let Some(held) = tx.holdings().of_run(run) {
-        tx.connection.prepare_cached(sql!("run_cancel"))?.execute((
-            held.seq,
-            reason.code.name(),
-            &reason.text,
-        ))?;
+        // The holder of a run is asked to stop it.
+        let sql = "UPDATE runs SET cancel_code = ?2, cancel_text = ?3 WHERE seq = ?1";
+        tx.connection.prepare_cached(sql)?.execute((held.seq, reason.code.name(), &reason.text))?;
         tx.holdings().cancel(&held);
-        journal::insert(tx, &asked(held.tenant, held.job, "REQUESTED"))?;
+        audit_log::insert(tx, &asked(held.tenant, held.job, "REQUESTED"))?;
         return Ok(Cancelled::Requested(held.node));
     }
-    let unheld = tx
-        .connection
-        .prepare_cached(sql!("run_unheld"))?
-        .query_row((run.0,), Unheld::of)
-        .optional()?;
+    // A run that has not ended, and where it is to be found.
+    let sql = "SELECT seq, job_id, tenant_id, lane, due_at, order_at, attempts, lost, wait
+               FROM runs WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM ends
+               WHERE ends.seq = runs.seq)";
+    let unheld = tx.connection.prepare_cached(sql)?.query_row((run.0,), Unheld::of).optional()?;
     if let Some(unheld) = unheld {
         unheld.end(tx, run, reason)?;
-        journal::insert(tx, &asked(unheld.tenant, unheld.job, Outcome::Cancelled.name()))?;
+        audit_log::insert(tx, &asked(unheld.tenant, unheld.job, Outcome::Cancelled.name()))?;
         return Ok(Cancelled::Ended);
     }
     let known: Option<i64> = tx

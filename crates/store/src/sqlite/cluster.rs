@@ -8,17 +8,20 @@ use domain::slot::SlotKind;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::claim;
-use super::row::at;
 use super::writer::Tx;
-use super::{SqliteStore, journal, nodes, shards, wake};
+use super::{SqliteStore, audit_log, nodes, shards, wake};
 use crate::author::author;
 use crate::lane::{LANES, lane};
 use crate::{
-    Acknowledgement, ClaimRequest, Cluster, NodeControl, NodeControlOutcome, POLICY, Result,
-    StoreError,
+    Acknowledgement, ClaimRequest, Cluster, NodeControl, NodeControlOutcome, NodeView, POLICY,
+    Result, StoreError,
 };
 
 impl Cluster for SqliteStore {
+    async fn nodes(&self) -> Result<Vec<NodeView>> {
+        self.read(nodes::list).await
+    }
+
     async fn take_lead(&self, node: NodeId) -> Result<Lead> {
         let lead = self.read(lead).await?;
         if lead.node.is_some() {
@@ -65,15 +68,7 @@ impl Cluster for SqliteStore {
     }
 
     async fn acknowledgements(&self, run: RunId) -> Result<Vec<Acknowledgement>> {
-        self.read(move |connection| {
-            let mut query = connection.prepare_cached(sql!("ack_list"))?;
-            let rows = query.query_and_then((run.0,), |row| {
-                let (node, epoch) = (NodeId(row.get(0)?), row.get(1)?);
-                Ok(Acknowledgement { node, epoch, at: at(row.get(2)?)? })
-            })?;
-            rows.collect()
-        })
-        .await
+        crate::cluster::acknowledgements(self, run).await
     }
 
     async fn publish_policy(&self, node: NodeId, epoch: i64, policy: &str) -> Result<Option<u32>> {
@@ -83,13 +78,20 @@ impl Cluster for SqliteStore {
                 if lead(tx.connection)? != (Lead { epoch, node: Some(node) }) {
                     return Ok(None);
                 }
-                let mut publish = tx.connection.prepare_cached(sql!("policy_publish"))?;
+                // What every node should run with, if that is news.
+                let sql = "INSERT INTO settings (name, value, version, changed_at)
+                           VALUES ('cluster.policy', ?1, 1, ?2)
+                           ON CONFLICT (name) DO UPDATE
+                           SET value = ?1, version = version + 1, changed_at = ?2
+                           WHERE value <> ?1";
+                let mut publish = tx.connection.prepare_cached(sql)?;
                 if publish.execute((&policy, tx.now_us()))? > 0 {
                     let details = serde_json::json!({ "name": POLICY, "value": policy });
                     let event = of_cluster(by, Kind::SettingChanged, "DONE", &details);
-                    journal::insert(tx, &event)?;
+                    audit_log::insert(tx, &event)?;
                 }
-                let mut version = tx.connection.prepare_cached(sql!("setting_version"))?;
+                let sql = "SELECT version FROM settings WHERE name = ?1";
+                let mut version = tx.connection.prepare_cached(sql)?;
                 Ok(Some(version.query_row((POLICY,), |row| row.get(0))?))
             })
             .await
@@ -97,7 +99,12 @@ impl Cluster for SqliteStore {
 
     async fn schedulers(&self) -> Result<Vec<NodeId>> {
         self.read(|connection| {
-            let mut query = connection.prepare_cached(sql!("node_schedulers"))?;
+            // The nodes that plan: alive and not draining.
+            let sql = "SELECT n.id FROM nodes AS n
+                       WHERE NOT n.buried AND NOT n.draining
+                           AND EXISTS (SELECT 1 FROM json_each(n.roles) AS role
+                           WHERE upper(role.value) = 'SCHEDULER')";
+            let mut query = connection.prepare_cached(sql)?;
             let nodes = query.query_map([], |row| Ok(NodeId(row.get(0)?)))?;
             Ok(nodes.collect::<rusqlite::Result<_>>()?)
         })
@@ -120,7 +127,10 @@ impl Cluster for SqliteStore {
 }
 
 pub(super) fn lead(connection: &Connection) -> Result<Lead> {
-    let mut query = connection.prepare_cached(sql!("lead_read"))?;
+    // The epoch, and who leads in it, if that node lives.
+    let sql = "SELECT r.epoch, n.id FROM roles AS r LEFT JOIN nodes AS n ON n.id = r.node_id
+               AND NOT n.buried WHERE r.name = 'LEADER'";
+    let mut query = connection.prepare_cached(sql)?;
     let lead = query.query_row([], |row| {
         Ok(Lead { epoch: row.get(0)?, node: row.get::<_, Option<_>>(1)?.map(NodeId) })
     })?;
@@ -137,21 +147,30 @@ fn take_lead(tx: &mut Tx<'_>, node: NodeId) -> Result<Lead> {
 
 fn resign(tx: &mut Tx<'_>, node: NodeId, epoch: i64) -> Result<bool> {
     for held in tx.holdings().of_node(node) {
+        // What a run asks for, if it asks for something. A place has so many lanes (?2).
+        let sql = "SELECT p.words FROM runs AS r JOIN places AS p ON p.id = r.lane / ?2
+                   WHERE r.seq = ?1";
         let words: Option<String> = tx
             .connection
-            .prepare_cached(sql!("place_of_run"))?
+            .prepare_cached(sql)?
             .query_row((held.seq, LANES), |row| row.get(0))
             .optional()?;
         if words.map(|words| place(&words)).transpose()?.is_some_and(|place| place.is_leader()) {
             return Ok(false);
         }
     }
-    Ok(tx.connection.prepare_cached(sql!("lead_resign"))?.execute((node.0, epoch))? > 0)
+    // The leader of an epoch gives it up.
+    let sql = "UPDATE roles SET node_id = NULL WHERE name = 'LEADER' AND node_id = ?1
+               AND epoch = ?2";
+    Ok(tx.connection.prepare_cached(sql)?.execute((node.0, epoch))? > 0)
 }
 
 /// What a node offers; none when it takes no runs.
 fn offer(connection: &Connection, node: NodeId, epoch: Option<i64>) -> Result<Option<Vec<String>>> {
-    let mut query = connection.prepare_cached(sql!("node_offer"))?;
+    // What a node offers, if it takes runs at all, and the epoch that it leads in.
+    let sql = "SELECT n.labels, (SELECT r.epoch FROM roles AS r WHERE r.node_id = n.id)
+               FROM nodes AS n WHERE n.id = ?1 AND NOT n.buried AND NOT n.draining";
+    let mut query = connection.prepare_cached(sql)?;
     let found: Option<(String, Option<i64>)> =
         query.query_row((node.0,), |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
     let Some((labels, leads)) = found else { return Ok(None) };
@@ -187,7 +206,9 @@ fn claim_placed(
 
 /// What the runs of a lane ask for.
 fn place_of(connection: &Connection, lane: i64) -> Result<Place> {
-    let mut query = connection.prepare_cached(sql!("place_of_lane"))?;
+    // What the runs of a lane ask for.
+    let sql = "SELECT words FROM places WHERE id = ?1";
+    let mut query = connection.prepare_cached(sql)?;
     let words: String = query.query_row((lane / LANES,), |row| row.get(0))?;
     place(&words)
 }
@@ -204,7 +225,9 @@ pub(super) fn lane_of(
     }
     let words = serde_json::to_string(place.words())
         .map_err(|error| StoreError::Unreadable(format!("a place: {error}")))?;
-    let mut insert = connection.prepare_cached(sql!("place_insert"))?;
+    let sql = "INSERT INTO places (words) VALUES (?1) ON CONFLICT (words) DO UPDATE
+               SET words = words RETURNING id";
+    let mut insert = connection.prepare_cached(sql)?;
     let id: i64 = insert.query_row((words,), |row| row.get(0))?;
     Ok(id * LANES + lane(slot, priority))
 }
@@ -233,7 +256,10 @@ fn acknowledge(tx: &mut Tx<'_>, node: NodeId) -> Result<u64> {
     let mut woken = 0;
     for run in wake::waiting_for_quorum(tx.connection)? {
         let values = (run.run, lead.epoch, node.0, tx.now_us());
-        tx.connection.prepare_cached(sql!("ack_insert"))?.execute(values)?;
+        // A scheduler has seen a run.
+        let sql = "INSERT INTO acknowledgements (run_id, epoch, node_id, at)
+                   VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
+        tx.connection.prepare_cached(sql)?.execute(values)?;
         if quorum(tx.connection, RunId(run.run))?.is_reached() {
             wake::wake(tx, &run)?;
             woken += 1;
@@ -248,15 +274,19 @@ fn steer_node(
     steer: NodeControl,
     by: String,
 ) -> Result<NodeControlOutcome> {
+    // How a node that is not gone stands to the cluster.
+    let sql = "SELECT buried, name FROM nodes WHERE id = ?1 AND gone_at IS NULL";
     let found: Option<(bool, String)> = tx
         .connection
-        .prepare_cached(sql!("node_standing"))?
+        .prepare_cached(sql)?
         .query_row((node.0,), |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     let Some((buried, name)) = found else { return Ok(NodeControlOutcome::NotFound) };
     let connection = tx.connection;
     let draining = |yes: bool| -> Result<usize> {
-        Ok(connection.prepare_cached(sql!("node_steer"))?.execute((node.0, yes))?)
+        // A node takes nothing new, or does again.
+        let sql = "UPDATE nodes SET draining = ?2 WHERE id = ?1";
+        Ok(connection.prepare_cached(sql)?.execute((node.0, yes))?)
     };
     match (steer, buried) {
         (NodeControl::Remove, false) => return Ok(NodeControlOutcome::Alive),
@@ -264,11 +294,13 @@ fn steer_node(
         (NodeControl::Drain, false) => draining(true)?,
         (NodeControl::Resume, false) => draining(false)?,
         (NodeControl::Remove, true) => {
-            connection.prepare_cached(sql!("node_remove"))?.execute((node.0, tx.now_us()))?
+            // A node does not count any more.
+            let sql = "UPDATE nodes SET gone_at = ?2 WHERE id = ?1";
+            connection.prepare_cached(sql)?.execute((node.0, tx.now_us()))?
         }
     };
     let details = serde_json::json!({ "node": node.0, "name": name });
-    journal::insert(tx, &of_cluster(by, Kind::NodeChanged, steer.name(), &details))?;
+    audit_log::insert(tx, &of_cluster(by, Kind::NodeChanged, steer.name(), &details))?;
     Ok(NodeControlOutcome::Done)
 }
 

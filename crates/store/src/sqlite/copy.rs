@@ -129,17 +129,28 @@ pub fn revive(path: &Path, restore: Restore<'_>) -> Result<Revived> {
     let mut running = 0;
     let holdings = Holdings::read(&tx)?;
     {
-        let mut bury = tx.prepare(sql!("node_bury_all"))?;
+        // Every node of a database that was restored: none of them works on this copy.
+        let sql = "UPDATE nodes SET buried = 1 RETURNING id";
+        let mut bury = tx.prepare(sql)?;
         let mut nodes = bury.query([])?;
         while let Some(row) = nodes.next()? {
             running += holdings.of_node(domain::id::NodeId(row.get(0)?)).len() as u64;
         }
     }
     let epoch = (now.as_second() - EPOCH_ZERO).max(0) << EPOCH_SHIFT;
-    tx.execute(sql!("meta_new_epoch"), (epoch, EPOCH_SHIFT))?;
-    tx.execute(sql!("lead_new_epoch"), ((now.as_second() - EPOCH_ZERO).max(0),))?;
+    // Fences after a restore are larger than all that were ever given, also by the database that
+    // the copy was made of.
+    let sql = "UPDATE meta SET fence = max(?1, ((fence >> ?2) + 1) << ?2)";
+    tx.execute(sql, (epoch, EPOCH_SHIFT))?;
+    // Epochs after a restore are larger than all that were ever begun, also by the database that
+    // the copy was made of.
+    let sql = "UPDATE roles SET epoch = max(?1, epoch + 1), node_id = NULL";
+    tx.execute(sql, ((now.as_second() - EPOCH_ZERO).max(0),))?;
     let restored = (now.as_microsecond(), restore.by, restore.details);
-    tx.execute(sql!("audit_restored"), restored)?;
+    // The store was restored from a backup, by a user of the operating system.
+    let sql = "INSERT INTO audit (tenant_id, at, actor, kind, outcome, details, runs)
+               VALUES (zeroblob(16), ?1, ?2, 'BACKUP', 'RESTORED', ?3, x'')";
+    tx.execute(sql, restored)?;
     let revived = Revived {
         jobs: tx.query_row(sql!("count_jobs"), [], |row| row.get(0)).map(i64::cast_unsigned)?,
         running,

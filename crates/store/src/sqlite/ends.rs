@@ -4,10 +4,11 @@ use domain::alert::{Alert, AlertKind};
 use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::run::{EndedAttempt, Outcome};
 
-use super::alerts;
+use super::records;
 use super::row::{at, us};
 use super::rows::{self, Values};
 use super::writer::Tx;
+use crate::alerts::alert_row;
 use crate::starts::LATE;
 use crate::{Result, StoreError};
 
@@ -187,7 +188,8 @@ fn raise_for(tx: &Tx<'_>, whose: Whose, end: &End<'_>, finished_at: i64) -> Resu
         .reason
         .map_or_else(String::new, |(code, text)| format!("{} {code}: {text}", end.outcome));
     let Whose { run, job, tenant } = whose;
-    alerts::insert(tx, &Alert { kind, tenant, job, run: Some(run), text, at: at(finished_at)? })
+    let at = at(finished_at)?;
+    records::execute(tx, &alert_row(&Alert { kind, tenant, job, run: Some(run), text, at }))
 }
 
 pub(super) fn outcome_of(number: i64) -> Result<Outcome> {

@@ -10,16 +10,16 @@ use jiff::Timestamp;
 use rusqlite::OptionalExtension;
 use uuid::Uuid;
 
+use super::audit_log::EndedTogether;
 use super::ends::{End, Recorder, Whose, outcome_of};
 use super::holdings::Held;
-use super::journal::EndedTogether;
 use super::live::Leaving;
 use super::nodes::is_alive;
 use super::row::{state_name, us};
 use super::versions;
 use super::wake::{self, Freed, is_over};
 use super::writer::Tx;
-use crate::author::NOBODY;
+use crate::author::SYSTEM;
 use crate::{Applied, Finish, Result, StoreError, Verdict};
 
 /// What became of grants that ended.
@@ -250,7 +250,7 @@ fn end(
         && is_one_time(tx, held)?
     {
         tx.connection.prepare_cached(sql!("job_end"))?.execute((held.job.0, state_name(state)))?;
-        versions::keep(tx, held.job, tx.now_us(), NOBODY, &["status"])?;
+        versions::keep(tx, held.job, tx.now_us(), SYSTEM, &["status"])?;
     }
     // Nobody waits for a part of a run but the run.
     if !held.run.is_part() {

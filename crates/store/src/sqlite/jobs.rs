@@ -3,9 +3,8 @@
 use domain::audit::{Event, Kind};
 use domain::bucket::Buckets;
 use domain::id::{JobId, RunId, TenantId};
-use domain::job::{Definition, Job, JobState, Retention, When};
+use domain::job::{Job, JobState, Retention, When};
 use domain::run::Outcome;
-use domain::secret::Scope;
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row};
 use uuid::Uuid;
@@ -14,7 +13,7 @@ use super::cluster::lane_of;
 use super::row::{job, state_name, us};
 use super::wake;
 use super::writer::Tx;
-use super::{journal, runs, safe, versions};
+use super::{audit_log, runs, versions};
 use crate::lane::{LANES, lane, priority_of};
 use crate::{Change, Changed, DueJobs, JobFilter, Page, Prepared, Result, StoreError};
 
@@ -27,7 +26,7 @@ pub(super) fn define(tx: &mut Tx<'_>, changes: &[Change], by: &str) -> Result<Ve
                 (Some(_), JobState::Deleted) => Kind::JobDeleted,
                 (Some(_), _) => Kind::JobModified,
             };
-            journal::insert(
+            audit_log::insert(
                 tx,
                 &Event {
                     tenant: change.job.tenant,
@@ -52,9 +51,10 @@ pub(super) fn define(tx: &mut Tx<'_>, changes: &[Change], by: &str) -> Result<Ve
 
 fn define_one(tx: &mut Tx<'_>, change: &Change) -> Result<Changed> {
     let job = &change.job;
+    let sql = "SELECT id FROM jobs WHERE tenant_id = ?1 AND name = ?2 AND state <> 'DELETED'";
     let holder: Option<Uuid> = tx
         .connection
-        .prepare_cached(sql!("job_name_taken"))?
+        .prepare_cached(sql)?
         .query_row((job.tenant.0, &job.name), |row| row.get(0))
         .optional()?;
     if let Some(holder) = holder.filter(|holder| *holder != job.id.0 || change.expected.is_none()) {
@@ -116,9 +116,12 @@ fn define_one(tx: &mut Tx<'_>, change: &Change) -> Result<Changed> {
             }
             replace(tx, job)?;
             wake_changed(tx, job)?;
-            tx.connection.prepare_cached(sql!("tag_clear"))?.execute((job.id.0,))?;
+            // The tags of a job, before they are written anew.
+            let sql = "DELETE FROM job_tags WHERE job_id = ?1";
+            tx.connection.prepare_cached(sql)?.execute((job.id.0,))?;
             if job.state == JobState::Deleted {
-                safe::remove_of(tx, Scope::Job(job.tenant, job.id))?;
+                let sql = "DELETE FROM secrets WHERE tenant_id = ?1 AND job_id = ?2";
+                tx.connection.prepare_cached(sql)?.execute((job.tenant.0, job.id.0))?;
             }
         }
     }
@@ -130,17 +133,21 @@ fn define_one(tx: &mut Tx<'_>, change: &Change) -> Result<Changed> {
 
 /// Whether a tenant has as many jobs as it may have.
 fn is_full(connection: &Connection, tenant: TenantId) -> Result<bool> {
-    let mut query = connection.prepare_cached(sql!("quota_of"))?;
+    // How many jobs a tenant may have, and how many it has.
+    let sql = "SELECT max_jobs, (SELECT count(*) FROM jobs WHERE tenant_id = ?1
+               AND state <> 'DELETED')
+               FROM quotas WHERE tenant_id = ?1 AND max_jobs IS NOT NULL";
+    let mut query = connection.prepare_cached(sql)?;
     let counts = query.query_row((tenant.0,), |row| Ok((row.get(0)?, row.get(1)?)));
     Ok(counts.optional()?.is_some_and(|(most, count): (i64, i64)| count >= most))
 }
 
 /// Why a job could not be written.
 fn conflict(connection: &Connection, job: JobId) -> Result<Changed> {
-    let version: Option<u32> = connection
-        .prepare_cached(sql!("job_version"))?
-        .query_row((job.0,), |row| row.get(0))
-        .optional()?;
+    // The version that a change collided with.
+    let sql = "SELECT version FROM jobs WHERE id = ?1 AND state <> 'DELETED'";
+    let version: Option<u32> =
+        connection.prepare_cached(sql)?.query_row((job.0,), |row| row.get(0)).optional()?;
     Ok(version.map_or(Changed::NotFound, Changed::VersionConflict))
 }
 
@@ -158,7 +165,11 @@ fn wake_changed(tx: &mut Tx<'_>, job: &Job) -> Result<()> {
 /// now. What belongs to a shard stays there.
 fn replace(tx: &mut Tx<'_>, job: &Job) -> Result<()> {
     let (place, slot) = (job.definition.place(), job.definition.action.slot_kind());
-    let mut query = tx.connection.prepare_cached(sql!("run_replace"))?;
+    // Runs of a job that have not ended, with their lanes, when they are due, and whether they
+    // belong to a shard.
+    let sql = "SELECT l.seq, r.tenant_id, r.lane, r.due_at, r.shard <> '' FROM live AS l
+               JOIN runs AS r ON r.seq = l.seq WHERE l.job_id = ?1";
+    let mut query = tx.connection.prepare_cached(sql)?;
     let mut rows = query.query((job.id.0,))?;
     while let Some(row) = rows.next()? {
         let (seq, tenant): (i64, Uuid) = (row.get(0)?, row.get(1)?);
@@ -172,7 +183,8 @@ fn replace(tx: &mut Tx<'_>, job: &Job) -> Result<()> {
         if after == before {
             continue;
         }
-        tx.connection.prepare_cached(sql!("run_place"))?.execute((seq, after))?;
+        let sql = "UPDATE runs SET lane = ?2 WHERE seq = ?1";
+        tx.connection.prepare_cached(sql)?.execute((seq, after))?;
         let queued = (tenant, before, row.get::<_, i64>(3)?, seq);
         // One that is held or waits is not in the queue, and gets there by its new lane.
         if tx.connection.prepare_cached(sql!("queue_delete"))?.execute(queued)? > 0 {
@@ -187,18 +199,22 @@ fn write_tags(connection: &Connection, job: &Job) -> Result<()> {
         return Ok(());
     }
     for tag in &job.definition.tags {
-        let mut insert = connection.prepare_cached(sql!("tag_insert"))?;
+        // A tag of a job. What is left of a deleted job of that name gives way.
+        let sql = "INSERT OR REPLACE INTO job_tags (tenant_id, tag, name, job_id)
+                   VALUES (?1, ?2, ?3, ?4)";
+        let mut insert = connection.prepare_cached(sql)?;
         insert.execute((job.tenant.0, tag, &job.name, job.id.0))?;
     }
     Ok(())
 }
 
 fn write_upstream(connection: &Connection, job: &Job) -> Result<()> {
-    connection.prepare_cached(sql!("upstream_clear"))?.execute((job.id.0,))?;
+    // The edges of a job, before they are written anew.
+    let sql = "DELETE FROM upstream WHERE job_id = ?1";
+    connection.prepare_cached(sql)?.execute((job.id.0,))?;
     for dependency in &job.definition.depends_on {
-        connection
-            .prepare_cached(sql!("upstream_insert"))?
-            .execute((job.id.0, dependency.job.0))?;
+        let sql = "INSERT OR IGNORE INTO upstream (job_id, depends_on) VALUES (?1, ?2)";
+        connection.prepare_cached(sql)?.execute((job.id.0, dependency.job.0))?;
         recall_ends(connection, dependency.job)?;
     }
     Ok(())
@@ -206,7 +222,12 @@ fn write_upstream(connection: &Connection, job: &Job) -> Result<()> {
 
 /// The last ends of a job are kept from now on; those of before are looked up once.
 fn recall_ends(connection: &Connection, job: JobId) -> Result<()> {
-    let mut query = connection.prepare_cached(sql!("last_end_recall"))?;
+    // What runs of a job came to before others depended on it; a look at the latest is enough.
+    let sql = "SELECT e.outcome, e.finished_at FROM runs AS r
+               CROSS JOIN ends AS e ON e.seq = r.seq
+               WHERE r.job_id = ?1 AND r.origin <> 6 AND e.outcome <= 4
+               ORDER BY r.id DESC LIMIT 1000";
+    let mut query = connection.prepare_cached(sql)?;
     let mut rows = query.query((job.0,))?;
     while let Some(row) = rows.next()? {
         let (outcome, finished_at): (i64, i64) = (row.get(0)?, row.get(1)?);
@@ -247,7 +268,9 @@ fn unprepare(tx: &mut Tx<'_>, job: JobId, prepared: Prepared) -> Result<()> {
     }
     let earliest = ticks.iter().map(|tick| tick.scheduled_for).min();
     if let (Prepared::Return, Some(earliest)) = (prepared, earliest) {
-        tx.connection.prepare_cached(sql!("job_next_back"))?.execute((job.0, earliest))?;
+        // Returned ticks are planned again when the job goes on.
+        let sql = "UPDATE jobs SET next_run = min(coalesce(next_run, ?2), ?2) WHERE id = ?1";
+        tx.connection.prepare_cached(sql)?.execute((job.0, earliest))?;
     }
     Ok(())
 }
@@ -323,46 +346,11 @@ pub(super) fn due(
     Ok(DueJobs { now, jobs })
 }
 
-pub(super) fn retention_rules(
-    connection: &Connection,
-    after: Option<JobId>,
-    limit: u32,
-) -> Result<Vec<(JobId, Retention)>> {
-    let mut query = connection.prepare_cached(sql!("job_retention"))?;
-    let mut rows = query.query((after.map_or(Uuid::nil(), |job| job.0), limit))?;
-    let mut rules = Vec::new();
-    while let Some(row) = rows.next()? {
-        let id = JobId(row.get(0)?);
-        let definition: Definition = serde_json::from_str(
-            row.get_ref(1)?.as_str().unwrap_or_default(),
-        )
-        .map_err(|error| StoreError::Unreadable(format!("the definition of job {id}: {error}")))?;
-        rules.push((id, definition.retention));
-    }
-    Ok(rules)
-}
-
 pub(super) fn by_id(connection: &Connection, ids: &[JobId]) -> Result<Vec<Job>> {
     let mut query = connection.prepare_cached(sql!("job_by_id"))?;
     let mut jobs = Vec::with_capacity(ids.len());
     for id in ids {
         let mut rows = query.query((id.0,))?;
-        if let Some(row) = rows.next()? {
-            jobs.push(job(row)?);
-        }
-    }
-    Ok(jobs)
-}
-
-pub(super) fn by_name(
-    connection: &Connection,
-    tenant: TenantId,
-    names: &[String],
-) -> Result<Vec<Job>> {
-    let mut query = connection.prepare_cached(sql!("job_by_name"))?;
-    let mut jobs = Vec::with_capacity(names.len());
-    for name in names {
-        let mut rows = query.query((tenant.0, name))?;
         if let Some(row) = rows.next()? {
             jobs.push(job(row)?);
         }
@@ -384,13 +372,4 @@ pub(super) fn list(
     }
     let mut query = connection.prepare_cached(sql!("job_list"))?;
     filter.page(query.query_and_then((filter.tenant.0, first, look), job)?, after, limit)
-}
-
-pub(super) fn dependencies(
-    connection: &Connection,
-    tenant: TenantId,
-) -> Result<Vec<(JobId, JobId)>> {
-    let mut query = connection.prepare_cached(sql!("upstream_of_tenant"))?;
-    let edges = query.query_map((tenant.0,), |row| Ok((JobId(row.get(0)?), JobId(row.get(1)?))))?;
-    Ok(edges.collect::<rusqlite::Result<_>>()?)
 }

@@ -39,12 +39,20 @@ impl Leaving {
 /// Answers false when others are in between.
 fn leave_in_one_piece(connection: &Connection, piece: &[Place]) -> Result<bool> {
     let [(job, order_at, first), .., (.., last)] = piece else { return Ok(false) };
-    let mut count = connection.prepare_cached(sql!("live_count_piece"))?;
+    // How many runs of a job lie between two of them; one more than expected (?5) is enough to
+    // know.
+    let sql = "SELECT count(*) FROM (
+                   SELECT 1 FROM live
+                   WHERE job_id = ?1 AND order_at = ?2 AND id BETWEEN ?3 AND ?4 LIMIT ?5 + 1
+               )";
+    let mut count = connection.prepare_cached(sql)?;
     let between = (job, order_at, first, last, piece.len() as u32);
     if count.query_row(between, |row| row.get::<_, u32>(0))? as usize != piece.len() {
         return Ok(false);
     }
-    let mut delete = connection.prepare_cached(sql!("live_delete_piece"))?;
+    // Runs of a job that have ended and lie next to each other.
+    let sql = "DELETE FROM live WHERE job_id = ?1 AND order_at = ?2 AND id BETWEEN ?3 AND ?4";
+    let mut delete = connection.prepare_cached(sql)?;
     Ok(delete.execute((job, order_at, first, last))? == piece.len())
 }
 

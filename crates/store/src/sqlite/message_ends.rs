@@ -6,8 +6,8 @@ use domain::run::{AttemptEnd, AttemptResult, EndedAttempt, Outcome, Reason};
 use jiff::Timestamp;
 use rusqlite::OptionalExtension;
 
+use super::audit_log::{self, EndedTogether};
 use super::ends::{End, Recorder, Whose, outcome_of};
-use super::journal::{self, EndedTogether};
 use super::messages::Message;
 use super::row::{at, us};
 use super::writer::Tx;
@@ -210,10 +210,11 @@ pub(super) fn cancel(
         outcome: outcome.to_owned(),
         details: reason.text.clone(),
     };
-    journal::insert(tx, &asked)?;
+    audit_log::insert(tx, &asked)?;
     if is_leased {
         let values = (message.seq, reason.code.name(), &reason.text);
-        tx.connection.prepare_cached(sql!("run_cancel"))?.execute(values)?;
+        let sql = "UPDATE runs SET cancel_code = ?2, cancel_text = ?3 WHERE seq = ?1";
+        tx.connection.prepare_cached(sql)?.execute(values)?;
         return Ok(Cancelled::Requested(NodeId(uuid::Uuid::nil())));
     }
     let (mut recorder, mut audit) = (Recorder::default(), EndedTogether::default());

@@ -29,12 +29,15 @@ const START_BYTES: usize = 16 + 4 + 8;
 
 /// Whether a node may write.
 pub(super) fn is_alive(connection: &Connection, node: NodeId) -> Result<bool> {
-    Ok(connection.prepare_cached(sql!("node_alive"))?.exists((node.0,))?)
+    let sql = "SELECT 1 FROM nodes WHERE id = ?1 AND NOT buried";
+    Ok(connection.prepare_cached(sql)?.exists((node.0,))?)
 }
 
 /// Whether a node may begin anything: its lease has not ended.
 pub(super) fn has_lease(connection: &Connection, node: NodeId, now: i64) -> Result<bool> {
-    Ok(connection.prepare_cached(sql!("node_has_lease"))?.exists((node.0, now))?)
+    // Whether a node may begin anything.
+    let sql = "SELECT 1 FROM nodes WHERE id = ?1 AND NOT buried AND lease_until >= ?2";
+    Ok(connection.prepare_cached(sql)?.exists((node.0, now))?)
 }
 
 pub(super) fn join(
@@ -49,7 +52,11 @@ pub(super) fn join(
     };
     let roles = info.roles.iter().map(|role| role.name().to_owned()).collect();
     replace(tx, node, &info.replaces)?;
-    let mut back = tx.connection.prepare_cached(sql!("node_back"))?;
+    // Nodes of a name that fell silent: they have come back as another one. Whether they were to
+    // take nothing new.
+    let sql = "UPDATE nodes SET gone_at = ?2 WHERE name = ?1 AND id <> ?3 AND buried
+               AND gone_at IS NULL RETURNING draining";
+    let mut back = tx.connection.prepare_cached(sql)?;
     let draining: Vec<bool> = back
         .query_map((&info.name, tx.now_us(), node.0), |row| row.get(0))?
         .collect::<rusqlite::Result<_>>()?;
@@ -70,7 +77,9 @@ pub(super) fn join(
     if info.roles.contains(&NodeRole::Scheduler) {
         tx.connection.prepare_cached(sql!("outage_insert"))?.execute((node.0, tx.now_us()))?;
     }
-    let mut outages = tx.connection.prepare_cached(sql!("outage_list"))?;
+    // Times in which no scheduler was alive.
+    let sql = "SELECT since, until FROM outages ORDER BY since DESC LIMIT ?1";
+    let mut outages = tx.connection.prepare_cached(sql)?;
     let outages = outages.query_and_then((OUTAGES_MAX,), |row| {
         Ok(Outage { since: at(row.get(0)?)?, until: at(row.get(1)?)? })
     })?;
@@ -82,7 +91,9 @@ fn replace(tx: &mut Tx<'_>, node: NodeId, replaces: &Replaces) -> Result<()> {
     match replaces {
         Replaces::None => {}
         Replaces::Node { node: old, begun } => {
-            let mut replace = tx.connection.prepare_cached(sql!("node_replace"))?;
+            let sql = "UPDATE nodes SET lease_until = min(lease_until, ?2), buried = 1
+                       WHERE id = ?1 AND NOT buried";
+            let mut replace = tx.connection.prepare_cached(sql)?;
             let is_there = replace.execute((old.0, tx.now_us() - 1))? > 0;
             drop(replace);
             if let Some(begun) = begun.as_ref().filter(|_| is_there) {
@@ -90,7 +101,12 @@ fn replace(tx: &mut Tx<'_>, node: NodeId, replaces: &Replaces) -> Result<()> {
             }
         }
         Replaces::EveryScheduler => {
-            let mut replace = tx.connection.prepare_cached(sql!("node_replace_schedulers"))?;
+            // The store is open in one process only, which is now node ?1.
+            let sql = "UPDATE nodes SET lease_until = min(lease_until, ?2), buried = 1
+                       WHERE id <> ?1 AND NOT buried AND EXISTS (
+                           SELECT 1 FROM json_each(roles) WHERE value = 'SCHEDULER'
+                       )";
+            let mut replace = tx.connection.prepare_cached(sql)?;
             replace.execute((node.0, tx.now_us() - 1))?;
         }
     }
@@ -106,7 +122,9 @@ pub(super) fn begin(tx: &mut Tx<'_>, node: NodeId, grants: &[Grant]) -> Result<V
     for grant in grants {
         let held = tx.holdings().of_grant(node, *grant);
         if let Some(held) = &held {
-            let mut begin = tx.connection.prepare_cached(sql!("run_begin"))?;
+            // A run begins under the grant of this turn.
+            let sql = "UPDATE runs SET begun = turn + 1 WHERE seq = ?1 AND turn = ?2";
+            let mut begin = tx.connection.prepare_cached(sql)?;
             begin.execute((held.seq, held.turn))?;
         }
         begun.push(held.is_some());
@@ -116,7 +134,12 @@ pub(super) fn begin(tx: &mut Tx<'_>, node: NodeId, grants: &[Grant]) -> Result<V
 
 /// Whether a node is alive and plans.
 pub(super) fn is_scheduler(connection: &Connection, node: NodeId) -> Result<bool> {
-    Ok(connection.prepare_cached(sql!("node_is_scheduler"))?.exists((node.0,))?)
+    // Whether a node is alive and plans.
+    let sql = "SELECT 1 FROM nodes AS n
+               WHERE n.id = ?1 AND NOT n.buried AND EXISTS (
+                   SELECT 1 FROM json_each(n.roles) AS role WHERE upper(role.value) = 'SCHEDULER'
+               )";
+    Ok(connection.prepare_cached(sql)?.exists((node.0,))?)
 }
 
 pub(super) fn list(connection: &Connection) -> Result<Vec<NodeView>> {
@@ -157,19 +180,26 @@ pub(super) fn renew(
     node: NodeId,
     lease: SignedDuration,
 ) -> Result<Option<Renewed>> {
+    // A lease that has ended is not extended.
+    let sql = "UPDATE nodes SET lease_until = ?2, renewed_at = ?3 WHERE id = ?1 AND NOT buried
+               AND lease_until >= ?3 RETURNING draining";
     let draining: Option<bool> = tx
         .connection
-        .prepare_cached(sql!("node_renew"))?
+        .prepare_cached(sql)?
         .query_row((node.0, lease_until(tx, lease), tx.now_us()), |row| row.get(0))
         .optional()?;
     let Some(draining) = draining else { return Ok(None) };
     let held = tx.holdings().of_node(node);
     let cancel = held.iter().filter(|held| held.cancelled).map(|held| held.run).collect();
-    let mut query = tx.connection.prepare_cached(sql!("quota_weights"))?;
+    // The tenants that have another weight than usual (?1).
+    let sql = "SELECT tenant_id, weight FROM quotas WHERE weight <> ?1 ORDER BY tenant_id";
+    let mut query = tx.connection.prepare_cached(sql)?;
     let weights = query
         .query_map((Tier::default().weight(),), |row| Ok((TenantId(row.get(0)?), row.get(1)?)))?
         .collect::<rusqlite::Result<_>>()?;
-    let counts_tenants = tx.connection.prepare_cached(sql!("quota_counts"))?.exists([])?;
+    // Whether a tenant may have only so many runs at work.
+    let sql = "SELECT 1 FROM quotas WHERE max_concurrent IS NOT NULL LIMIT 1";
+    let counts_tenants = tx.connection.prepare_cached(sql)?.exists([])?;
     Ok(Some(Renewed { cancel, draining, weights, counts_tenants, now: tx.now }))
 }
 
@@ -184,13 +214,19 @@ pub(super) fn record_starts(
         bytes.extend(grant.turn.to_le_bytes());
         bytes.extend(us(*at).to_le_bytes());
     }
-    tx.connection.prepare_cached(sql!("node_starts_set"))?.execute((node.0, bytes))?;
+    // What a node executes and since when. A buried node has nothing to say.
+    let sql = "INSERT INTO node_starts (node_id, starts)
+               SELECT id, ?2 FROM nodes WHERE id = ?1 AND NOT buried
+               ON CONFLICT (node_id) DO UPDATE SET starts = excluded.starts";
+    tx.connection.prepare_cached(sql)?.execute((node.0, bytes))?;
     Ok(())
 }
 
 /// Since when runs are under way, by run and turn, as their nodes have said.
 pub(super) fn starts(connection: &Connection) -> Result<HashMap<(RunId, u32), Timestamp>> {
-    let mut query = connection.prepare_cached(sql!("node_starts_list"))?;
+    // What nodes execute and since when.
+    let sql = "SELECT starts FROM node_starts";
+    let mut query = connection.prepare_cached(sql)?;
     let mut rows = query.query([])?;
     let mut starts = HashMap::new();
     while let Some(row) = rows.next()? {
@@ -212,12 +248,17 @@ fn lease_until(tx: &Tx<'_>, lease: SignedDuration) -> i64 {
 }
 
 pub(super) fn retire(tx: &mut Tx<'_>, node: NodeId) -> Result<()> {
-    tx.connection.prepare_cached(sql!("node_retire"))?.execute((node.0, tx.now_us()))?;
+    let sql = "UPDATE nodes SET retired_at = ?2 WHERE id = ?1 AND NOT buried
+               AND retired_at IS NULL";
+    tx.connection.prepare_cached(sql)?.execute((node.0, tx.now_us()))?;
     Ok(())
 }
 
 pub(super) fn leave(tx: &mut Tx<'_>, node: NodeId, begun: &[Grant]) -> Result<()> {
-    if tx.connection.prepare_cached(sql!("node_bury"))?.execute((node.0, tx.now_us()))? == 0 {
+    // A node that leaves was alive until now.
+    let sql = "UPDATE nodes SET buried = 1, gone_at = ?2, renewed_at = ?2 WHERE id = ?1
+               AND NOT buried";
+    if tx.connection.prepare_cached(sql)?.execute((node.0, tx.now_us()))? == 0 {
         return Ok(());
     }
     release_unbegun(tx, node, begun)?;
@@ -249,7 +290,11 @@ pub(super) fn held(tx: &mut Tx<'_>, node: NodeId) -> Result<Vec<ClaimedRun>> {
 
 /// A run that a dead node held.
 fn lost(tx: &Tx<'_>, node: NodeId, held: &Held) -> Result<LostRun> {
-    let mut query = tx.connection.prepare_cached(sql!("run_lost"))?;
+    // The end of the lease of a dead node, and whether it had begun a run.
+    let sql = "SELECT n.lease_until, r.begun IS NOT NULL AND r.begun = r.turn + 1 FROM runs AS r
+               CROSS JOIN nodes AS n
+               WHERE r.seq = ?1 AND n.id = ?2";
+    let mut query = tx.connection.prepare_cached(sql)?;
     let (lease_until, is_begun): (i64, bool) =
         query.query_row((held.seq, node.0), |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(LostRun { node, lease_until: at(lease_until)?, is_begun, run: read(tx, held)? })
@@ -269,7 +314,9 @@ pub(super) fn reap(tx: &mut Tx<'_>, limit: u32) -> Result<Reaped> {
         .query_map((now, now - START_LOG_WAIT.as_micros() as i64), |row| Ok(NodeId(row.get(0)?)))?
         .collect::<rusqlite::Result<_>>()?;
     reaped.woken = wake::expired(tx)?;
-    let mut buried = tx.connection.prepare_cached(sql!("node_with_lost_runs"))?;
+    // Buried nodes that may still hold runs.
+    let sql = "SELECT id FROM nodes WHERE buried AND NOT cleared";
+    let mut buried = tx.connection.prepare_cached(sql)?;
     let buried: Vec<NodeId> =
         buried.query_map([], |row| Ok(NodeId(row.get(0)?)))?.collect::<rusqlite::Result<_>>()?;
     for node in buried {
@@ -282,8 +329,12 @@ pub(super) fn reap(tx: &mut Tx<'_>, limit: u32) -> Result<Reaped> {
             tx.connection.prepare_cached(sql!("node_cleared"))?.execute((node.0,))?;
         }
     }
-    if tx.connection.prepare_cached(sql!("node_forget"))?.execute((now - GONE_KEPT_US,))? > 0 {
-        tx.connection.prepare_cached(sql!("node_starts_forget"))?.execute([])?;
+    // Nodes that have been gone for long.
+    let sql = "DELETE FROM nodes WHERE gone_at < ?1 AND cleared";
+    if tx.connection.prepare_cached(sql)?.execute((now - GONE_KEPT_US,))? > 0 {
+        // Nodes that are not there any more.
+        let sql = "DELETE FROM node_starts WHERE node_id NOT IN (SELECT id FROM nodes)";
+        tx.connection.prepare_cached(sql)?.execute([])?;
     }
     Ok(reaped)
 }

@@ -18,13 +18,22 @@ pub(super) fn prune(tx: &mut Tx<'_>, cut: &RetentionCutoff, limit: u32) -> Resul
         tx.connection.prepare_cached(sql!("place_forget"))?.execute((LANES,))?;
         return Ok(gone);
     };
-    let mut gone = delete(tx, sql!("prune_age_of_job"), (job.0, before, failed_before, limit))?;
+    // What ended long ago, of one job.
+    let sql = "SELECT r.seq, r.id FROM runs AS r CROSS JOIN ends AS e ON e.seq = r.seq
+               WHERE r.job_id = ?1
+               AND e.finished_at < CASE WHEN e.outcome IN (2, 4) THEN ?3 ELSE ?2 END
+               ORDER BY r.id LIMIT ?4";
+    let mut gone = delete(tx, sql, (job.0, before, failed_before, limit))?;
     if let Some(keep) = cut.keep_last {
         let room = u64::from(limit).saturating_sub(gone) as u32;
         gone += delete_surplus(tx, job, keep, room)?;
     }
     if gone == 0 {
-        tx.connection.prepare_cached(sql!("job_rule_over"))?.execute((job.0,))?;
+        // A deleted job without any run needs no rule any more.
+        let sql = "UPDATE jobs SET own_retention = 0
+                   WHERE id = ?1 AND own_retention AND state = 'DELETED'
+                       AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.job_id = ?1)";
+        tx.connection.prepare_cached(sql)?.execute((job.0,))?;
     }
     Ok(gone)
 }
@@ -32,9 +41,15 @@ pub(super) fn prune(tx: &mut Tx<'_>, cut: &RetentionCutoff, limit: u32) -> Resul
 /// Deletes all but the newest runs of a job. What a run was divided into goes before it.
 fn delete_surplus(tx: &Tx<'_>, job: JobId, keep: u32, limit: u32) -> Result<u64> {
     let mut rows = Vec::new();
-    for whole in find(tx, sql!("prune_count_of_job"), (job.0, keep, limit))?.into_iter().rev() {
+    // All but the newest ended runs of one job. What a run was divided into does not count.
+    let sql = "SELECT r.seq, r.id FROM runs AS r CROSS JOIN ends AS e ON e.seq = r.seq
+               WHERE r.job_id = ?1 AND r.origin <> 6 ORDER BY r.id DESC LIMIT ?3 OFFSET ?2";
+    for whole in find(tx, sql, (job.0, keep, limit))?.into_iter().rev() {
         let room = limit.saturating_sub(rows.len() as u32);
-        rows.extend(find(tx, sql!("prune_parts_of_run"), (whole.1, room))?);
+        // What an ended run was divided into, as far as it is there.
+        let sql = "SELECT r.seq, r.id FROM parts AS p CROSS JOIN runs AS r ON r.id = p.run_id
+                   WHERE p.parent_id = ?1 LIMIT ?2";
+        rows.extend(find(tx, sql, (whole.1, room))?);
         rows.push(whole);
     }
     rows.truncate(limit as usize);
@@ -56,10 +71,16 @@ fn find(tx: &Tx<'_>, sql: &str, values: impl Params) -> Result<Vec<(i64, Uuid)>>
 fn delete_all(tx: &Tx<'_>, found: &[(i64, Uuid)]) -> Result<u64> {
     let connection = tx.connection;
     let mut runs = connection.prepare_cached(sql!("run_vanish"))?;
-    let mut ends = connection.prepare_cached(sql!("end_delete"))?;
-    let mut attempts = connection.prepare_cached(sql!("prune_attempts"))?;
-    let mut outputs = connection.prepare_cached(sql!("output_delete"))?;
-    let mut acknowledgements = connection.prepare_cached(sql!("ack_delete"))?;
+    let sql = "DELETE FROM ends WHERE seq = ?1";
+    let mut ends = connection.prepare_cached(sql)?;
+    // The attempts of a run that is gone.
+    let sql = "DELETE FROM attempts WHERE run_id = ?1";
+    let mut attempts = connection.prepare_cached(sql)?;
+    // The outputs of a run that is gone.
+    let sql = "DELETE FROM outputs WHERE run_id = ?1";
+    let mut outputs = connection.prepare_cached(sql)?;
+    let sql = "DELETE FROM acknowledgements WHERE run_id = ?1";
+    let mut acknowledgements = connection.prepare_cached(sql)?;
     for (seq, run) in found {
         runs.execute((seq,))?;
         ends.execute((seq,))?;

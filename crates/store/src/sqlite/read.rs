@@ -264,7 +264,9 @@ pub(super) fn counts(connection: &Connection, now: Timestamp) -> Result<Counts> 
             let counts = [count(0)?, count(1)?, count(2)?, count(3)?, count(4)?, count(5)?];
             Ok((counts, row.get(6)?, [count(7)?, count(8)?]))
         })?;
-    let mut is_prepared = snapshot.prepare_cached(sql!("run_is_prepared"))?;
+    // Whether a grant is for a run whose time has not come.
+    let sql = "SELECT 1 FROM runs WHERE seq = ?1 AND turn = ?2 AND due_at > ?3";
+    let mut is_prepared = snapshot.prepare_cached(sql)?;
     let mut prepared = 0;
     for (seq, turn) in Holders::of(&snapshot).read()?.keys() {
         prepared += i64::from(is_prepared.exists((seq, turn, us(now)))?);

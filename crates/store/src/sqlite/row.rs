@@ -2,11 +2,12 @@
 
 use domain::cluster::Place;
 use domain::id::{JobId, RunId, TenantId, UserId};
-use domain::job::{Job, JobState};
+use domain::job::Job;
 use domain::run::{ClaimedRun, Grant, NewRun, Origin};
 use jiff::Timestamp;
 use rusqlite::Row;
 
+pub(super) use crate::jobs::{job_state, state_name};
 use crate::lane::{priority_of, slot_of};
 use crate::{Result, StoreError};
 
@@ -30,27 +31,6 @@ pub(super) fn at_opt(us: Option<i64>) -> Result<Option<Timestamp>> {
 pub(super) fn origin(number: i64) -> Result<Origin> {
     Origin::from_number(number)
         .ok_or_else(|| StoreError::Unreadable(format!("{number} is not an origin")))
-}
-
-pub(super) fn state_name(state: JobState) -> &'static str {
-    match state {
-        JobState::Enabled => "ENABLED",
-        JobState::Paused => "PAUSED",
-        JobState::Disabled => "DISABLED",
-        JobState::Completed => "COMPLETED",
-        JobState::Deleted => "DELETED",
-    }
-}
-
-pub(super) fn job_state(name: &str) -> Result<JobState> {
-    Ok(match name {
-        "ENABLED" => JobState::Enabled,
-        "PAUSED" => JobState::Paused,
-        "DISABLED" => JobState::Disabled,
-        "COMPLETED" => JobState::Completed,
-        "DELETED" => JobState::Deleted,
-        other => return Err(StoreError::Unreadable(format!("{other} is not a state of a job"))),
-    })
 }
 
 /// id, tenant_id, name, version, state, definition, next_run, created_at, updated_at, owner_id

@@ -12,11 +12,14 @@ use super::ends::{self, End, Whose};
 use super::holdings::Held;
 use super::row::us;
 use super::writer::Tx;
-use super::{journal, nodes, rows};
+use super::{audit_log, nodes, rows};
 use crate::{ClaimFor, RecordPlan, Result, StoreError, Submitted};
 
 pub(super) fn fire(tx: &mut Tx<'_>, batch: &[RecordPlan]) -> Result<Vec<bool>> {
-    let mut fires = tx.connection.prepare_cached(sql!("job_fire"))?;
+    // The next time moves only from where the plan saw it.
+    let sql = "UPDATE jobs SET next_run = ?4 WHERE id = ?1 AND version = ?2 AND next_run = ?3
+               AND state = 'ENABLED'";
+    let mut fires = tx.connection.prepare_cached(sql)?;
     let mut fired = Vec::with_capacity(batch.len());
     let mut runs = Vec::new();
     for fire in batch {
@@ -58,7 +61,7 @@ pub(super) fn submit(
     for new in &new {
         submitted.accepted[places[new.place]] = true;
     }
-    journal::insert_requested(tx, new.iter().map(|new| new.run))?;
+    audit_log::insert_requested(tx, new.iter().map(|new| new.run))?;
     if let Some(claim) = claim {
         let (now, shares) = (tx.now, Shares::read(tx)?);
         new.retain(|new| {
@@ -89,7 +92,9 @@ impl Current {
         if let Some(known) = self.0.get(&made_of) {
             return Ok(*known);
         }
-        let mut query = tx.connection.prepare_cached(sql!("job_is_current"))?;
+        // A job, if it has this version and is not deleted.
+        let sql = "SELECT 1 FROM jobs WHERE id = ?1 AND version = ?2 AND state <> 'DELETED'";
+        let mut query = tx.connection.prepare_cached(sql)?;
         let is_current = query.exists((run.job.0, run.job_version))?;
         self.0.insert(made_of, is_current);
         Ok(is_current)
@@ -99,7 +104,7 @@ impl Current {
 /// Records a run that waits from the beginning. Answers false when its id is known already.
 pub(super) fn submit_waiting(tx: &mut Tx<'_>, run: &NewRun, wait: Wait) -> Result<bool> {
     let new = insert(tx, vec![run])?;
-    journal::insert_requested(tx, new.iter().map(|new| new.run))?;
+    audit_log::insert_requested(tx, new.iter().map(|new| new.run))?;
     let Some(new) = new.first() else { return Ok(false) };
     let no_time: Option<i64> = None;
     let values = (new.seq, 0, wait as u8, no_time);
@@ -115,7 +120,7 @@ pub(super) fn submit_pulled(tx: &mut Tx<'_>, runs: Vec<&NewRun>) -> Result<Vec<(
     if new.len() != count {
         return Err(StoreError::Unreadable("a new message has a known id".to_owned()));
     }
-    journal::insert_requested(tx, new.iter().map(|new| new.run))?;
+    audit_log::insert_requested(tx, new.iter().map(|new| new.run))?;
     Ok(new.iter().map(|new| (new.seq, new.order_at)).collect())
 }
 
@@ -168,7 +173,8 @@ fn insert<'a>(tx: &mut Tx<'_>, runs: Vec<&'a NewRun>) -> Result<Vec<New<'a>>> {
         values.push(created_at)
     })?;
     if inserted < new.len() {
-        let mut query = tx.connection.prepare_cached(sql!("run_seq"))?;
+        let sql = "SELECT seq FROM runs WHERE id = ?1";
+        let mut query = tx.connection.prepare_cached(sql)?;
         let mut known = Vec::with_capacity(new.len());
         for new in &new {
             known.push(query.query_row((new.run.id.0,), |row| row.get::<_, i64>(0))?);
@@ -176,7 +182,8 @@ fn insert<'a>(tx: &mut Tx<'_>, runs: Vec<&'a NewRun>) -> Result<Vec<New<'a>>> {
         let mut known = known.into_iter();
         new.retain(|new| known.next() == Some(new.seq));
     }
-    rows::insert(tx.connection, sql!("live_insert"), &new, |new, values| {
+    let sql = "INSERT OR FAIL INTO live (job_id, order_at, id, seq) VALUES (?, ?, ?, ?)";
+    rows::insert(tx.connection, sql, &new, |new, values| {
         values.push(new.run.job.0)?;
         values.push(new.order_at)?;
         values.push(new.run.id.0)?;
@@ -187,7 +194,9 @@ fn insert<'a>(tx: &mut Tx<'_>, runs: Vec<&'a NewRun>) -> Result<Vec<New<'a>>> {
 
 /// New runs can be claimed.
 fn enqueue(tx: &Tx<'_>, new: &[New<'_>]) -> Result<()> {
-    rows::insert(tx.connection, sql!("queue_insert"), new, |new, values| {
+    // Runs that can be claimed when their time comes.
+    let sql = "INSERT OR FAIL INTO queue (tenant_id, lane, due_at, seq) VALUES (?, ?, ?, ?)";
+    rows::insert(tx.connection, sql, new, |new, values| {
         values.push(new.run.tenant.0)?;
         values.push(new.lane)?;
         values.push(us(new.run.due_at))?;

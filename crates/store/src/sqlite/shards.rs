@@ -4,31 +4,19 @@ use domain::cluster::{Lead, Place};
 use domain::id::{NodeId, ObjectId, RunId, TenantId, UserId};
 use domain::partition::Part;
 use domain::run::{Grant, NewRun, Wait};
-use domain::shard::Ownership;
 use rusqlite::{Connection, OptionalExtension};
 use uuid::Uuid;
 
 use super::cluster::lead;
 use super::ends::outcome_of;
-use super::objects::object;
-use super::row::at;
 use super::writer::Tx;
 use super::{SqliteStore, nodes, runs, wake};
+use crate::shards;
 use crate::{Move, OwnedShard, Result, Shards, Whole};
 
 impl Shards for SqliteStore {
     async fn shards(&self, tenant: Option<TenantId>) -> Result<Vec<OwnedShard>> {
-        self.read(move |connection| {
-            let mut query = connection.prepare_cached(sql!("shard_list"))?;
-            let shards = query.query_and_then((tenant.map(|tenant| tenant.0),), |row| {
-                let node = row.get::<_, Option<Uuid>>(8)?.map(NodeId);
-                let owner = Ownership { node, fence: row.get(9)? };
-                let since = row.get::<_, Option<i64>>(10)?.map(at).transpose()?;
-                Ok(OwnedShard { object: object(row)?, owner, since })
-            })?;
-            shards.collect()
-        })
-        .await
+        shards::list(self, tenant).await
     }
 
     async fn assign(&self, node: NodeId, epoch: i64, moves: &[Move]) -> Result<Option<u64>> {
@@ -122,25 +110,33 @@ impl Shards for SqliteStore {
 
 /// What a node offers as the owner of shards.
 pub(super) fn owned(connection: &Connection, node: NodeId) -> Result<Vec<String>> {
-    let mut query = connection.prepare_cached(sql!("shard_owned"))?;
+    let sql = "SELECT shard_id FROM shard_owners WHERE node_id = ?1";
+    let mut query = connection.prepare_cached(sql)?;
     let words = query.query_map((node.0,), |row| Ok(Place::shard_word(ObjectId(row.get(0)?))))?;
     Ok(words.collect::<rusqlite::Result<_>>()?)
 }
 
 /// Whether a run has parts that have not ended.
 pub(super) fn has_live_parts(connection: &Connection, run: RunId) -> Result<bool> {
-    Ok(connection.prepare_cached(sql!("part_live"))?.exists((run.0,))?)
+    // Whether a part of a run has not ended.
+    let sql = "SELECT 1 FROM parts AS p CROSS JOIN runs AS r ON r.id = p.run_id
+               WHERE p.parent_id = ?1 AND NOT EXISTS (SELECT 1 FROM ends AS e
+               WHERE e.seq = r.seq) LIMIT 1";
+    Ok(connection.prepare_cached(sql)?.exists((run.0,))?)
 }
 
 fn parent(connection: &Connection, part: RunId) -> Result<Option<RunId>> {
-    let mut query = connection.prepare_cached(sql!("part_parent"))?;
+    // The run that this is a part of.
+    let sql = "SELECT parent_id FROM parts WHERE run_id = ?1";
+    let mut query = connection.prepare_cached(sql)?;
     Ok(query.query_row((part.0,), |row| row.get(0)).optional()?.map(RunId))
 }
 
 fn divide_held(tx: &mut Tx<'_>, node: NodeId, grant: Grant, parts: &[NewRun]) -> Result<bool> {
     let is_held = nodes::is_alive(tx.connection, node)?
         && tx.holdings().of_grant(node, grant).is_some_and(|held| !held.cancelled);
-    let is_divided = tx.connection.prepare_cached(sql!("part_known"))?.exists((grant.run.0,))?;
+    let sql = "SELECT 1 FROM parts WHERE parent_id = ?1 LIMIT 1";
+    let is_divided = tx.connection.prepare_cached(sql)?.exists((grant.run.0,))?;
     if !is_held || is_divided || parts.is_empty() {
         return Ok(false);
     }
@@ -158,14 +154,17 @@ fn divide_new(tx: &mut Tx<'_>, run: &NewRun, parts: &[NewRun]) -> Result<bool> {
 
 fn record(tx: &mut Tx<'_>, parent: RunId, parts: &[NewRun]) -> Result<()> {
     // A claim does not tell who asked for the run.
-    let mut query = tx.connection.prepare_cached(sql!("run_requested_by"))?;
+    // Who asked for a run.
+    let sql = "SELECT requested_by FROM runs WHERE id = ?1";
+    let mut query = tx.connection.prepare_cached(sql)?;
     let user: Option<Uuid> = query.query_row((parent.0,), |row| row.get(0))?;
     drop(query);
     let requested_by = user.map(UserId);
     let recorded: Vec<NewRun> =
         parts.iter().map(|part| NewRun { requested_by, ..part.clone() }).collect();
     runs::submit_parts(tx, &recorded)?;
-    let mut insert = tx.connection.prepare_cached(sql!("part_insert"))?;
+    let sql = "INSERT INTO parts (parent_id, number, run_id, shard) VALUES (?1, ?2, ?3, ?4)";
+    let mut insert = tx.connection.prepare_cached(sql)?;
     for (number, part) in parts.iter().enumerate() {
         insert.execute((parent.0, number as i64 + 1, part.id.0, &part.shard))?;
     }

@@ -19,9 +19,13 @@ pub(super) struct Tokens(AtomicI64);
 impl Tokens {
     /// Goes on behind what was drawn before, and writes that down.
     pub fn open(connection: &Connection, now: Timestamp) -> Result<Self> {
-        let written: i64 = connection.query_row(sql!("meta_token"), [], |row| row.get(0))?;
+        // The latest fencing token that was written down.
+        let sql = "SELECT token FROM meta";
+        let written: i64 = connection.query_row(sql, [], |row| row.get(0))?;
         let first = (((written >> TOKEN_BITS) + 1) << TOKEN_BITS).max(token_floor(now));
-        connection.execute(sql!("meta_token_write"), (first,))?;
+        // Where fencing tokens go on when the file is opened.
+        let sql = "UPDATE meta SET token = ?1";
+        connection.execute(sql, (first,))?;
         Ok(Tokens(AtomicI64::new(first)))
     }
 

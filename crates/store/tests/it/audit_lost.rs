@@ -5,7 +5,9 @@ use domain::id::{RoleId, TenantId, UserId};
 use domain::run::RunState;
 use domain::secret::{Scope, SecretPlace};
 use store::{ClaimRequest, Store};
-use store::{Desk, Given, Identity, KeptSecret, Prepared, Recorded, Removed, Sealed, SecretStore};
+use store::{
+    Given, Identity, KeptSecret, Prepared, Recorded, Removed, Sealed, SecretStore, Settings,
+};
 
 use crate::bench::{Bench, SqliteBench};
 use crate::lab::{Lab, completed, stop};

@@ -9,8 +9,8 @@ use domain::job::JobState;
 use domain::run::{NewRun, Outcome, RunState, Wait};
 use store::postgres::PostgresStore;
 use store::{
-    Applied, Change, Changed, ClaimFor, ClaimRequest, Desk, FactsFor, Prepared, Store, StoreError,
-    Verdict,
+    Applied, Change, Changed, ClaimFor, ClaimRequest, Cluster, FactsFor, Prepared, Store,
+    StoreError, Verdict,
 };
 use testbed::postgres::{Server, kill};
 use tokio_postgres::{Client, NoTls};

@@ -12,7 +12,7 @@ use domain::job::{Job, Retention};
 use domain::run::{Outcome, RunState};
 use jiff::{SignedDuration, Timestamp};
 use store::postgres::{PostgresOptions, PostgresStore};
-use store::{Applied, ClaimRequest, Desk, RetentionCutoff, RunFilter, StartFilter, Store};
+use store::{Applied, ClaimRequest, RetentionCutoff, RunFilter, RunQueries, StartFilter, Store};
 use tokio_postgres::Client;
 
 use crate::bench::Bench;

@@ -28,6 +28,7 @@ mod output;
 mod prepared;
 mod prune;
 mod read;
+mod record;
 mod request;
 mod requested;
 mod secret;
@@ -344,6 +345,12 @@ promises! {
         starts_come_in_their_order_whatever_the_ids_say
         a_run_that_is_gone_has_no_start
         runs_that_were_tried_again_are_listed;
+    record:
+        a_statement_that_writes_other_rows_than_expected_undoes_all
+        a_statement_that_fails_writes_nothing
+        parameters_have_a_type_also_when_they_are_null
+        many_rows_are_written_by_few_statements
+        the_time_is_the_stores;
     request:
         an_answer_is_given_again
         a_request_that_came_to_nothing_is_made_anew

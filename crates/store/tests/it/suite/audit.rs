@@ -7,8 +7,8 @@ use domain::object::{Object, ObjectKind};
 use domain::run::Outcome;
 use domain::secret::{Scope, SecretPlace};
 use store::{
-    AuditFilter, AuditLog, Cancelled, Chain, Changed, ClaimRequest, Desk, KeptSecret,
-    NamedResources, Prepared, Sealed, SecretStore, Set, Store, as_author,
+    AuditFilter, AuditLog, Cancelled, Chain, Changed, ClaimRequest, KeptSecret, NamedResources,
+    Prepared, Sealed, SecretStore, Set, Settings, Store, as_author,
 };
 
 use crate::bench::Bench;

@@ -8,8 +8,8 @@ use domain::id::{NodeId, TenantId};
 use domain::job::Job;
 use domain::run::{ClaimedRun, NewRun, Outcome, RunState, Wait};
 use store::{
-    Applied, AuditFilter, AuditLog, ClaimFor, ClaimRequest, Cluster, Desk, NodeControl,
-    NodeControlOutcome, NodeInfo, Prepared, RetentionCutoff, Store, Verdict,
+    Applied, AuditFilter, AuditLog, ClaimFor, ClaimRequest, Cluster, NodeControl,
+    NodeControlOutcome, NodeInfo, Prepared, RetentionCutoff, RunQueries, Settings, Store, Verdict,
 };
 use tokio::task::JoinSet;
 

@@ -3,7 +3,7 @@
 use domain::alert::AlertKind;
 use domain::id::RunId;
 use domain::run::{Outcome, RunState};
-use store::{Alerts, Channel, Desk, RunFilter, RunsOf, Store};
+use store::{Alerts, Channel, DeadLetters, RunFilter, RunsOf, Store};
 
 use super::list_runs::dead;
 use crate::bench::Bench;

@@ -3,7 +3,7 @@
 use domain::audit::Kind;
 use domain::job::{Job, JobState};
 use domain::run::{NewRun, Wait};
-use store::{Change, Changed, ExplainReads, LiveRun, Prepared, Store, Verdict, as_author};
+use store::{AuditLog, Change, Changed, LiveRun, Prepared, RunQueries, Store, Verdict, as_author};
 
 use crate::bench::Bench;
 use crate::lab::{Lab, completed, stop, untried, want};

@@ -5,7 +5,8 @@ use domain::job::JobState;
 use domain::run::{Outcome, RunState};
 use domain::tally::{Key, Measure};
 use store::{
-    ChangeFeed, ClaimRequest, Cursor, Desk, LastRun, Prepared, RecentEnd, RunFilter, Store, Verdict,
+    ChangeFeed, ClaimRequest, Cursor, LastRun, Prepared, RecentEnd, RunFilter, RunQueries, Store,
+    Verdict,
 };
 use uuid::Uuid;
 

@@ -5,7 +5,7 @@ use domain::job::Job;
 use domain::run::{NewRun, Outcome, RunState};
 use jiff::Timestamp;
 use store::{
-    Applied, ClaimFor, ClaimRequest, Desk, RetentionCutoff, RunFilter, StartFilter, Store,
+    Applied, ClaimFor, ClaimRequest, RetentionCutoff, RunFilter, RunQueries, StartFilter, Store,
 };
 
 use crate::bench::Bench;

@@ -5,7 +5,7 @@ use domain::id::NodeId;
 use domain::run::{ClaimedRun, Grant, Outcome, RunState};
 use domain::slot::PerSlot;
 use jiff::SignedDuration;
-use store::{Applied, ClaimFor, ClaimRequest, Desk, Finish, NodeInfo, Replaces, Store, Verdict};
+use store::{Applied, ClaimFor, ClaimRequest, Cluster, Finish, NodeInfo, Replaces, Store, Verdict};
 
 use crate::bench::Bench;
 use crate::lab::{

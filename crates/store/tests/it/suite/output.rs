@@ -1,7 +1,7 @@
 //! Short outputs of attempts, and since when runs are under way.
 
 use domain::run::{Outcome, RunState};
-use store::{Applied, Desk, Finish, RetentionCutoff, Store};
+use store::{Applied, Finish, RetentionCutoff, RunQueries, Store};
 
 use crate::bench::Bench;
 use crate::lab::{Lab, completed, ended, minutes, retried, seconds};

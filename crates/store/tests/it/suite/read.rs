@@ -8,7 +8,7 @@ use domain::id::{JobId, RunId, TenantId};
 use domain::job::{Job, JobState};
 use domain::run::{Origin, RunState, Wait};
 use store::{
-    ClaimRequest, Counts, Desk, JobFilter, LiveCounts, Prepared, RunFilter, Store, Verdict,
+    ClaimRequest, Counts, JobFilter, LiveCounts, Prepared, RunFilter, RunQueries, Store, Verdict,
 };
 
 use crate::bench::Bench;

@@ -1,7 +1,7 @@
 //! Requests that are sent again: one of them is carried out, the others get its answer.
 
 use domain::id::TenantId;
-use store::{Answer, Begun, Desk};
+use store::{Answer, Begun, IdempotencyKeys};
 
 use crate::bench::Bench;
 use crate::lab::{Lab, tenant};

@@ -2,7 +2,7 @@
 
 use domain::id::TenantId;
 use domain::run::Wait;
-use store::{ClaimRequest, Desk, LiveCounts, Set, Store, Verdict};
+use store::{ClaimRequest, LiveCounts, RunQueries, Set, Settings, Store, Verdict};
 
 use crate::bench::Bench;
 use crate::lab::{Lab, minutes, tenant, untried, want};

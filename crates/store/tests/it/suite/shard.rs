@@ -8,8 +8,8 @@ use domain::partition::part_again;
 use domain::run::{AttemptResult, ClaimedRun, NewRun, Origin, Outcome, RunState, Wait};
 use domain::shard::Ownership;
 use store::{
-    Applied, Cancelled, ClaimRequest, Cluster, Desk, FactsFor, Move, NamedResources, NodeInfo,
-    Prepared, Put, RetentionCutoff, Set, Shards, Store, Verdict, Whole,
+    Applied, Cancelled, ClaimRequest, Cluster, FactsFor, Move, NamedResources, NodeInfo, Prepared,
+    Put, RetentionCutoff, RunQueries, Set, Shards, Store, Verdict, Whole,
 };
 use uuid::Uuid;
 

@@ -4,8 +4,8 @@ use domain::id::{JobId, RunId};
 use domain::job::Job;
 use domain::run::{LedgerEntry, NewRun, Outcome, ReasonCode, RunState};
 use store::{
-    ClaimRequest, Desk, RecordPlan, RetentionCutoff, RunFilter, RunView, StartFilter, StartKey,
-    Store,
+    ClaimRequest, RecordPlan, RetentionCutoff, RunFilter, RunQueries, RunView, StartFilter,
+    StartKey, Store,
 };
 
 use crate::bench::Bench;

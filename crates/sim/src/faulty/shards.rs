@@ -1,0 +1,75 @@
+//! Shards and queries about runs: passed through like everything else.
+
+use domain::id::{JobId, NodeId, RunId, TenantId};
+use domain::partition::Part;
+use domain::run::{NewRun, Reason};
+use jiff::SignedDuration;
+use store::{
+    Applied, Cancelled, Extended, HeldLease, Lapsed, LastRun, LeaseRequest, Leased, LiveCounts,
+    LiveRun, Messages, Move, NewMessage, OwnedShard, Page, QueueDepth, RecentEnd, Records, Result,
+    RunQueries, RunView, Sent, SettledMessage, Shards, StartFilter, StartKey, Whole,
+};
+
+use super::FaultyStore;
+use crate::event::Event;
+
+impl<S: RunQueries> RunQueries for FaultyStore<S> {
+    through! {
+        attempt_output(run: RunId, number: u32) -> Option<Vec<u8>>;
+        live(tenant: TenantId) -> LiveCounts;
+        live_run(run: RunId) -> Option<LiveRun>;
+        last_runs(jobs: &[JobId]) -> Vec<LastRun>;
+        recent_ends(jobs: &[JobId], limit: u32) -> Vec<RecentEnd>;
+        latest_starts(filter: &StartFilter, after: Option<StartKey>, limit: u32)
+            -> Page<RunView, StartKey>;
+        retried(before: Option<RunId>, limit: u32) -> Page<RunView, RunId>;
+    }
+}
+
+impl<S: Messages> Messages for FaultyStore<S> {
+    through! {
+        send_messages(queue: JobId, max_depth: Option<u64>, messages: &[NewMessage]) -> Sent;
+        lease_messages(request: &LeaseRequest) -> Leased;
+        extend_leases(queue: JobId, leases: &[(RunId, i64)], lease: SignedDuration)
+            -> Vec<Option<Extended>>;
+        held_leases(queue: JobId, leases: &[(RunId, i64)]) -> Vec<HeldLease>;
+        settle_messages(node: NodeId, settled: &[SettledMessage]) -> Vec<Applied>;
+        lapsed_messages(limit: u32) -> Vec<Lapsed>;
+        cancel_message(queue: JobId, message: RunId, reason: &Reason) -> Cancelled;
+        queue_depths(queues: &[JobId]) -> Vec<QueueDepth>;
+        forget_message_keys(limit: u32) -> u64;
+    }
+}
+
+impl<S: Shards + Records> Shards for FaultyStore<S> {
+    through! {
+        shards(tenant: Option<TenantId>) -> Vec<OwnedShard>;
+        parts(runs: &[RunId]) -> Vec<Part>;
+        parents(parts: &[RunId]) -> Vec<(RunId, RunId)>;
+        wake_divided(runs: &[RunId]) -> u64;
+        prune_parts(limit: u32) -> u64;
+    }
+
+    async fn assign(&self, node: NodeId, epoch: i64, moves: &[Move]) -> Result<Option<u64>> {
+        self.link.there().await?;
+        let moved = self.inner.assign(node, epoch, moves).await;
+        if let Ok(Some(_)) = &moved {
+            for shard in self.inner.shards(None).await? {
+                self.link.saw(Event::Owned { shard: shard.object.id, owner: shard.owner });
+            }
+        }
+        self.link.back(moved).await
+    }
+
+    async fn divide(&self, run: Whole<'_>, parts: &[NewRun]) -> Result<bool> {
+        self.link.there().await?;
+        let at = self.link.clock.stamp();
+        let divided = self.inner.divide(run, parts).await;
+        if let Ok(true) = &divided {
+            for part in parts {
+                self.link.saw(Event::Submitted { at, run: part.clone() });
+            }
+        }
+        self.link.back(divided).await
+    }
+}

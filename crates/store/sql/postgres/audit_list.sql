@@ -1,8 +1,0 @@
--- What a tenant's people did, newest first.
-SELECT place, at, tenant_id, actor, kind, job_id, run_id, outcome, details, node_id, runs, number, hash FROM audit
-WHERE tenant_id = $1 AND place <= $2
-    AND ($3::text[] IS NULL OR kind = ANY ($3))
-    AND ($4::text IS NULL OR actor = $4)
-    AND ($5::uuid IS NULL OR job_id = $5 OR kind IN ('RUNS_ENDED', 'RUNS_REQUESTED'))
-    AND ($6::bigint IS NULL OR at >= $6) AND ($7::bigint IS NULL OR at < $7)
-ORDER BY place DESC LIMIT $8

@@ -1,2 +1,0 @@
--- The store's clock.
-SELECT clock()

@@ -1,2 +1,0 @@
--- Identity changes.
-UPDATE identity_generation SET generation = generation + 1

@@ -1,2 +1,0 @@
--- How often identity has changed.
-SELECT generation FROM identity_generation

@@ -1,2 +1,0 @@
--- Whether a run waits for a quorum.
-SELECT EXISTS (SELECT 1 FROM runs WHERE wait = 3)

@@ -1,2 +1,0 @@
--- Takes something away.
-DELETE FROM awards WHERE id = ?1

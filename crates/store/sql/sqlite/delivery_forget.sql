@@ -1,2 +1,0 @@
--- What was recorded of a channel that is gone.
-DELETE FROM deliveries WHERE channel = ?1

@@ -1,2 +1,0 @@
--- An end that nobody wants to know of any more.
-DELETE FROM ends WHERE seq = ?1

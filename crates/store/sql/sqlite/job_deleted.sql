@@ -1,4 +1,0 @@
--- Deleted jobs of a tenant, the youngest first.
-SELECT id, tenant_id, name, version, state, definition, next_run, created_at, updated_at, owner_id
-FROM jobs INDEXED BY jobs_deleted WHERE state = 'DELETED' AND id < ?2 AND tenant_id = ?1
-ORDER BY id DESC LIMIT ?3

@@ -1,2 +1,0 @@
--- The record of a deleted job.
-DELETE FROM jobs WHERE id = ?1 AND state = 'DELETED'

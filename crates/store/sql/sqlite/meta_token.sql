@@ -1,2 +1,0 @@
--- The latest fencing token that was written down.
-SELECT token FROM meta

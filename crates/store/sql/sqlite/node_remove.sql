@@ -1,2 +1,0 @@
--- A node does not count any more.
-UPDATE nodes SET gone_at = ?2 WHERE id = ?1

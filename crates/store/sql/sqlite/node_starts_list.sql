@@ -1,2 +1,0 @@
--- What nodes execute and since when.
-SELECT starts FROM node_starts

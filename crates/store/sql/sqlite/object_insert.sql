@@ -1,2 +1,0 @@
--- An object that was not there.
-INSERT OR IGNORE INTO objects (id, tenant_id, kind, name, body, version, created_at, changed_at) VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, ?6)

@@ -1,2 +1,0 @@
--- The tenant is gone.
-DELETE FROM quotas WHERE tenant_id = ?1

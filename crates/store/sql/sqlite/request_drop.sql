@@ -1,2 +1,0 @@
--- A request that came to nothing.
-DELETE FROM requests WHERE tenant_id = ?1 AND key = ?2 AND status IS NULL

@@ -1,2 +1,0 @@
--- The lane of a run.
-UPDATE runs SET lane = ?2 WHERE seq = ?1

@@ -1,2 +1,0 @@
--- Who asked for a run.
-SELECT requested_by FROM runs WHERE id = ?1

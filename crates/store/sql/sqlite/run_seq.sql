@@ -1,2 +1,0 @@
--- Which run has an id.
-SELECT seq FROM runs WHERE id = ?1

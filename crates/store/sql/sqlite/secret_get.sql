@@ -1,3 +1,0 @@
--- A secret as it is kept.
-SELECT tenant_id, job_id, name, version, key_id, data_key, value, changed_by FROM secrets
-WHERE tenant_id = ?1 AND job_id = ?2 AND name = ?3

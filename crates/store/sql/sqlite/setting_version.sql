@@ -1,2 +1,0 @@
--- The version of a setting.
-SELECT version FROM settings WHERE name = ?1

@@ -1,2 +1,0 @@
--- The edges of a job, before they are written anew.
-DELETE FROM upstream WHERE job_id = ?1

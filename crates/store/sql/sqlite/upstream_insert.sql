@@ -1,2 +1,0 @@
--- An edge.
-INSERT OR IGNORE INTO upstream (job_id, depends_on) VALUES (?1, ?2)

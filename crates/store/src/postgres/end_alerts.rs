@@ -1,0 +1,60 @@
+//! Alerts that ends of runs raise. They are part of the statements that end runs, which are fast
+//! because they take whole columns.
+
+use domain::alert::{Alert, AlertKind};
+use domain::id::{JobId, RunId, TenantId};
+use domain::run::{Outcome, Reason};
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use super::pipeline::{Pipeline, values};
+use super::row::text;
+
+/// Alerts that ends of runs raise, in the transaction that records the ends.
+#[derive(Default)]
+pub(super) struct EndAlerts {
+    id: Vec<Uuid>,
+    kind: Vec<&'static str>,
+    run: Vec<Uuid>,
+    text: Vec<String>,
+}
+
+impl EndAlerts {
+    /// An end, which may be one that somebody should be told about.
+    pub fn push(
+        &mut self,
+        run: RunId,
+        outcome: Outcome,
+        reason: Option<&Reason>,
+        dead_letter: bool,
+    ) {
+        let kind = match outcome {
+            _ if dead_letter => AlertKind::of_dead_letter(reason.map(|reason| reason.code.name())),
+            Outcome::Missed => AlertKind::Missed,
+            _ => return,
+        };
+        let words = reason.map_or_else(String::new, |reason| {
+            format!("{outcome} {}: {}", reason.code.name(), reason.text)
+        });
+        // The identity of an alert about a run does not depend on the rest.
+        let identity = Alert {
+            kind,
+            tenant: TenantId::DEFAULT,
+            job: JobId(Uuid::nil()),
+            run: Some(run),
+            text: String::new(),
+            at: Timestamp::UNIX_EPOCH,
+        };
+        self.id.push(identity.id());
+        self.kind.push(kind.name());
+        self.run.push(run.0);
+        self.text.push(text(&words).into_owned());
+    }
+
+    pub fn into_step(self, pipeline: &mut Pipeline<'_>) {
+        if !self.id.is_empty() {
+            let values = values![self.id, self.kind, self.run, self.text];
+            pipeline.push(sql!("finish_alert"), values);
+        }
+    }
+}
