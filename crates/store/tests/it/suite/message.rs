@@ -10,8 +10,8 @@ use domain::run::{
 };
 use jiff::SignedDuration;
 use store::{
-    Applied, Cancelled, Deduplication, Desk, LapseKind, LeaseRequest, LeasedMessage, Messages,
-    NewMessage, Prepared, QueueDepth, RunFilter, Sent, SettledMessage, Store, Verdict,
+    Applied, Cancelled, DeadLetters, Deduplication, LapseKind, LeaseRequest, LeasedMessage,
+    Messages, NewMessage, Prepared, QueueDepth, RunFilter, Sent, SettledMessage, Store, Verdict,
 };
 
 use crate::bench::Bench;
