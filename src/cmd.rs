@@ -21,6 +21,7 @@ mod job;
 mod man;
 mod named;
 mod node;
+mod queue;
 mod restore;
 mod run;
 mod secret;
@@ -138,6 +139,10 @@ enum Command {
     #[command(subcommand, arg_required_else_help = true, alias = "nodes")]
     Node(node::NodeCommand),
 
+    /// Manage queues and their messages
+    #[command(subcommand, arg_required_else_help = true)]
+    Queue(queue::QueueCommand),
+
     /// Manage shards: slices of data, each owned by a node
     #[command(subcommand, arg_required_else_help = true)]
     Shard(shard::ShardCommand),
@@ -233,6 +238,7 @@ pub fn run() -> Result<(), Failure> {
         Command::Grant(command) => access::grant(command),
         Command::Tenant(command) => access::tenant(command),
         Command::Node(command) => node::run(command),
+        Command::Queue(command) => queue::run(command),
         Command::Shard(command) => shard::run(command),
         Command::Sql(args) => sql::run(args),
         Command::Status(args) => status::run(args),

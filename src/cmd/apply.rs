@@ -1,10 +1,11 @@
-//! `punctual apply`: jobs become what files say that they are.
+//! `punctual apply`: jobs and queues become what files say that they are.
 //!
 //! Everything is checked before the first job changes. A job that already is what its document
 //! says is not touched, so that applying twice is the same as applying once.
 
 mod order;
 mod plan;
+mod queues;
 
 use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
@@ -33,6 +34,7 @@ Examples:
 
 A document is the body of POST /v1/jobs as YAML or JSON; a file may hold several, with --- between
 them. What a document leaves out has its default, except status: a job that is paused stays so.
+A document with `kind: queue` is the body of POST /v1/queues.
 
 --owner LABEL marks each job with the tag owner:LABEL. --prune deletes the jobs with that tag that
 no document describes.")]
@@ -133,11 +135,14 @@ fn mark(document: &mut Document, tag: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Makes jobs what documents say, and prints what was done to each.
+/// Makes jobs and queues what documents say, and prints what was done to each.
 pub fn apply(documents: Vec<Document>, applying: &Applying<'_>) -> Result<(), Failure> {
     let client = applying.asking.client()?;
     let (jobs, _) = client.list(&["v1", "jobs"], &[], None)?;
-    let plan = Plan::new(order::upstream_first(documents), &jobs, applying.prune.as_deref());
+    let (queues, documents) = queues::split(documents)?;
+    let mut plan = Plan::new(order::upstream_first(documents), &jobs, applying.prune.as_deref());
+    // Jobs can feed queues of the same files.
+    plan.steps.splice(0..0, queues::steps(&client, queues)?);
     check(&client, &plan, &applying.asking.output)?;
     let pruned = plan.steps.iter().filter(|step| matches!(step, Step::Prune { .. })).count();
     if !applying.dry_run && pruned > 0 {
@@ -176,7 +181,10 @@ fn check(client: &Client, plan: &Plan, output: &OutputArgs) -> Result<(), Failur
         let (document, exists) = match step {
             Step::Create { document } => (document, false),
             Step::Change { document, .. } => (document, true),
-            Step::Keep { .. } | Step::Prune { .. } => continue,
+            Step::Keep { .. }
+            | Step::Prune { .. }
+            | Step::CreateQueue { .. }
+            | Step::ChangeQueue { .. } => continue,
         };
         // An upstream job of the same files does not exist before they are applied.
         if plan.waits_for_new(document) {
@@ -203,6 +211,16 @@ fn carry_out(client: &Client, step: &Step) -> Result<(), Failure> {
         Step::Change { document, id, version, .. } => {
             let body = Value::Object(document.fields.clone());
             let call = client.call(Method::PUT, &["v1", "jobs", id]).if_version(*version);
+            call.json(&body).send().map(drop).map_err(|failure| failure.about(&document.source))
+        }
+        Step::CreateQueue { document } => {
+            let body = Value::Object(document.fields.clone());
+            let made = client.post(&["v1", "queues"]).json(&body).send();
+            made.map(drop).map_err(|failure| failure.about(&document.source))
+        }
+        Step::ChangeQueue { document, id, version, .. } => {
+            let body = Value::Object(document.fields.clone());
+            let call = client.call(Method::PUT, &["v1", "queues", id]).if_version(*version);
             call.json(&body).send().map(drop).map_err(|failure| failure.about(&document.source))
         }
         Step::Prune { id, version, .. } => {

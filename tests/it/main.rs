@@ -12,6 +12,7 @@ mod dashboard;
 mod deploy;
 mod docs;
 mod proxy;
+mod queues;
 mod rest;
 mod security;
 mod serve;

@@ -20,7 +20,7 @@ use backup::{Backups, NoBackups};
 use domain::action::{Action, Assignment};
 use domain::id::TenantId;
 use domain::job::Definition;
-use domain::run::AttemptResult;
+use domain::run::{AttemptResult, ErrorCode};
 
 pub use exec::external::{ExternalOptions, ExternalProblem, Network};
 pub use exec::http::HttpOptions;
@@ -128,7 +128,7 @@ impl Agent {
             Action::Http(action) => self.http.permitted(tenant, action),
             Action::External(action) => exec::external::permitted(&self.external, action).map(drop),
             Action::Sql(action) => exec::sql::permitted(action, definition.run_as.as_deref()),
-            Action::Noop | Action::Backup(_) | Action::Procedure(_) => Ok(()),
+            Action::Noop | Action::Backup(_) | Action::Procedure(_) | Action::Queue(_) => Ok(()),
         };
         let failure = permitted.err().filter(|failure| failure.code.is_refusal())?;
         Some(format!("{}: {}", failure.code, failure.message))
@@ -177,6 +177,11 @@ impl Agent {
         tracing::debug!(deadline = %assignment.deadline, "an attempt begins");
         match &assignment.action {
             Action::Noop => AttemptResult::completed(),
+            // The engine sends messages itself: no agent has the store.
+            Action::Queue(_) => {
+                let code = ErrorCode::Refused("NOT_SUPPORTED".to_owned());
+                AttemptResult::failed(code, "an agent cannot send messages to queues")
+            }
             Action::Backup(action) => {
                 exec::backup::run(self.backups.as_ref(), action, attempt).await
             }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::id::{JobId, RunId, TenantId};
+use crate::queue::{KEY_BYTES_MAX, MessageBody, PAYLOAD_BYTES_MAX};
 use crate::slot::SlotKind;
 
 /// The maximum length of a statement, a body or a list of arguments, in bytes.
@@ -39,6 +40,8 @@ pub enum Action {
     External(ExternalAction),
     /// Makes a backup of the server.
     Backup(BackupAction),
+    /// Sends a message to a queue.
+    Queue(QueueAction),
 }
 
 /// An HTTP request and its expected statuses.
@@ -120,6 +123,42 @@ pub struct BackupAction {
     pub outputs: bool,
 }
 
+/// A message for a queue of the same tenant. Parameters of the run are added to a payload that is a
+/// JSON object.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QueueAction {
+    /// The name of the queue.
+    pub queue: String,
+    /// The payload.
+    #[serde(default)]
+    pub message: Value,
+    /// The workspace.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub workspace: String,
+    /// 0 to 9; that of the queue if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<u8>,
+}
+
+impl QueueAction {
+    /// The message of a run with these parameters.
+    pub fn body(&self, parameters: Option<&str>) -> MessageBody {
+        let mut payload = self.message.clone();
+        let given = parameters.and_then(|text| serde_json::from_str(text).ok());
+        if let (Value::Object(payload), Some(Value::Object(given))) = (&mut payload, given) {
+            payload.extend(given);
+        }
+        MessageBody {
+            payload,
+            workspace: self.workspace.clone(),
+            headers: BTreeMap::new(),
+            ordering_key: None,
+            deduplication_key: None,
+        }
+    }
+}
+
 fn yes() -> bool {
     true
 }
@@ -149,6 +188,7 @@ impl Action {
             Action::Procedure(_) => "PROCEDURE",
             Action::External(_) => "EXTERNAL",
             Action::Backup(_) => "BACKUP",
+            Action::Queue(_) => "QUEUE",
         }
     }
 
@@ -230,6 +270,20 @@ impl Action {
                 }
             }
             Action::Sql(sql) => text("sql", &sql.sql),
+            Action::Queue(send) => {
+                text("queue", &send.queue)?;
+                if send.workspace.len() > KEY_BYTES_MAX {
+                    return wrong("workspace", format!("is longer than {KEY_BYTES_MAX} bytes"));
+                }
+                if send.priority.is_some_and(|priority| priority > 9) {
+                    return wrong("priority", "must be 0 to 9".into());
+                }
+                let bytes = send.message.to_string().len();
+                if bytes > PAYLOAD_BYTES_MAX {
+                    return wrong("message", format!("is longer than {PAYLOAD_BYTES_MAX} bytes"));
+                }
+                Ok(())
+            }
             Action::Procedure(procedure) => text("procedure", &procedure.procedure),
             Action::Backup(backup) => {
                 text("target", &backup.target)?;

@@ -7,6 +7,7 @@ use crate::action::Action;
 use crate::cluster::{Class, Labels, Place};
 use crate::id::{JobId, TenantId, UserId};
 use crate::partition::{Parameters, Partition};
+use crate::queue::QueueSettings;
 use crate::schedule::{
     AtError, CatchUpPolicy, CatchUpRules, Cron, CronError, CronSchedule, DstPolicy, Every,
     EveryError, Schedule, ZoneError, Zones,
@@ -113,6 +114,9 @@ pub struct Definition {
     /// Parameters of its runs.
     #[serde(skip_serializing_if = "Parameters::is_empty")]
     pub parameters: Parameters,
+    /// The settings of a queue. A job with them has no schedule and no action: workers pull its runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<QueueSettings>,
 }
 
 impl Default for Definition {
@@ -142,6 +146,7 @@ impl Default for Definition {
             run_on: Labels::default(),
             partition: None,
             parameters: Parameters::default(),
+            queue: None,
         }
     }
 }
@@ -178,6 +183,7 @@ impl Job {
             ("run_on", new.run_on != old.run_on),
             ("partition", new.partition != old.partition),
             ("parameters", new.parameters != old.parameters),
+            ("queue", new.queue != old.queue),
         ];
         fields.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
     }
@@ -198,6 +204,11 @@ impl Definition {
     pub fn most_running(&self, per_job: u32) -> u32 {
         let default = if self.overlap == Overlap::Allow { per_job } else { 1 };
         self.concurrency.unwrap_or(default)
+    }
+
+    /// Whether it is a queue, whose runs are messages for workers.
+    pub fn is_queue(&self) -> bool {
+        self.queue.is_some()
     }
 
     /// Whether a run may have to wait for more than its time, or may belong to another node.

@@ -36,6 +36,8 @@ pub enum Origin {
     Dependency = 5,
     /// The parent run, which was split.
     Part = 6,
+    /// A message that was sent to a queue: workers pull it.
+    Message = 7,
 }
 
 impl Origin {
@@ -48,6 +50,7 @@ impl Origin {
             Origin::Backfill,
             Origin::Dependency,
             Origin::Part,
+            Origin::Message,
         ]
         .into_iter()
         .find(|origin| *origin as i64 == number)

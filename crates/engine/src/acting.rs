@@ -20,11 +20,14 @@ use crate::node::{Node, Verified};
 use crate::run::Engine;
 
 mod cluster;
+mod dead_letters;
 mod explain;
 mod objects;
+mod queues;
 mod runs;
 mod versions;
 
+pub use dead_letters::SettledLetters;
 pub use explain::Explained;
 
 /// An engine as somebody sees it.
@@ -105,6 +108,9 @@ impl AuthorizedEngine<'_> {
     /// The job, if the actor may do this with it.
     async fn job_for(&self, id: JobId, deed: fn(UserId) -> Deed) -> Result<Job> {
         let job = self.node().existing(id).await?;
+        if !Self::is_job(&job) {
+            return Err(no_job(id));
+        }
         self.may_with(&job, deed)?;
         Ok(job)
     }
@@ -310,7 +316,7 @@ impl AuthorizedEngine<'_> {
     /// Jobs by id, as far as the actor sees them.
     pub async fn jobs_by_id(&self, ids: &[JobId]) -> Result<Vec<Job>> {
         let mut jobs = self.node().jobs_by_id(ids).await?;
-        jobs.retain(|job| self.sees_job(job));
+        jobs.retain(|job| Self::is_job(job) && self.sees_job(job));
         Ok(jobs)
     }
 
@@ -327,7 +333,7 @@ impl AuthorizedEngine<'_> {
     /// A job of the tenant by its name.
     pub async fn job_by_name(&self, name: &str) -> Result<Option<Job>> {
         let job = self.node().job_by_name(self.actor.tenant, name).await?;
-        Ok(job.filter(|job| self.sees_job(job)))
+        Ok(job.filter(|job| Self::is_job(job) && self.sees_job(job)))
     }
 
     /// The jobs of the tenant that a filter lets through, as far as the actor sees them.
@@ -337,7 +343,7 @@ impl AuthorizedEngine<'_> {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Page<Job, String>> {
-        let mut filter = JobFilter { tenant: self.actor.tenant, ..filter.clone() };
+        let mut filter = JobFilter { tenant: self.actor.tenant, queues: false, ..filter.clone() };
         if !self.sees_all_jobs() {
             filter.owner = Some(self.actor.user);
         }

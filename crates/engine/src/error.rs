@@ -69,6 +69,14 @@ pub enum EngineError {
         /// Its time.
         at: Timestamp,
     },
+    /// The queue has as many messages as it may have.
+    #[error("queue {name:?} is full (max_depth = {max_depth})")]
+    QueueFull {
+        /// The queue.
+        name: String,
+        /// The most messages that it may have.
+        max_depth: u64,
+    },
     /// The run is in a state in which this cannot be done.
     #[error("{0}")]
     WrongState(String),

@@ -185,10 +185,12 @@ impl Node {
     /// What the user's own grants, roles apart, and some roles give together.
     async fn reach_of(&self, own: &[Award], roles: Vec<RoleId>) -> Result<Reach> {
         let (mut privileges, mut databases) = (Vec::new(), Vec::new());
+        let mut queues = Vec::new();
         for award in own {
             match &award.what {
                 Awarded::Privilege(privilege) => privileges.push(*privilege),
                 Awarded::Database(name) => databases.push(name.clone()),
+                Awarded::Queue(grant) => queues.push(grant.clone()),
                 Awarded::Role(_) => {}
             }
         }
@@ -197,9 +199,10 @@ impl Node {
             let reach = self.store.reach(role.0).await?;
             privileges.extend(reach.privileges.iter());
             databases.extend(reach.databases);
+            queues.extend(reach.queues);
             all.extend(reach.roles);
         }
-        Ok(Reach { privileges: privileges.into_iter().collect(), roles: all, databases })
+        Ok(Reach { privileges: privileges.into_iter().collect(), roles: all, databases, queues })
     }
 }
 

@@ -128,7 +128,7 @@ impl AuthorizedEngine<'_> {
             }
         }
         let privileges = reach.privileges.expanded(external_jobs);
-        Ok(Rights { privileges, run_as, databases: reach.databases })
+        Ok(Rights { privileges, run_as, databases: reach.databases, queues: reach.queues })
     }
 
     /// Refuses what concerns rights that the actor does not have.
@@ -342,6 +342,9 @@ impl AuthorizedEngine<'_> {
             }
             Awarded::Database(name) => {
                 Ok(Rights { databases: vec![name.clone()], ..Rights::default() })
+            }
+            Awarded::Queue(grant) => {
+                Ok(Rights { queues: vec![grant.clone()], ..Rights::default() })
             }
             Awarded::Role(role) => self.rights_of(role.0, award.tenant).await,
         }

@@ -16,6 +16,7 @@ mod holder;
 mod identity;
 mod node;
 mod questions;
+mod queues;
 mod refusals;
 mod register;
 mod run;
@@ -24,7 +25,7 @@ mod start_log;
 mod stats;
 mod tracer;
 
-pub use acting::{AuthorizedEngine, Explained};
+pub use acting::{AuthorizedEngine, Explained, SettledLetters};
 pub use commands::{
     Backfill, CHANGES_MAX, ChangeRefused, Deletion, JobChange, JobChanges, NewJob, Trigger,
 };
@@ -35,6 +36,7 @@ pub use node::{
     Attended, CarriedRun, ClockHealth, Elsewhere, Node, PlanReport, ReapReport, SealReport,
     SlotUse, Started, TallyReport, Verified,
 };
+pub use queues::{Message, MessageReapReport, MessageReport};
 pub use run::{
     Activity, AgentLimits, AgentProxy, Carried, Engine, Executor, Health, Renewal, Stalled, Stop,
 };
@@ -43,9 +45,10 @@ pub use start_log::{BegunRun, BegunRuns, Predecessor, StartLog};
 pub use stats::{HourlyStats, Stats};
 pub use store::{
     Acknowledgement, Answer, Applied, AttemptView, AuditFilter, Begun, Cancelled, Channel, Counts,
-    Cursor, DeliveryKey, DeliveryView, FullStore, Given, Identity, JobFilter, JobVersion, LastRun,
-    LiveCounts, NamedResources, NodeControl, NodeControlOutcome, NodeInfo, NodeView, Operation,
-    OwnedShard, Page, Put, RecentEnd, Replaces, RunFilter, RunView, RunsOf, Set, Setting,
-    SharedStore, StartFilter, StartKey, StoreError, StoreMetrics, as_author,
+    Cursor, DeliveryKey, DeliveryView, Extended, FullStore, Given, Identity, JobFilter, JobVersion,
+    LastRun, LeasedMessage, LiveCounts, NamedResources, NodeControl, NodeControlOutcome, NodeInfo,
+    NodeView, Operation, OwnedShard, Page, Put, QueueDepth, RecentEnd, Replaces, RunFilter,
+    RunView, RunsOf, Set, Setting, SharedStore, StartFilter, StartKey, StoreError, StoreMetrics,
+    as_author,
 };
 pub use tracer::{Planned, Settled, Tracer};

@@ -175,7 +175,8 @@ impl Node {
         run_as.sort();
         Ok(home.map(|tenant| {
             let privileges = reach.privileges.expanded(tenant.external_jobs);
-            EffectivePrivileges { user, tenant, privileges, run_as, databases: reach.databases }
+            let (databases, queues) = (reach.databases, reach.queues);
+            EffectivePrivileges { user, tenant, privileges, run_as, databases, queues }
         }))
     }
 

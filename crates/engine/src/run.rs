@@ -16,7 +16,7 @@ use domain::id::{NodeId, RunId, UserId};
 use domain::run::{AttemptEnd, AttemptResult, Grant, NewRun, Outcome};
 use domain::slot::PerSlot;
 use jiff::SignedDuration;
-use store::{SharedStore, StoreError, Submitted};
+use store::{Applied, SettledMessage, SharedStore, StoreError, Submitted};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
@@ -29,18 +29,23 @@ use crate::settings::{Env, Settings};
 mod driver;
 mod enrol;
 mod guest;
+mod lines;
 mod outbox;
 mod patience;
 mod pulse;
 
 use driver::{Dispatch, Driver, LocalDispatch, notify_present};
 pub use guest::{AgentLimits, AgentProxy, Carried, Renewal};
+use lines::Lines;
 use patience::StoreHealth;
 pub use pulse::Stalled;
 use pulse::{Pulse, Vital};
 
 /// Pumps that run side by side, so that the store works while results come in.
 const PUMPS: usize = 3;
+
+/// Reports of workers that share a commit at most.
+const SETTLE_MAX: usize = 10_000;
 
 /// How long a stop waits until the store has recorded it.
 const RETIRE_WAIT: Duration = Duration::from_secs(1);
@@ -90,6 +95,8 @@ impl Stop {
 pub struct Engine {
     node: Arc<Node>,
     submits: Batcher<NewRun, store::Result<Submitted>>,
+    /// Reports of workers about messages.
+    settles: Batcher<SettledMessage, store::Result<Vec<Applied>>>,
     shared: Arc<Shared>,
     tasks: tokio::sync::Mutex<JoinSet<()>>,
     /// What executes in this process.
@@ -111,6 +118,8 @@ struct Shared {
     plan: Notify,
     /// Runs were recorded here that ask for something of their node.
     places: Notify,
+    /// Workers that wait for messages.
+    lines: Lines,
     /// The executors' stop signals, each with the fence that it belongs to: a run can be here
     /// again while the executor of an older grant has not stopped yet.
     stops: Mutex<HashMap<RunId, (i64, StopSender)>>,
@@ -196,13 +205,18 @@ impl Engine {
             tasks.spawn(driver.clone().help_pump());
         }
         tasks.spawn(driver.clone().pump());
+        let settling = driver.clone();
+        let settles = Batcher::start(SETTLE_MAX, move |settled, sizes| {
+            let driver = settling.clone();
+            async move { driver.settle_messages(settled, &sizes).await }
+        });
         let submits = Batcher::start(node.settings.batch_max as usize * 5, move |runs, sizes| {
             let driver = driver.clone();
             async move { driver.submit(runs, &sizes).await }
         });
         let tasks = tokio::sync::Mutex::new(tasks);
         let (runtime, guests) = (tokio::runtime::Handle::current(), Mutex::default());
-        Ok(Engine { node, submits, shared, tasks, here, runtime, guests })
+        Ok(Engine { node, submits, settles, shared, tasks, here, runtime, guests })
     }
 
     /// Carries alerts to these couriers too, as they come and go.
@@ -334,6 +348,8 @@ impl Engine {
     /// finish within `grace`, and stops the rest.
     pub async fn stop(&self, grace: Duration) {
         self.shared.stopping.store(true, Ordering::Relaxed);
+        // Workers ask another server, or this one again.
+        self.shared.lines.close();
         // Agents elsewhere find another server, or this one again.
         for guest in self.guests().drain(..).filter_map(|guest| guest.upgrade()) {
             guest.end();

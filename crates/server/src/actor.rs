@@ -350,7 +350,8 @@ pub(crate) async fn elsewhere(
     match tenant.filter(|tenant| everywhere || *tenant == actor.tenant) {
         Some(tenant) if tenant == actor.tenant => Ok(actor),
         Some(tenant) => {
-            Ok(access::Actor { tenant, run_as: Vec::new(), databases: Vec::new(), ..actor })
+            let (run_as, databases, queues) = (Vec::new(), Vec::new(), Vec::new());
+            Ok(access::Actor { tenant, run_as, databases, queues, ..actor })
         }
         None => Err(Problem::new(Code::TenantNotFound, format!("there is no tenant {name:?}"))),
     }

@@ -182,8 +182,8 @@ impl Keys {
                 return Some(actor);
             }
             let everywhere = actor.privileges.has(Privilege::AdministerCluster);
-            let (run_as, databases) = (Vec::new(), Vec::new());
-            let place = access::Actor { tenant: guest.place, run_as, databases, ..actor };
+            let (run_as, databases, queues) = (Vec::new(), Vec::new(), Vec::new());
+            let place = access::Actor { tenant: guest.place, run_as, databases, queues, ..actor };
             everywhere.then_some(place)
         }))
     }

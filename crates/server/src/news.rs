@@ -138,7 +138,7 @@ async fn look(app: &App, from: Timestamp, now: Timestamp, into: &mut Batch) -> e
     loop {
         let jobs = node.changed_jobs(cursor, BATCH).await?;
         let next = jobs.last().filter(|_| jobs.len() as u32 == BATCH).map(Cursor::after_change);
-        into.jobs.extend(jobs);
+        into.jobs.extend(jobs.into_iter().filter(|job| !job.definition.is_queue()));
         let Some(next) = next else { break };
         cursor = next;
     }

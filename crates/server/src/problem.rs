@@ -77,6 +77,8 @@ codes! {
     NotFound = "NOT_FOUND", 404, "42P01", 3, "Not found";
     /// There is no such job.
     JobNotFound = "JOB_NOT_FOUND", 404, "42704", 3, "Job not found";
+    /// There is no such queue.
+    QueueNotFound = "QUEUE_NOT_FOUND", 404, "42704", 3, "Queue not found";
     /// There is no such execution.
     ExecutionNotFound = "EXECUTION_NOT_FOUND", 404, "42704", 3, "Execution (run) not found";
     /// There is no such tenant.
@@ -101,6 +103,8 @@ codes! {
     WrongState = "WRONG_STATE", 409, "55000", 4, "The state does not allow this operation";
     /// A request with the same idempotency key has not ended.
     IdempotencyKeyInUse = "IDEMPOTENCY_KEY_IN_USE", 409, "40001", 4, "A request with this idempotency key is in progress";
+    /// The lease of a message has ended: it has another fencing token, or has ended.
+    StaleFence = "STALE_FENCE", 409, "55000", 4, "The lease of the message has ended";
     /// The agent has lost its lease, and with it what it held.
     LeaseLost = "LEASE_LOST", 409, "55000", 4, "The agent has lost its lease";
     /// The agent has a later session, or the server was started anew.
@@ -125,6 +129,8 @@ codes! {
     IdempotencyKeyReused = "IDEMPOTENCY_KEY_REUSED", 422, "22023", 2, "The idempotency key was used for another request";
     /// `If-Match` is missing.
     PreconditionRequired = "PRECONDITION_REQUIRED", 428, "40001", 4, "If-Match required";
+    /// The queue has as many messages as it may have.
+    QueueFull = "QUEUE_FULL", 429, "53400", 1, "The queue is full";
     /// Too many requests.
     RateLimited = "RATE_LIMITED", 429, "53400", 1, "Too many requests";
     /// A defect of ours.
@@ -352,6 +358,9 @@ impl From<EngineError> for Problem {
             EngineError::NotFound(what) if what.starts_with("run") => {
                 Problem::no_execution(&what[4..])
             }
+            EngineError::NotFound(what) if what.starts_with("queue") => {
+                Problem::new(Code::QueueNotFound, format!("there is no {what}"))
+            }
             EngineError::NotFound(what) if what.starts_with("tenant") => {
                 Problem::new(Code::TenantNotFound, format!("there is no {what}"))
             }
@@ -371,6 +380,9 @@ impl From<EngineError> for Problem {
             EngineError::AlreadyRan { .. } => Problem::new(Code::WrongState, text)
                 .with_hint("give it a new time with SCHEDULE = AT or run_at"),
             EngineError::WrongState(text) => Problem::new(Code::WrongState, text),
+            EngineError::QueueFull { .. } => Problem::new(Code::QueueFull, text)
+                .with_header(header::RETRY_AFTER, HeaderValue::from_static("5"))
+                .with_hint("wait until workers have caught up, or raise max_depth"),
             EngineError::TooManyJobs => Problem::new(Code::QuotaExceeded, text),
             EngineError::EntryTaken(_) => Problem {
                 message: text.clone(),

@@ -29,10 +29,13 @@ mod job_choice;
 mod jobs;
 mod keys;
 mod logs;
+mod messages;
 pub(crate) mod nodes;
 mod objects;
 pub(crate) mod oidc_login;
 mod outlook;
+mod queue_dead_letters;
+pub(crate) mod queues;
 mod roles;
 mod schedule;
 pub(crate) mod secrets;
@@ -100,6 +103,20 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         ))
         .routes(routes!(alert_channels::test))
         .routes(routes!(alert_channels::deliveries))
+        .routes(routes!(queues::create, queues::list))
+        .routes(routes!(queues::get, queues::replace, queues::patch, queues::delete))
+        .routes(routes!(queues::pause))
+        .routes(routes!(queues::resume))
+        .routes(routes!(messages::send, messages::list))
+        .routes(routes!(messages::lease))
+        .routes(routes!(messages::ack))
+        .routes(routes!(messages::nack))
+        .routes(routes!(messages::fail))
+        .routes(routes!(messages::extend))
+        .routes(routes!(messages::get, messages::cancel))
+        .routes(routes!(queue_dead_letters::list))
+        .routes(routes!(queue_dead_letters::redrive))
+        .routes(routes!(queue_dead_letters::purge))
         .routes(routes!(shards::create, shards::list))
         .routes(routes!(shards::get, shards::patch, shards::delete))
         .routes(routes!(executions::parts))

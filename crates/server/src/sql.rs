@@ -10,6 +10,7 @@ mod answer;
 mod explain;
 mod jobs;
 mod problem;
+mod queues;
 mod runs;
 mod secrets;
 mod select;
@@ -343,6 +344,12 @@ impl Session {
                 let dry = sql::BackfillJob { dry_run: true, ..backfill.clone() };
                 return self.backfill(&dry).await;
             }
+            Statement::PauseQueue(name) | Statement::ResumeQueue(name) => {
+                self.queue_named(name).await?;
+            }
+            Statement::Send(send) => {
+                self.queue_named(&send.queue).await?;
+            }
             Statement::PauseJob(name)
             | Statement::ResumeJob(name, _)
             | Statement::RestoreJob { job: name, .. } => {
@@ -392,6 +399,11 @@ impl Session {
             Statement::Role(role) => self.role(role).await,
             Statement::Secret(secret) => self.secret(secret).await,
             Statement::Shard(shard) => self.shard(shard).await,
+            Statement::Queue(queue) => self.queue(queue).await,
+            Statement::PauseQueue(name) => self.pause_queue(name, true).await,
+            Statement::ResumeQueue(name) => self.pause_queue(name, false).await,
+            Statement::Send(send) => self.send(send).await,
+            Statement::ShowQueues { like } => self.show_queues(like.as_deref()).await,
             Statement::ShowShards => self.show_shards().await,
             Statement::Set(set) => {
                 if set.is_local && matches!(self.block, Block::None) {

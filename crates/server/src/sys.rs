@@ -9,6 +9,7 @@ mod cluster;
 mod jobs;
 mod pages;
 mod people;
+mod queues;
 mod runs;
 mod tables;
 
@@ -124,6 +125,8 @@ impl Source for Sys {
             "audit" => cluster::audit(self, scan)?,
             "performance" => cluster::performance(self)?,
             "shards" => cluster::shards(self)?,
+            "queues" => queues::queues(self)?,
+            "messages" => queues::messages(self)?,
             name => {
                 let text = format!("nobody answers for sys.{name}");
                 return Err(QueryError::new(State::Internal, text));

@@ -14,6 +14,7 @@ use crate::statement::Spanned;
 use crate::syntax::{Result, SyntaxError, nearest};
 
 mod action;
+pub(crate) use action::{payload, structure_of};
 mod place;
 mod read;
 pub(crate) use read::values;
@@ -161,6 +162,17 @@ pub enum ActionClause {
         /// The status codes that mean success.
         expected_status: Vec<u16>,
     },
+    /// A message for a queue.
+    Send {
+        /// The name of the queue.
+        queue: String,
+        /// The payload.
+        message: Value,
+        /// The workspace; empty if there is none.
+        workspace: String,
+        /// 0 to 9; that of the queue if absent.
+        priority: Option<u8>,
+    },
     /// A backup of the server.
     Backup {
         /// The name of a target in the settings.
@@ -292,8 +304,8 @@ pub const RULES: &[Rule] = &[
         &["AS"],
         "'sql' | CALL procedure(value, ...) | EXEC 'command' [ARGS ('text', ...)] \
          [ENVIRONMENT (name = 'text', ...)] | HTTP 'method address' [HEADERS (name = 'text', ...)] \
-         [BODY ['text' | JSON 'json']] [EXPECT (status, ...)] | BACKUP TO 'target' [KEEP n] \
-         [WITHOUT OUTPUTS] | NOOP",
+         [BODY ['text' | JSON 'json']] [EXPECT (status, ...)] | SEND TO queue PAYLOAD ['text' | JSON 'json'] \
+         [WORKSPACE 'name'] [PRIORITY n] | BACKUP TO 'target' [KEEP n] [WITHOUT OUTPUTS] | NOOP",
         "action",
         action::action,
     ),

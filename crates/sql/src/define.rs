@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use domain::action::{
-    Action, BackupAction, ExternalAction, HttpAction, ProcedureAction, SqlAction,
+    Action, BackupAction, ExternalAction, HttpAction, ProcedureAction, QueueAction, SqlAction,
 };
 use domain::cluster::Labels;
 use domain::id::JobId;
@@ -326,6 +326,9 @@ fn action_of(action: &ActionClause) -> Action {
         ActionClause::Http { method, endpoint, headers, body, expected_status } => {
             let headers = headers.into_iter().collect();
             Action::Http(HttpAction { endpoint, method, headers, body, expected_status })
+        }
+        ActionClause::Send { queue, message, workspace, priority } => {
+            Action::Queue(QueueAction { queue, message, workspace, priority })
         }
         ActionClause::Backup { target, keep, outputs } => {
             Action::Backup(BackupAction { target, keep, outputs })

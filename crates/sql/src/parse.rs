@@ -10,10 +10,13 @@ use crate::syntax::{Result, SyntaxError};
 
 mod access;
 mod job;
+mod queue;
 mod run;
 mod session;
 mod shard;
 mod show;
+
+pub use queue::QUEUE_CLAUSES;
 
 /// The maximum length of a text, in bytes.
 pub const TEXT_BYTES_MAX: usize = 8 << 20;
@@ -48,6 +51,14 @@ const STATEMENTS: &[(&[&str], Read)] = &[
     (&["CREATE", "SHARD"], shard::create),
     (&["ALTER", "SHARD"], shard::alter),
     (&["DROP", "SHARD"], shard::drop),
+    (&["SHOW", "QUEUES"], queue::show),
+    (&["CREATE", "OR", "ALTER", "QUEUE"], queue::create_or_alter),
+    (&["CREATE", "QUEUE"], queue::create),
+    (&["ALTER", "QUEUE"], queue::alter),
+    (&["DROP", "QUEUE"], queue::drop),
+    (&["PAUSE", "QUEUE"], queue::pause),
+    (&["RESUME", "QUEUE"], queue::resume),
+    (&["SEND"], queue::send),
     (&["SHOW"], session::show),
     (&["GRANT"], access::grant),
     (&["REVOKE"], access::revoke),
@@ -108,9 +119,9 @@ const UNSUPPORTED: &[(&[&str], &str)] = &[
     (&["TRUNCATE"], "History is kept for as long as RETENTION says."),
     (&["CALL"], "A procedure is called by a job: CREATE JOB … AS CALL procedure()."),
     (&["DO"], "Statements are run by a job: CREATE JOB … AS 'statements'."),
-    (&["CREATE"], "CREATE makes a JOB, a SHARD, a USER, a ROLE or a SECRET."),
-    (&["ALTER"], "ALTER changes a JOB, a SHARD, a USER, a ROLE or a SECRET."),
-    (&["DROP"], "DROP removes a JOB, a SHARD, a USER, a ROLE or a SECRET."),
+    (&["CREATE"], "CREATE makes a JOB, a QUEUE, a SHARD, a USER, a ROLE or a SECRET."),
+    (&["ALTER"], "ALTER changes a JOB, a QUEUE, a SHARD, a USER, a ROLE or a SECRET."),
+    (&["DROP"], "DROP removes a JOB, a QUEUE, a SHARD, a USER, a ROLE or a SECRET."),
     (&["ANALYZE"], "There is nothing to analyze here."),
     (&["VACUUM"], "There is nothing to vacuum here."),
     (&["LOCK"], "There is nothing to lock here."),
@@ -136,6 +147,7 @@ pub const VERBS: &[&str] = &[
     "BACKFILL",
     "EXPLAIN",
     "SHOW",
+    "SEND",
     "GRANT",
     "REVOKE",
     "SET",

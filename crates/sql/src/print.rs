@@ -12,6 +12,7 @@ use jiff::SignedDuration;
 use serde_json::Value;
 use sqlparser::tokenizer::Token;
 
+use crate::clause::structure_of;
 use crate::lex::lex;
 use crate::name::{quoted, text};
 
@@ -260,6 +261,20 @@ fn action(action: &Action) -> String {
             parts.join(" ")
         }
         Action::Http(request) => http(request),
+        Action::Queue(send) => {
+            let mut parts = vec![format!("SEND TO {}", text(&send.queue))];
+            parts.push(match &send.message {
+                Value::String(payload) if structure_of(payload).is_none() => {
+                    format!("PAYLOAD {}", text(payload))
+                }
+                json => format!("PAYLOAD JSON {}", text(&json.to_string())),
+            });
+            if !send.workspace.is_empty() {
+                parts.push(format!("WORKSPACE {}", text(&send.workspace)));
+            }
+            parts.extend(send.priority.map(|priority| format!("PRIORITY {priority}")));
+            parts.join(" ")
+        }
         Action::Backup(backup) => {
             let keep = backup.keep.map(|keep| format!(" KEEP {keep}")).unwrap_or_default();
             let outputs = if backup.outputs { "" } else { " WITHOUT OUTPUTS" };

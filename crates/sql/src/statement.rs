@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use domain::access::Privilege;
+use domain::access::{Privilege, QueueRight};
 use domain::id::RunId;
 use domain::schedule::CatchUpPolicy;
 
@@ -11,7 +11,10 @@ use crate::clause::Clauses;
 use crate::literal::Literal;
 use crate::syntax::SyntaxError;
 
+mod queue;
 mod tag;
+
+pub use queue::{QueueStatement, SendStatement};
 
 /// A statement and its position.
 #[derive(Clone, Debug, PartialEq)]
@@ -113,6 +116,19 @@ pub enum Statement {
     ShowShards,
     /// CREATE, ALTER and DROP SHARD.
     Shard(ShardStatement),
+    /// CREATE, ALTER and DROP QUEUE.
+    Queue(QueueStatement),
+    /// PAUSE QUEUE.
+    PauseQueue(Spanned<String>),
+    /// RESUME QUEUE.
+    ResumeQueue(Spanned<String>),
+    /// SEND TO a queue.
+    Send(SendStatement),
+    /// SHOW QUEUES.
+    ShowQueues {
+        /// Only names that match this pattern: `%` is any text, `_` any character.
+        like: Option<String>,
+    },
     /// GRANT.
     Grant(Grant),
     /// REVOKE.
@@ -287,6 +303,8 @@ pub enum Given {
     Privilege(Privilege),
     /// The use of a database, by its name.
     Database(Spanned<String>),
+    /// A right to the messages of a queue, by its name.
+    Queue(QueueRight, Spanned<String>),
     /// All privileges of a role.
     Role(Spanned<String>),
 }

@@ -19,12 +19,15 @@ job_tags
 job_versions
 jobs
 last_ends with fillfactor=50
+message_keys
+messages with vacuum_truncate=off, autovacuum_vacuum_threshold=20000, autovacuum_vacuum_scale_factor=0.1, autovacuum_analyze_threshold=100000, autovacuum_vacuum_cost_delay=0
 node_starts
 nodes with fillfactor=50
 objects
 outages
 outputs
 parts
+queue_cursors with fillfactor=50
 quotas
 requests
 roles
@@ -188,6 +191,22 @@ last_ends.outcome smallint not null
 last_ends.finished_at bigint not null
 last_ends.succeeded_at bigint
 last_ends.fence bigint not null
+message_keys.queue_id uuid not null
+message_keys.key text not null collate C
+message_keys.run_id uuid not null
+message_keys.until bigint not null
+messages.run_id uuid not null
+messages.queue_id uuid not null
+messages.at bigint not null
+messages.order_at bigint not null
+messages.expires_at bigint
+messages.fence bigint
+messages.leased_at bigint
+messages.node_id uuid
+messages.urgency smallint not null
+messages.state smallint not null
+messages.workspace text not null collate C
+messages.ordering_key text collate C
 node_starts.node_id uuid not null
 node_starts.run_ids uuid[] not null
 node_starts.turns integer[] not null
@@ -226,6 +245,10 @@ parts.parent_id uuid not null
 parts.number integer not null
 parts.run_id uuid not null
 parts.shard text not null
+queue_cursors.queue_id uuid not null
+queue_cursors.workspace text not null collate C
+queue_cursors.tokens double precision not null
+queue_cursors.refilled_at bigint not null
 quotas.tenant_id uuid not null
 quotas.max_jobs bigint
 quotas.max_concurrent bigint
@@ -320,6 +343,8 @@ job_tags job_tags_pkey PRIMARY KEY (tenant_id, tag, name)
 job_versions job_versions_pkey PRIMARY KEY (job_id, version)
 jobs jobs_pkey PRIMARY KEY (id)
 last_ends last_ends_pkey PRIMARY KEY (job_id)
+message_keys message_keys_pkey PRIMARY KEY (queue_id, key)
+messages messages_pkey PRIMARY KEY (run_id)
 node_starts node_starts_pkey PRIMARY KEY (node_id)
 nodes nodes_pkey PRIMARY KEY (id)
 objects objects_pkey PRIMARY KEY (id)
@@ -327,6 +352,7 @@ outages outages_pkey PRIMARY KEY (since)
 outputs outputs_pkey PRIMARY KEY (run_id, number)
 parts parts_pkey PRIMARY KEY (parent_id, number)
 parts parts_run_id_key UNIQUE (run_id)
+queue_cursors queue_cursors_pkey PRIMARY KEY (queue_id)
 quotas quotas_pkey PRIMARY KEY (tenant_id)
 requests requests_pkey PRIMARY KEY (tenant_id, key)
 roles roles_pkey PRIMARY KEY (name)
@@ -367,6 +393,13 @@ CREATE INDEX jobs_deleted ON punctual.jobs USING btree (id) WHERE (state = 'DELE
 CREATE INDEX jobs_due ON punctual.jobs USING btree (next_run) WHERE ((state = 'ENABLED'::text) AND (next_run IS NOT NULL))
 CREATE INDEX jobs_own_retention ON punctual.jobs USING btree (id) WHERE own_retention
 CREATE INDEX jobs_updated ON punctual.jobs USING btree (updated_at, id)
+CREATE INDEX message_keys_until ON punctual.message_keys USING btree (until)
+CREATE INDEX messages_delayed ON punctual.messages USING btree (queue_id, at) WHERE (state = 1)
+CREATE INDEX messages_expiry ON punctual.messages USING btree (expires_at) WHERE (expires_at IS NOT NULL)
+CREATE INDEX messages_lease_end ON punctual.messages USING btree (at) WHERE (state = 2)
+CREATE INDEX messages_leased ON punctual.messages USING btree (queue_id, workspace) WHERE (state = 2)
+CREATE INDEX messages_ordering ON punctual.messages USING btree (queue_id, ordering_key, order_at) WHERE (ordering_key IS NOT NULL)
+CREATE INDEX messages_ready ON punctual.messages USING btree (queue_id, workspace, urgency, at) WHERE (state = 0)
 CREATE INDEX objects_kind ON punctual.objects USING btree (kind, id)
 CREATE INDEX requests_begun ON punctual.requests USING btree (begun_at)
 CREATE INDEX runs_cancelled ON punctual.runs USING btree (id) WHERE (cancel_code IS NOT NULL)
@@ -403,6 +436,8 @@ CREATE UNIQUE INDEX job_versions_pkey ON punctual.job_versions USING btree (job_
 CREATE UNIQUE INDEX jobs_name ON punctual.jobs USING btree (tenant_id, name) WHERE (state <> 'DELETED'::text)
 CREATE UNIQUE INDEX jobs_pkey ON punctual.jobs USING btree (id)
 CREATE UNIQUE INDEX last_ends_pkey ON punctual.last_ends USING btree (job_id)
+CREATE UNIQUE INDEX message_keys_pkey ON punctual.message_keys USING btree (queue_id, key)
+CREATE UNIQUE INDEX messages_pkey ON punctual.messages USING btree (run_id)
 CREATE UNIQUE INDEX node_starts_pkey ON punctual.node_starts USING btree (node_id)
 CREATE UNIQUE INDEX nodes_pkey ON punctual.nodes USING btree (id)
 CREATE UNIQUE INDEX objects_name ON punctual.objects USING btree (tenant_id, kind, name)
@@ -411,6 +446,7 @@ CREATE UNIQUE INDEX outages_pkey ON punctual.outages USING btree (since)
 CREATE UNIQUE INDEX outputs_pkey ON punctual.outputs USING btree (run_id, number)
 CREATE UNIQUE INDEX parts_pkey ON punctual.parts USING btree (parent_id, number)
 CREATE UNIQUE INDEX parts_run_id_key ON punctual.parts USING btree (run_id)
+CREATE UNIQUE INDEX queue_cursors_pkey ON punctual.queue_cursors USING btree (queue_id)
 CREATE UNIQUE INDEX quotas_pkey ON punctual.quotas USING btree (tenant_id)
 CREATE UNIQUE INDEX requests_pkey ON punctual.requests USING btree (tenant_id, key)
 CREATE UNIQUE INDEX roles_pkey ON punctual.roles USING btree (name)

@@ -251,6 +251,51 @@ CREATE TABLE live (
     PRIMARY KEY (job_id, order_at, id)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE message_keys (
+    queue_id BLOB NOT NULL,
+    key TEXT NOT NULL,
+    run_id BLOB NOT NULL,
+    until INTEGER NOT NULL,
+    PRIMARY KEY (queue_id, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX message_keys_until ON message_keys (until);
+
+CREATE TABLE messages (
+    seq INTEGER PRIMARY KEY,
+    run_id BLOB NOT NULL UNIQUE,
+    queue_id BLOB NOT NULL,
+    workspace TEXT NOT NULL,
+    -- Nine minus the priority, so that the most urgent come first.
+    urgency INTEGER NOT NULL,
+    -- 0 ready, 1 delayed, 2 leased, 3 behind an earlier message with its ordering key.
+    state INTEGER NOT NULL,
+    -- When it becomes ready, or when its lease ends.
+    at INTEGER NOT NULL,
+    order_at INTEGER NOT NULL,
+    ordering_key TEXT,
+    -- It ends if no worker has leased it by then.
+    expires_at INTEGER,
+    -- Of a leased one: the fencing token, the node that leased it for a worker, and when.
+    fence INTEGER,
+    node_id BLOB,
+    leased_at INTEGER
+) STRICT;
+
+CREATE INDEX messages_delayed ON messages (queue_id, at) WHERE state = 1;
+
+CREATE INDEX messages_expiry ON messages (expires_at) WHERE expires_at IS NOT NULL;
+
+CREATE INDEX messages_lease_end ON messages (at) WHERE state = 2;
+
+CREATE INDEX messages_leased ON messages (queue_id, workspace) WHERE state = 2;
+
+CREATE INDEX messages_ordering ON messages (queue_id, ordering_key) WHERE ordering_key IS NOT NULL;
+
+CREATE INDEX messages_queue ON messages (queue_id, state);
+
+CREATE INDEX messages_ready ON messages (queue_id, workspace, urgency, at) WHERE state = 0;
+
 CREATE TABLE meta (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     fence INTEGER NOT NULL,
@@ -337,6 +382,13 @@ CREATE TABLE queue (
     due_at INTEGER NOT NULL,
     seq INTEGER NOT NULL,
     PRIMARY KEY (tenant_id, lane, due_at, seq)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE queue_cursors (
+    queue_id BLOB PRIMARY KEY,
+    workspace TEXT NOT NULL,
+    tokens REAL NOT NULL,
+    refilled_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE quotas (

@@ -207,6 +207,8 @@ pub struct JobFilter {
     pub action: Option<String>,
     /// Made by this user.
     pub owner: Option<UserId>,
+    /// Queues instead of jobs.
+    pub queues: bool,
 }
 
 impl JobFilter {
@@ -222,6 +224,7 @@ impl JobFilter {
             schedule: None,
             action: None,
             owner: None,
+            queues: false,
         }
     }
 
@@ -237,14 +240,16 @@ impl JobFilter {
             && self.action.is_none()
             && self.contains.is_none()
             && self.due_before.is_none()
-            && self.owner.is_none();
+            && self.owner.is_none()
+            && !self.queues;
         let enough = limit.saturating_add(2);
         if by_index { enough } else { enough.max(LOOK_MAX) }
     }
 
     /// Whether a job is let through, whatever the first letters of its name.
     pub fn lets(&self, job: &Job) -> bool {
-        (self.states.is_empty() || self.states.contains(&job.state))
+        job.definition.is_queue() == self.queues
+            && (self.states.is_empty() || self.states.contains(&job.state))
             && self.schedule.as_ref().is_none_or(|kind| job.definition.when.kind() == kind)
             && self.action.as_ref().is_none_or(|kind| job.definition.action.kind() == kind)
             && self.owner.is_none_or(|owner| job.owner == owner)

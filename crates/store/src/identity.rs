@@ -8,7 +8,7 @@
 
 use std::future::Future;
 
-use domain::access::{Award, Awarded, Entry, Kind, Privilege, Privileges, Record};
+use domain::access::{Award, Awarded, Entry, Kind, Privilege, Privileges, QueueGrant, Record};
 use domain::audit::{self, Event};
 use domain::id::{RoleId, TenantId, UserId};
 use serde_json::{Value, json};
@@ -140,6 +140,8 @@ pub struct Reach {
     pub roles: Vec<RoleId>,
     /// The databases that jobs may work in, by name, in no particular order.
     pub databases: Vec<String>,
+    /// Rights to the messages of queues, in no particular order.
+    pub queues: Vec<QueueGrant>,
 }
 
 /// How often a removal begins again because the entry was changed meanwhile.
@@ -524,13 +526,15 @@ fn audit_state(entry: &Entry) -> Value {
 
 /// Adds up what a search found.
 fn reached(rows: impl Iterator<Item = Result<Awarded>>) -> Result<Reach> {
-    let (mut privileges, mut roles, mut databases) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut privileges, mut roles) = (Vec::new(), Vec::new());
+    let (mut databases, mut queues) = (Vec::new(), Vec::new());
     for row in rows {
         match row? {
             Awarded::Privilege(privilege) => privileges.push(privilege),
             Awarded::Database(name) => databases.push(name),
+            Awarded::Queue(grant) => queues.push(grant),
             Awarded::Role(role) => roles.push(role),
         }
     }
-    Ok(Reach { privileges: privileges.into_iter().collect(), roles, databases })
+    Ok(Reach { privileges: privileges.into_iter().collect(), roles, databases, queues })
 }

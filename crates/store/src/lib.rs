@@ -53,6 +53,7 @@ mod identity;
 mod jobs;
 mod lane;
 mod lineage;
+mod messages;
 mod named_resources;
 pub mod postgres;
 pub mod records;
@@ -78,6 +79,10 @@ pub use grant::{Applied, ClaimRequest, Exchanged, Finish, Verdict};
 pub(crate) use grant::{LINE_WAKE, TOKEN_BITS, TOKENS_SINCE, token_floor, token_of_mark};
 pub use idempotency_keys::{Answer, Begun, IdempotencyKeys};
 pub use identity::{EntryFilter, Given, Identity, Reach, Recorded, Removed};
+pub use messages::{
+    Deduplication, Extended, HeldLease, LapseKind, Lapsed, LeaseRequest, Leased, LeasedMessage,
+    Messages, NewMessage, QueueDepth, Sent, SettledMessage,
+};
 pub use named_resources::{NamedResources, Put};
 pub use postgres::{PostgresAddress, PostgresOptions, PostgresStore};
 pub use records::Records;
@@ -294,9 +299,9 @@ pub(crate) fn asks_for_place<'a>(runs: impl IntoIterator<Item = &'a NewRun>) -> 
 }
 
 /// A store that does everything that a server needs.
-pub trait FullStore: Shards + Records + RunQueries {}
+pub trait FullStore: Messages + Shards + Records + RunQueries {}
 
-impl<S: Shards + Records + RunQueries> FullStore for S {}
+impl<S: Messages + Shards + Records + RunQueries> FullStore for S {}
 
 /// What a node says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]

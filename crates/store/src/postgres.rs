@@ -44,6 +44,7 @@ mod facts;
 mod finish;
 mod holdings;
 mod jobs;
+mod messages;
 mod nodes;
 mod partitions;
 mod pipeline;

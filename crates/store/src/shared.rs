@@ -30,12 +30,13 @@ use crate::{
     Acknowledgement, Alerts, Answer, Applied, AttemptView, AuditFilter, AuditLog, AuditedEvent,
     Begun, Cancelled, Chain, Change, ChangeFeed, Changed, Channel, ClaimFor, ClaimRequest, Cluster,
     Counts, Cursor, DeadLetters, Delivery, DeliveryKey, DeliveryView, DueJobs, EntryFilter,
-    Exchanged, FactsFor, Finish, FullStore, Given, IdempotencyKeys, Identity, JobFilter,
-    JobRecords, JobVersion, Joined, KeptSecret, LastRun, LiveCounts, LiveRun, Move, NamedResources,
-    NodeControl, NodeControlOutcome, NodeInfo, NodeView, OwnedShard, Page, PrunedJobs, Put, Reach,
+    Exchanged, Extended, FactsFor, Finish, FullStore, Given, HeldLease, IdempotencyKeys, Identity,
+    JobFilter, JobRecords, JobVersion, Joined, KeptSecret, Lapsed, LastRun, LeaseRequest, Leased,
+    LiveCounts, LiveRun, Messages, Move, NamedResources, NewMessage, NodeControl,
+    NodeControlOutcome, NodeInfo, NodeView, OwnedShard, Page, PrunedJobs, Put, QueueDepth, Reach,
     Reaped, RecentEnd, RecordPlan, Recorded, Removed, Renewed, Result, RetentionCutoff, Rewrapped,
-    RunFilter, RunQueries, RunView, SecretStore, SecretView, Set, Setting, Settings, Shards,
-    StartFilter, StartKey, Store, Submitted, Whole,
+    RunFilter, RunQueries, RunView, SecretStore, SecretView, Sent, Set, Setting, Settings,
+    SettledMessage, Shards, StartFilter, StartKey, Store, Submitted, Whole,
 };
 
 /// Receives how long each call of a store took.
@@ -293,6 +294,19 @@ operations! {
             -> Page<DeliveryView, DeliveryKey>;
         Recovered recovered() -> Vec<Alert>;
         RaiseDeadLetters raise_dead_letters() -> u64;
+    }
+    Messages {
+        SendMessages send_messages(queue: JobId, max_depth: Option<u64>, messages: &[NewMessage])
+            -> Sent;
+        LeaseMessages lease_messages(request: &LeaseRequest) -> Leased;
+        ExtendLeases extend_leases(queue: JobId, leases: &[(RunId, i64)], lease: SignedDuration)
+            -> Vec<Option<Extended>>;
+        HeldLeases held_leases(queue: JobId, leases: &[(RunId, i64)]) -> Vec<HeldLease>;
+        SettleMessages settle_messages(node: NodeId, settled: &[SettledMessage]) -> Vec<Applied>;
+        LapsedMessages lapsed_messages(limit: u32) -> Vec<Lapsed>;
+        CancelMessage cancel_message(queue: JobId, message: RunId, reason: &Reason) -> Cancelled;
+        QueueDepths queue_depths(queues: &[JobId]) -> Vec<QueueDepth>;
+        ForgetMessageKeys forget_message_keys(limit: u32) -> u64;
     }
     NamedResources {
         PutObject put_object(object: &Object, expected: u32) -> Put;

@@ -60,6 +60,8 @@ mod jobs;
 mod live;
 mod live_run;
 mod lock;
+mod message_ends;
+mod messages;
 mod nodes;
 mod prune;
 mod read;

@@ -26,6 +26,22 @@ pub enum Step {
         /// What differs.
         changes: Vec<Change>,
     },
+    /// A queue is made.
+    CreateQueue {
+        /// What it will be.
+        document: Document,
+    },
+    /// A queue gets other settings.
+    ChangeQueue {
+        /// What it will be.
+        document: Document,
+        /// The queue's id.
+        id: String,
+        /// The version that the comparison saw.
+        version: Option<u64>,
+        /// What differs.
+        changes: Vec<Change>,
+    },
     /// It is what its document says.
     Keep {
         /// Its name.
@@ -46,10 +62,13 @@ impl Step {
     /// What was done, for programs and for people.
     pub fn told(&self) -> Value {
         match self {
-            Step::Create { document } => json!({"name": document.name, "action": "created"}),
+            Step::Create { document } | Step::CreateQueue { document } => {
+                json!({"name": document.name, "action": "created"})
+            }
             Step::Keep { name } => json!({"name": name, "action": "unchanged"}),
             Step::Prune { name, .. } => json!({"name": name, "action": "pruned"}),
-            Step::Change { document, changes, .. } => {
+            Step::Change { document, changes, .. }
+            | Step::ChangeQueue { document, changes, .. } => {
                 let change = |change: &Change| {
                     json!({
                         "field": change.path, "from": change.from, "to": change.to,

@@ -97,6 +97,18 @@ pub struct JobFlags {
     #[arg(long, value_name = "NAME=VALUE", help_heading = "Action")]
     env: Vec<String>,
 
+    /// Send a message to a queue
+    #[arg(long, value_name = "QUEUE", help_heading = "Action", group = "what")]
+    send_to: Option<String>,
+
+    /// Payload of --send-to, as JSON or as text
+    #[arg(long, value_name = "VALUE", help_heading = "Action", requires = "send_to")]
+    message: Option<String>,
+
+    /// Workspace of --send-to
+    #[arg(long, value_name = "NAME", help_heading = "Action", requires = "send_to")]
+    workspace: Option<String>,
+
     /// Make a backup of the server in a target of its settings
     #[arg(long, value_name = "TARGET", help_heading = "Action", group = "what")]
     backup: Option<String>,
@@ -332,6 +344,17 @@ impl JobFlags {
             let payload =
                 json!({"type": "PROCEDURE", "procedure": procedure, "arguments": arguments});
             return self.without_words(with_database(payload));
+        }
+        if let Some(queue) = &self.send_to {
+            let mut payload = json!({"type": "QUEUE", "queue": queue});
+            if let Some(message) = &self.message {
+                let text = text_or_file(message)?;
+                payload["message"] = serde_json::from_str(&text).unwrap_or(Value::String(text));
+            }
+            if let Some(workspace) = &self.workspace {
+                payload["workspace"] = workspace.clone().into();
+            }
+            return self.without_words(payload);
         }
         if let Some(target) = &self.backup {
             let mut payload = json!({"type": "BACKUP", "target": target});

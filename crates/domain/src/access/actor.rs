@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use super::entry::{QueueGrant, QueueRight};
 use super::privilege::{Privilege, Privileges};
 use super::standing::Rights;
 use crate::id::{KeyId, TenantId, UserId};
@@ -27,6 +28,8 @@ pub struct Actor {
     pub run_as: Vec<String>,
     /// The databases that the user's jobs may use, by name.
     pub databases: Vec<String>,
+    /// Rights to the messages of queues.
+    pub queues: Vec<QueueGrant>,
     /// The rate limit in requests per second; that of the settings if absent.
     pub requests_per_second: Option<u32>,
 }
@@ -107,6 +110,9 @@ pub enum Refusal {
     /// The actor's jobs may not use this database.
     #[error("the database of the job needs a grant: GRANT USE ON DATABASE name TO user")]
     Database,
+    /// The actor has no right to the messages of this queue.
+    #[error("this needs a grant: GRANT {name} ON QUEUE name TO user", name = .0.name())]
+    Queue(QueueRight),
 }
 
 /// Whether an actor may perform an operation: the one decision for every interface.
@@ -165,6 +171,7 @@ impl Actor {
             read_only: false,
             run_as: Vec::new(),
             databases: Vec::new(),
+            queues: Vec::new(),
             requests_per_second: None,
         }
     }
@@ -181,12 +188,45 @@ impl Actor {
             || self.databases.iter().any(|granted| granted == database)
     }
 
+    /// Whether the actor has a right to the messages of a queue that it does not own: by a grant for
+    /// this queue, or by `EXECUTE JOB`, which holds for all jobs and queues of the tenant.
+    pub fn has_queue_right(&self, right: QueueRight, queue: &str) -> bool {
+        self.privileges.has(Privilege::ExecuteJob)
+            || self.queues.iter().any(|grant| grant.right == right && grant.queue == queue)
+    }
+
+    /// Whether the actor sees a queue: as its owner, by a privilege, or by any right to its messages.
+    pub fn sees_queue(&self, queue: &str, owner: UserId) -> bool {
+        may(self, Deed::SeeJob(owner)).is_ok()
+            || QueueRight::ALL.into_iter().any(|right| self.has_queue_right(right, queue))
+    }
+
+    /// Whether the actor may use the messages of a queue.
+    pub fn may_use_queue(
+        &self,
+        right: QueueRight,
+        queue: &str,
+        owner: UserId,
+    ) -> Result<(), Refusal> {
+        if !self.sees_queue(queue, owner) {
+            return Err(Refusal::Absent);
+        }
+        if self.read_only {
+            return Err(Refusal::ReadOnly);
+        }
+        if owner == self.user || self.has_queue_right(right, queue) {
+            return Ok(());
+        }
+        Err(Refusal::Queue(right))
+    }
+
     /// Whether the actor has all of these rights: a user grants or revokes only rights that they
     /// have.
     pub fn covers(&self, rights: &Rights) -> bool {
         self.privileges.cover(rights.privileges)
             && rights.run_as.iter().all(|role| self.may_run_as(role))
             && rights.databases.iter().all(|database| self.may_use(database))
+            && rights.queues.iter().all(|grant| self.has_queue_right(grant.right, &grant.queue))
     }
 }
 
@@ -272,6 +312,35 @@ mod tests {
         for deed in [Deed::CreateJob, Deed::AlterJob(ME), Deed::ExecuteJob(ME), Deed::ChangeAccess]
         {
             assert_eq!(may(&actor, deed), Err(Refusal::ReadOnly), "{deed:?}");
+        }
+    }
+
+    #[test]
+    fn a_queue_is_used_by_its_owner_by_grant_or_by_privilege() {
+        use QueueRight::{Consume, Send};
+        let grant = |right| vec![QueueGrant { right, queue: "mail".to_owned() }];
+        for (name, privileges, queues, owner, queue, expected) in [
+            ("nothing", &[][..], vec![], OTHER, "mail", [Err('-'), Err('-')]),
+            ("owner", &[], vec![], ME, "mail", [Ok(()), Ok(())]),
+            ("sender", &[], grant(Send), OTHER, "mail", [Ok(()), Err('q')]),
+            ("worker", &[], grant(Consume), OTHER, "mail", [Err('q'), Ok(())]),
+            ("of another queue", &[], grant(Send), OTHER, "post", [Err('-'), Err('-')]),
+            ("viewer", &[Privilege::ViewJobHistory], vec![], OTHER, "mail", [Err('q'), Err('q')]),
+            ("executor", &[Privilege::ExecuteJob], vec![], OTHER, "mail", [Ok(()), Ok(())]),
+        ] {
+            let actor = Actor { queues, ..actor(privileges) };
+            let letter = |refusal| match refusal {
+                Refusal::Absent => '-',
+                Refusal::Queue(_) => 'q',
+                other => panic!("{other}"),
+            };
+            let answers = [Send, Consume]
+                .map(|right| actor.may_use_queue(right, queue, owner).map_err(letter));
+            assert_eq!(answers, expected, "{name}");
+            let reader = Actor { read_only: true, ..actor };
+            for right in [Send, Consume] {
+                assert!(reader.may_use_queue(right, queue, owner).is_err(), "{name}");
+            }
         }
     }
 

@@ -230,8 +230,49 @@ pub enum Awarded {
     Privilege(Privilege),
     /// The use of a database of the tenant for SQL and procedure jobs, by name.
     Database(String),
+    /// A right to the messages of a queue of the tenant.
+    Queue(QueueGrant),
     /// All privileges of a role.
     Role(RoleId),
+}
+
+/// A right to the messages of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum QueueRight {
+    /// Send messages.
+    Send,
+    /// Lease messages and report about them.
+    Consume,
+}
+
+impl QueueRight {
+    /// Every right.
+    pub const ALL: [QueueRight; 2] = [QueueRight::Send, QueueRight::Consume];
+
+    /// The words before the name of the queue.
+    fn words(self) -> &'static str {
+        match self {
+            QueueRight::Send => "SEND ON QUEUE ",
+            QueueRight::Consume => "CONSUME ON QUEUE ",
+        }
+    }
+
+    /// The name in every interface.
+    pub fn name(self) -> &'static str {
+        match self {
+            QueueRight::Send => "SEND",
+            QueueRight::Consume => "CONSUME",
+        }
+    }
+}
+
+/// A right to the messages of one queue.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct QueueGrant {
+    /// The right.
+    pub right: QueueRight,
+    /// The name of the queue.
+    pub queue: String,
 }
 
 /// The prefix of the text of a database grant; the name of the database follows.
@@ -243,18 +284,28 @@ impl Awarded {
         match self {
             Awarded::Privilege(privilege) => Some(privilege.name().to_owned()),
             Awarded::Database(name) => Some(format!("{USE}{name}")),
+            Awarded::Queue(grant) => Some(format!("{}{}", grant.right.words(), grant.queue)),
             Awarded::Role(_) => None,
         }
     }
 
-    /// Parses such a text. The name of a database is case-sensitive, the other words are not.
+    /// Parses such a text. The name of a database or a queue is case-sensitive, the other words are
+    /// not.
     pub fn from_text(text: &str) -> Result<Self, UnknownPrivilege> {
-        match text.split_at_checked(USE.len()) {
-            Some((words, name)) if words.eq_ignore_ascii_case(USE) && !name.trim().is_empty() => {
-                Ok(Awarded::Database(name.trim().to_owned()))
-            }
-            _ => text.parse().map(Awarded::Privilege),
+        let name_after = |prefix: &str| {
+            let (words, name) = text.split_at_checked(prefix.len())?;
+            let name = name.trim();
+            (words.eq_ignore_ascii_case(prefix) && !name.is_empty()).then(|| name.to_owned())
+        };
+        if let Some(name) = name_after(USE) {
+            return Ok(Awarded::Database(name));
         }
+        for right in QueueRight::ALL {
+            if let Some(queue) = name_after(right.words()) {
+                return Ok(Awarded::Queue(QueueGrant { right, queue }));
+            }
+        }
+        text.parse().map(Awarded::Privilege)
     }
 }
 
@@ -276,10 +327,15 @@ mod tests {
     fn grants_are_read_as_they_are_written() {
         let sales = Awarded::Database("Sales".into());
         assert_eq!(sales.text().unwrap(), "USE ON DATABASE Sales");
+        let mail = Awarded::Queue(QueueGrant { right: QueueRight::Send, queue: "Mail".to_owned() });
+        assert_eq!(mail.text().unwrap(), "SEND ON QUEUE Mail");
         for (text, what) in [
             ("USE ON DATABASE Sales", Ok(sales.clone())),
             ("use on database Sales", Ok(sales)),
             ("create job", Ok(Awarded::Privilege(Privilege::CreateJob))),
+            ("SEND ON QUEUE Mail", Ok(mail.clone())),
+            ("send on queue Mail", Ok(mail)),
+            ("CONSUME ON QUEUE", Err(())),
             ("USE ON DATABASE ", Err(())),
             ("USE", Err(())),
             ("use on databas\u{e9} x", Err(())),

@@ -1,7 +1,7 @@
 //! The effective privileges of a user: of a client with a key, and of a job that runs.
 
 use super::actor::{Actor, Refusal};
-use super::entry::{ApiKey, Tenant, User};
+use super::entry::{ApiKey, QueueGrant, Tenant, User};
 use super::privilege::{Privilege, Privileges};
 use crate::action::Action;
 use crate::id::TenantId;
@@ -21,6 +21,8 @@ pub struct EffectivePrivileges {
     pub run_as: Vec<String>,
     /// The databases that the user's jobs may use, by name.
     pub databases: Vec<String>,
+    /// Rights to the messages of queues.
+    pub queues: Vec<QueueGrant>,
 }
 
 /// The effective rights of a user, a role or a grant.
@@ -32,6 +34,8 @@ pub struct Rights {
     pub run_as: Vec<String>,
     /// Databases that jobs may use, by name.
     pub databases: Vec<String>,
+    /// Rights to the messages of queues.
+    pub queues: Vec<QueueGrant>,
 }
 
 impl EffectivePrivileges {
@@ -54,6 +58,7 @@ impl EffectivePrivileges {
             read_only: key.is_some_and(|key| key.read_only),
             run_as: self.run_as.clone(),
             databases: self.databases.clone(),
+            queues: self.queues.clone(),
             requests_per_second: self.tenant.requests_per_second,
         }
     }
@@ -96,7 +101,11 @@ fn privilege_of(action: &Action) -> Option<Privilege> {
     match action {
         Action::External(_) => Some(Privilege::ExecuteExternalJob),
         Action::Backup(_) => Some(Privilege::AdministerCluster),
-        Action::Noop | Action::Http(_) | Action::Sql(_) | Action::Procedure(_) => None,
+        Action::Noop
+        | Action::Http(_)
+        | Action::Sql(_)
+        | Action::Procedure(_)
+        | Action::Queue(_) => None,
     }
 }
 
@@ -106,7 +115,11 @@ fn databases_of<'a>(definition: &'a Definition, default: Option<&'a str>) -> Vec
     let of_action = |action: &'a Action| match action {
         Action::Sql(action) => action.database.as_deref().or(default),
         Action::Procedure(action) => action.database.as_deref().or(default),
-        Action::Noop | Action::Http(_) | Action::External(_) | Action::Backup(_) => None,
+        Action::Noop
+        | Action::Http(_)
+        | Action::External(_)
+        | Action::Backup(_)
+        | Action::Queue(_) => None,
     };
     let own = of_action(&definition.action);
     let rows = definition.parameters.from.as_ref();
@@ -176,6 +189,7 @@ mod tests {
             privileges: privileges.iter().copied().collect::<Privileges>().expanded(false),
             run_as: vec!["reporter".into()],
             databases: vec!["sales".into()],
+            queues: Vec::new(),
         }
     }
 

@@ -7,7 +7,7 @@ use domain::access::{Deed, Refusal};
 use domain::audit::{Event, Kind};
 use domain::id::{JobId, RunId, UserId};
 use domain::job::Job;
-use domain::run::NewRun;
+use domain::run::{NewRun, Origin};
 use domain::tally::EndedRun;
 use jiff::Timestamp;
 use store::{
@@ -82,7 +82,7 @@ impl AuthorizedEngine<'_> {
             (Some(id), None) => no_job(id),
             (None, None) => EngineError::NotFound("job".to_owned()),
         };
-        let job = found.filter(|job| self.sees_job(job)).ok_or_else(none)?;
+        let job = found.filter(|job| Self::is_job(job) && self.sees_job(job)).ok_or_else(none)?;
         self.may_with(&job, Deed::ExecuteJob)?;
         self.actor.may_do(&job.definition.action)?;
         Ok(job)
@@ -102,7 +102,10 @@ impl AuthorizedEngine<'_> {
 
     /// Records what the actor is about to do, before it is done: what cannot be recorded does not
     /// happen.
-    async fn record(&self, deeds: Vec<(Kind, Option<JobId>, Option<RunId>, String)>) -> Result<()> {
+    pub(super) async fn record(
+        &self,
+        deeds: Vec<(Kind, Option<JobId>, Option<RunId>, String)>,
+    ) -> Result<()> {
         let event = |(kind, job, run, details)| Event {
             tenant: self.actor.tenant,
             actor: self.actor.name.clone(),
@@ -258,6 +261,10 @@ impl AuthorizedEngine<'_> {
     /// The run, if the actor may start and stop runs of its job.
     async fn run_for(&self, id: RunId) -> Result<RunView> {
         let run = self.run(id).await?.ok_or_else(|| no_run(id))?;
+        if let Some(queue) = self.queue_of_run(&run).await? {
+            self.may_with(&queue, Deed::ExecuteJob)?;
+            return Ok(run);
+        }
         match self.job_to_run(run.job).await {
             Ok(_) => Ok(run),
             // The job is gone; what it left is for who sees all runs.
@@ -284,6 +291,11 @@ impl AuthorizedEngine<'_> {
 
     /// Starts an ended run once more.
     pub async fn redrive(&self, run: RunId) -> Result<NewRun> {
+        let view = self.run(run).await?.ok_or_else(|| no_run(run))?;
+        if let Some(queue) = self.queue_of_run(&view).await? {
+            self.record(vec![(Kind::RunRetried, Some(queue.id), Some(run), String::new())]).await?;
+            return self.resend(&queue, &view).await;
+        }
         let job = self.run_for(run).await?.job;
         self.record(vec![(Kind::RunRetried, Some(job), Some(run), String::new())]).await?;
         self.engine.redrive(run, Some(self.actor.user)).await
@@ -291,6 +303,13 @@ impl AuthorizedEngine<'_> {
 
     /// Asks for the end of a run.
     pub async fn cancel(&self, run: RunId, text: &str) -> Result<Cancelled> {
+        let view = self.run(run).await?.ok_or_else(|| no_run(run))?;
+        if let Some(queue) = self.queue_of_run(&view).await? {
+            return self.cancel_message(&queue, run, text).await;
+        }
+        if view.origin == Origin::Message {
+            return Err(EngineError::WrongState("the queue of the message was deleted".into()));
+        }
         self.run_for(run).await?;
         let cancelled = self.node().cancel_run(run, text).await?;
         self.engine.stop_run(run);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use domain::cluster::Class;
 use domain::id::JobId;
-use domain::job::{Job, When};
+use domain::job::{Definition, Job, When};
 use domain::text::is_plain_name;
 
 use super::together::JobChanges;
@@ -61,6 +61,25 @@ impl Node {
         }
         if let Err(problem) = definition.parameters.check() {
             return invalid("parameters", &problem);
+        }
+        if let Some(settings) = &definition.queue {
+            if let Err((field, problem)) = settings.check() {
+                return invalid(field, &problem);
+            }
+            let plain = Definition {
+                description: definition.description.clone(),
+                tags: definition.tags.clone(),
+                retry: definition.retry.clone(),
+                queue: definition.queue.clone(),
+                timeout: definition.timeout,
+                concurrency: definition.concurrency,
+                priority: definition.priority,
+                retention: definition.retention,
+                ..Definition::default()
+            };
+            if plain != *definition {
+                return invalid("queue", "a queue has no schedule, action or dependencies");
+            }
         }
         definition.action.check()?;
         definition.when.compile(&self.parts.zones)?;

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use domain::action::Action;
 use domain::job::Overlap;
 use domain::run::{AttemptEnd, AttemptResult, ErrorCode, NewRun};
 use jiff::SignedDuration;
-use store::{StoreError, Submitted};
+use store::{Applied, SettledMessage, StoreError, Submitted};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -101,6 +102,7 @@ impl<E: Executor> Dispatch for LocalDispatch<E> {
             let (grant, asks_rows) = (run.run.grant, run.asks_rows);
             let definition = &run.job.definition;
             let is_in_line = definition.overlap != Overlap::Allow;
+            let feeds_queue = matches!(definition.action, Action::Queue(_));
             let (timeout, grace) =
                 (std_duration(definition.timeout), std_duration(definition.grace_period));
             let (stop, stopped) = watch::channel(None);
@@ -124,6 +126,9 @@ impl<E: Executor> Dispatch for LocalDispatch<E> {
                 result.end = end;
             }
             driver.shared.forget(grant);
+            if feeds_queue {
+                driver.shared.lines.wake_all();
+            }
             if !asks_rows {
                 driver.node.complete(grant, result);
             } else if let Err(error) = Box::pin(driver.node.divide_by(grant, result)).await {
@@ -153,7 +158,10 @@ impl<E: Executor> LocalDispatch<E> {
             None
         };
         match refused {
-            None => self.0.execute(run, stop).await,
+            None => match &run.job.definition.action {
+                Action::Queue(send) => node.send_for(&run, send).await,
+                _ => self.0.execute(run, stop).await,
+            },
             Some(refused) => refused,
         }
     }
@@ -363,6 +371,15 @@ impl Driver {
             if report.is_some_and(|report| report.lost > 0 || report.woken > 0) {
                 self.shared.news.notify_one();
             }
+            let mut more = true;
+            while std::mem::take(&mut more) {
+                if let Some(report) = patience.after(self.node.reap_messages().await).await {
+                    more = report.more;
+                    if report.settled > 0 {
+                        self.shared.lines.wake_all();
+                    }
+                }
+            }
         }
     }
 
@@ -411,8 +428,11 @@ impl Driver {
             let keys = patience.after(self.node.forget_keys().await).await;
             let audit = patience.after(self.node.prune_audit().await).await;
             let parts = patience.after(self.node.prune_parts().await).await;
-            let busy =
-                [gone, forgotten, keys, audit, parts].into_iter().flatten().any(|gone| gone > 0);
+            let messages = patience.after(self.node.forget_message_keys().await).await;
+            let busy = [gone, forgotten, keys, audit, parts, messages]
+                .into_iter()
+                .flatten()
+                .any(|gone| gone > 0);
             let pause = if busy { 1 } else { 60 };
             tokio::time::sleep(Duration::from_secs(pause)).await;
         }
@@ -475,6 +495,7 @@ impl Driver {
             self.node.store.changed().await;
             self.node.hint();
             self.shared.news.notify_one();
+            self.shared.lines.wake_all();
         }
     }
 
@@ -489,6 +510,21 @@ impl Driver {
                 tokio::time::sleep(pause).await;
                 self.shared.places.notify_one();
             }
+        }
+    }
+
+    /// Applies reports of workers that came at the same time, and answers each for itself.
+    pub async fn settle_messages(
+        &self,
+        settled: Vec<SettledMessage>,
+        sizes: &[usize],
+    ) -> Vec<store::Result<Vec<Applied>>> {
+        match self.node.store.settle_messages(self.node.id(), &settled).await {
+            Ok(applied) => {
+                let mut applied = applied.into_iter();
+                sizes.iter().map(|size| Ok(applied.by_ref().take(*size).collect())).collect()
+            }
+            Err(error) => sizes.iter().map(|_| Err(error.clone())).collect(),
         }
     }
 

@@ -110,7 +110,8 @@ struct RemoteDispatch {
 impl Dispatch for RemoteDispatch {
     fn take(self: Arc<Self>, driver: Driver, run: Started) {
         // Rows by which a run is divided are for whoever divides it.
-        if run.asks_rows || matches!(run.job.definition.action, Action::Backup(_)) {
+        let action = &run.job.definition.action;
+        if run.asks_rows || matches!(action, Action::Backup(_) | Action::Queue(_)) {
             return Arc::clone(&self.here).take(driver, run);
         }
         tokio::spawn(async move {

@@ -53,7 +53,7 @@ pub struct ExecutionParams {
     until: Option<Timestamp>,
 }
 
-const STATUSES: [(&str, RunState); 9] = [
+pub(super) const STATUSES: [(&str, RunState); 9] = [
     ("PENDING", RunState::Pending),
     ("QUEUED", RunState::Queued),
     ("RUNNING", RunState::Running),
@@ -65,13 +65,14 @@ const STATUSES: [(&str, RunState); 9] = [
     ("MISSED", RunState::Ended(Outcome::Missed)),
 ];
 
-const ORIGINS: [(&str, Origin); 6] = [
+const ORIGINS: [(&str, Origin); 7] = [
     ("SCHEDULE", Origin::Schedule),
     ("CATCH_UP", Origin::CatchUp),
     ("MANUAL", Origin::Manual),
     ("BACKFILL", Origin::Backfill),
     ("DEPENDENCY", Origin::Dependency),
     ("PART", Origin::Part),
+    ("MESSAGE", Origin::Message),
 ];
 
 /// A page of runs.

@@ -55,7 +55,8 @@ pub(crate) async fn job_ever(app: &App, actor: &Actor, text: &str) -> Result<Job
             if found.is_empty() {
                 found = engine.jobs_ever_named(text).await?;
             }
-            found.into_iter().next().ok_or(problem)
+            // A queue is no job.
+            found.into_iter().find(|job| !job.definition.is_queue()).ok_or(problem)
         }
         found => found,
     }

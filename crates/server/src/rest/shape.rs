@@ -9,5 +9,6 @@ pub mod job;
 pub mod mirror;
 pub mod partition;
 pub mod payload;
+pub mod queue;
 pub mod retry;
 pub mod schedule;

@@ -93,7 +93,11 @@ impl<'a> JobWarnings<'a> {
         let name = match &definition.action {
             Action::Sql(action) => &action.database,
             Action::Procedure(action) => &action.database,
-            Action::Noop | Action::Http(_) | Action::External(_) | Action::Backup(_) => {
+            Action::Noop
+            | Action::Http(_)
+            | Action::External(_)
+            | Action::Backup(_)
+            | Action::Queue(_) => {
                 return None;
             }
         };

@@ -1,6 +1,6 @@
 //! Who may do what: grants, users and roles.
 
-use domain::access::{Award, Awarded, Deed, Entry, Kind, Record, Role, User, Verifier};
+use domain::access::{Award, Awarded, Deed, Entry, Kind, QueueGrant, Record, Role, User, Verifier};
 use domain::id::{RoleId, UserId};
 use engine::EngineError;
 use sql::{
@@ -53,6 +53,10 @@ impl Session {
                 let what = match given {
                     Given::Privilege(privilege) => Awarded::Privilege(*privilege),
                     Given::Database(name) => Awarded::Database(name.value.clone()),
+                    Given::Queue(right, name) => {
+                        let queue = name.value.clone();
+                        Awarded::Queue(QueueGrant { right: *right, queue })
+                    }
                     Given::Role(role) => {
                         Awarded::Role(RoleId(self.entry(Kind::Role, role).await?.entry.id()))
                     }

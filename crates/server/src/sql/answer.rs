@@ -134,6 +134,23 @@ pub(super) const SHARDS: Shape = Shape((
         ("labels", Kind::Text),
     ],
 ));
+/// Queues.
+pub(super) const QUEUES: Shape = Shape((
+    "SHOW",
+    &[
+        ("queue_name", Kind::Text),
+        ("state", Kind::Text),
+        ("ready", Kind::Int),
+        ("delayed", Kind::Int),
+        ("leased", Kind::Int),
+        ("blocked", Kind::Int),
+        ("oldest_ready_at", Kind::Time),
+        ("description", Kind::Text),
+    ],
+));
+/// A message that was sent.
+pub(super) const SENT: Shape =
+    Shape(("SEND", &[("message_uuid", Kind::Uuid), ("is_duplicate", Kind::Bool)]));
 /// All settings.
 pub(super) const SETTINGS: Shape =
     Shape(("SHOW", &[("name", Kind::Text), ("setting", Kind::Text), ("description", Kind::Text)]));
@@ -156,6 +173,8 @@ pub(super) fn columns(statement: &Statement) -> Vec<Column> {
         Statement::ShowJobs { .. } => JOBS,
         Statement::ShowRuns { .. } => RUNS,
         Statement::ShowShards => SHARDS,
+        Statement::ShowQueues { .. } => QUEUES,
+        Statement::Send(_) => SENT,
         Statement::Show(None) => SETTINGS,
         Statement::Show(Some(name)) => return vec![setting_column(&name.value)],
         Statement::Template(template) => return self::columns(&template.shape),

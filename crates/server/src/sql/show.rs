@@ -15,10 +15,10 @@ use crate::rest::shape::job::next_run;
 use crate::sys::state_name;
 
 /// How many rows a question of the store answers.
-const PAGE: u32 = 500;
+pub(super) const PAGE: u32 = 500;
 
 /// How many rows an answer has, at most.
-const ROWS_MAX: usize = 10_000;
+pub(super) const ROWS_MAX: usize = 10_000;
 
 impl Session {
     pub(super) async fn show_create_job(
@@ -137,7 +137,7 @@ enum Piece {
 
 /// Whether a text matches a pattern of LIKE: `%` is any text, `_` any letter, and a backslash takes
 /// their meaning away.
-fn is_like(text: &str, pattern: &str) -> bool {
+pub(super) fn is_like(text: &str, pattern: &str) -> bool {
     let mut pieces = Vec::new();
     let mut letters = pattern.chars();
     while let Some(letter) = letters.next() {

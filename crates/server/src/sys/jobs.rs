@@ -307,7 +307,7 @@ fn job_row(sys: &Sys, job: &Job, facts: &Facts) -> Row {
         }
         Action::External(action) => command = Value::text(&action.command),
         Action::Http(action) => endpoint = Value::text(&action.endpoint),
-        Action::Noop | Action::Backup(_) => {}
+        Action::Noop | Action::Backup(_) | Action::Queue(_) => {}
     }
     let (mut shard, mut expression, mut shards) = (Value::Null, Value::Null, Value::Null);
     match &it.partition {

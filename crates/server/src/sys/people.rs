@@ -104,7 +104,7 @@ pub(super) fn grants(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
         for award in items {
             let role = match &award.what {
                 Awarded::Role(role) => Some(role.0),
-                Awarded::Privilege(_) | Awarded::Database(_) => None,
+                Awarded::Privilege(_) | Awarded::Database(_) | Awarded::Queue(_) => None,
             };
             rows.push(vec![
                 Value::Uuid(award.id()),

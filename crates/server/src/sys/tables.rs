@@ -34,7 +34,7 @@ tables! {
         job_name Text Equal "Its name, unique in the tenant.";
         description Text None "For people.";
         job_class Text None "Where it may run: LOCAL_SAFE, LEADER_ONLY or QUORUM_REQUIRED.";
-        job_type Text None "What it does: SQL, PROCEDURE, EXTERNAL, HTTP, BACKUP or NOOP.";
+        job_type Text None "What it does: SQL, PROCEDURE, EXTERNAL, HTTP, QUEUE, BACKUP or NOOP.";
         job_sql Text None "The statements of an SQL job.";
         procedure_uuid Uuid None "The identity of the procedure, made of its database and its name; see procedure_name.";
         external_command Text None "The program of an external job.";
@@ -205,6 +205,40 @@ tables! {
         version Int None "Grows with every change.";
         created_at Time None "When it was made.";
         updated_at Time None "When it was last changed.";
+    }
+    queues "A row for each queue that you see." {
+        queue_uuid Uuid None "The queue's identity.";
+        queue_name Text None "Its name, unique among the queues and jobs of the tenant.";
+        description Text None "For people.";
+        state Text None "ACTIVE or PAUSED.";
+        ready Int None "Messages that workers can get.";
+        delayed Int None "Messages whose time has not come.";
+        leased Int None "Messages that workers have.";
+        blocked Int None "Messages behind an earlier one with their ordering key.";
+        oldest_ready_at Time None "Since when the oldest ready message can be had.";
+        lease_seconds Int None "How long a lease lasts if the worker does not ask for another time.";
+        concurrency Int None "The most messages that workers have at the same time.";
+        workspace_concurrency Int None "The same for one workspace.";
+        rate_per_second Float None "The most messages that workers get in a second.";
+        max_depth Int None "The most messages that have not ended.";
+        max_attempts Int None "Attempts of a message in all.";
+        version Int None "Grows with every change.";
+        created_at Time None "When it was made.";
+        updated_at Time None "When it was last changed.";
+    }
+    messages "A row for each message that has not ended, of queues that you may consume. Ended ones are in sys.job_runs." {
+        message_uuid Uuid None "The message's identity; its run has the same.";
+        queue_uuid Uuid None "Its queue.";
+        queue_name Text None "The queue's name.";
+        workspace Text None "Its workspace; empty for messages that name none.";
+        state Text None "PENDING (delayed), QUEUED (ready or blocked) or RUNNING (leased).";
+        attempts Int None "How many attempts have ended.";
+        sent_at Time None "When it was sent, or is to be processed.";
+        due_at Time None "When it can be had.";
+        leased_at Time None "When its worker got it.";
+        ordering_key Text None "Workers have one message of a key at a time.";
+        deduplication_key Text None "A second message with the key is not recorded.";
+        payload Json None "The payload.";
     }
     nodes "The nodes of the cluster. It takes the privilege ADMINISTER TENANT to see them." {
         node_uuid Uuid None "The node's identity; a new one after every start.";

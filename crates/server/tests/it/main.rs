@@ -19,6 +19,7 @@ mod matrix;
 mod objects;
 mod people;
 mod problems;
+mod queues;
 mod records;
 mod requested;
 mod secrets;

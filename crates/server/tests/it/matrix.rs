@@ -68,6 +68,26 @@ POST   /v1/shards                                     401      403   403   403  
 GET    /v1/shards/{name}                              401      404   403   403    403      403   200     200
 PATCH  /v1/shards/{name}                              401      403   403   403    403      403   403     200
 DELETE /v1/shards/{name}                              401      403   403   403    403      403   403     204
+GET    /v1/queues                                     401      200   200   200    200      200   200     200
+POST   /v1/queues                                     401      201   403   201    403      403   201     201
+GET    /v1/queues/{queue}                             401      404   404   200    200      200   200     200
+PUT    /v1/queues/{queue}                             401      404   404   200    403      403   200     200
+PATCH  /v1/queues/{queue}                             401      404   404   200    403      403   200     200
+DELETE /v1/queues/{queue}                             401      404   404   409    403      403   409     409
+POST   /v1/queues/{queue}/pause                       401      404   404   200    403      403   200     200
+POST   /v1/queues/{queue}/resume                      401      404   404   200    403      403   200     200
+POST   /v1/queues/{queue}/messages                    401      404   404   200    403      200   200     200
+GET    /v1/queues/{queue}/messages                    401      404   404   200    200      200   200     200
+POST   /v1/queues/{queue}/lease                       401      404   404   200    403      200   200     200
+POST   /v1/queues/{queue}/ack                         401      404   404   409    403      409   409     409
+POST   /v1/queues/{queue}/nack                        401      404   404   409    403      409   409     409
+POST   /v1/queues/{queue}/fail                        401      404   404   409    403      409   409     409
+POST   /v1/queues/{queue}/extend                      401      404   404   409    403      409   409     409
+GET    /v1/queues/{queue}/messages/{message}          401      404   404   200    200      200   200     200
+DELETE /v1/queues/{queue}/messages/{message}          401      404   404   200    403      200   200     200
+GET    /v1/queues/{queue}/dead-letters                401      404   404   200    200      200   200     200
+POST   /v1/queues/{queue}/dead-letters/redrive        401      404   404   200    403      200   200     200
+POST   /v1/queues/{queue}/dead-letters/purge          401      404   404   200    403      200   200     200
 DELETE /v1/nodes/{node}                               401      403   403   403    403      403   403     404
 POST   /v1/nodes/{node}/drain                         401      403   403   403    403      403   403     404
 POST   /v1/nodes/{node}/resume                        401      403   403   403    403      403   403     404
@@ -171,6 +191,12 @@ impl Things {
         made("/v1/databases", database(&name), "database_id").await;
         made("/v1/alert-channels", channel(&name), "channel_id").await;
         made("/v1/shards", json!({"name": name}), "shard_id").await;
+        let queue = format!("queue-{n}");
+        let reply = world.ask(owner, "POST", "/v1/queues", json!({"name": queue})).await;
+        assert_eq!(reply.status, 201, "{}", reply.text);
+        let path = format!("/v1/queues/{queue}/messages");
+        let sent = world.ask(owner, "POST", &path, json!({"payload": 1})).await.json();
+        let message = word(&sent["messages"][0], "id");
         let secret = format!("SECRET_{n}");
         let value = json!({"value": "something to keep"});
         world.rule(tenant, "PUT", &format!("/v1/secrets/{secret}"), value).await;
@@ -186,6 +212,8 @@ impl Things {
             ("{tenant}", elsewhere),
             ("{secret}", secret),
             ("{name}", name),
+            ("{queue}", queue),
+            ("{message}", message),
             ("{token_id}", format!("70c3{n:012x}")),
             // Draining the only node would keep the others from their runs.
             ("{node}", "018f0000-0000-7000-8000-00000000beef".to_owned()),
@@ -197,7 +225,7 @@ impl Things {
         let id = "018f0000-0000-7000-8000-00000000dead".to_owned();
         let of = |place: &&'static str| match *place {
             "{key_id}" | "{token_id}" => (*place, "00000000deadbeef".to_owned()),
-            "{name}" | "{secret}" => (*place, "nothing".to_owned()),
+            "{name}" | "{secret}" | "{queue}" => (*place, "nothing".to_owned()),
             _ => (*place, id.clone()),
         };
         let places = [
@@ -210,6 +238,8 @@ impl Things {
             "{tenant}",
             "{secret}",
             "{name}",
+            "{queue}",
+            "{message}",
             "{node}",
             "{token_id}",
         ];
@@ -253,6 +283,20 @@ impl Things {
             ("PATCH", "/v1/databases/{name}") => json!({"description": "changed"}),
             ("PATCH", "/v1/alert-channels/{name}") => json!({"enabled": false}),
             ("POST", "/v1/tenants" | "/v1/users" | "/v1/roles" | "/v1/shards") => named,
+            ("POST", "/v1/queues") => named,
+            ("PUT", "/v1/queues/{queue}") => json!({"name": self.0["{queue}"]}),
+            ("PATCH", "/v1/queues/{queue}") => json!({"description": "changed"}),
+            ("POST", "/v1/queues/{queue}/messages") => json!({"payload": 1}),
+            ("POST", "/v1/queues/{queue}/lease") => json!({}),
+            ("POST", "/v1/queues/{queue}/dead-letters/redrive") => json!({"rate_per_second": 10}),
+            ("POST", "/v1/queues/{queue}/dead-letters/purge") => json!({"dry_run": true}),
+            (
+                "POST",
+                "/v1/queues/{queue}/ack"
+                | "/v1/queues/{queue}/nack"
+                | "/v1/queues/{queue}/fail"
+                | "/v1/queues/{queue}/extend",
+            ) => json!({"messages": [{"id": self.0["{message}"], "fence": 1}]}),
             ("PATCH", "/v1/shards/{name}") => json!({"database": "changed"}),
             ("PATCH", "/v1/tenants/{tenant}") => json!({"tier": "PREMIUM"}),
             ("PATCH", "/v1/users/{user}") => json!({"disabled": true}),

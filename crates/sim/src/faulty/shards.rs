@@ -2,10 +2,12 @@
 
 use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::partition::Part;
-use domain::run::NewRun;
+use domain::run::{NewRun, Reason};
+use jiff::SignedDuration;
 use store::{
-    LastRun, LiveCounts, LiveRun, Move, OwnedShard, Page, RecentEnd, Records, Result, RunQueries,
-    RunView, Shards, StartFilter, StartKey, Whole,
+    Applied, Cancelled, Extended, HeldLease, Lapsed, LastRun, LeaseRequest, Leased, LiveCounts,
+    LiveRun, Messages, Move, NewMessage, OwnedShard, Page, QueueDepth, RecentEnd, Records, Result,
+    RunQueries, RunView, Sent, SettledMessage, Shards, StartFilter, StartKey, Whole,
 };
 
 use super::FaultyStore;
@@ -21,6 +23,21 @@ impl<S: RunQueries> RunQueries for FaultyStore<S> {
         latest_starts(filter: &StartFilter, after: Option<StartKey>, limit: u32)
             -> Page<RunView, StartKey>;
         retried(before: Option<RunId>, limit: u32) -> Page<RunView, RunId>;
+    }
+}
+
+impl<S: Messages> Messages for FaultyStore<S> {
+    through! {
+        send_messages(queue: JobId, max_depth: Option<u64>, messages: &[NewMessage]) -> Sent;
+        lease_messages(request: &LeaseRequest) -> Leased;
+        extend_leases(queue: JobId, leases: &[(RunId, i64)], lease: SignedDuration)
+            -> Vec<Option<Extended>>;
+        held_leases(queue: JobId, leases: &[(RunId, i64)]) -> Vec<HeldLease>;
+        settle_messages(node: NodeId, settled: &[SettledMessage]) -> Vec<Applied>;
+        lapsed_messages(limit: u32) -> Vec<Lapsed>;
+        cancel_message(queue: JobId, message: RunId, reason: &Reason) -> Cancelled;
+        queue_depths(queues: &[JobId]) -> Vec<QueueDepth>;
+        forget_message_keys(limit: u32) -> u64;
     }
 }
 

@@ -7,7 +7,7 @@ use super::{ActionClause, Clause};
 use crate::reader::Reader;
 use crate::syntax::{Result, SyntaxError};
 
-const KINDS: [&str; 5] = ["CALL", "EXEC", "HTTP", "BACKUP", "NOOP"];
+const KINDS: [&str; 6] = ["CALL", "EXEC", "HTTP", "SEND", "BACKUP", "NOOP"];
 
 pub(super) fn action(reader: &mut Reader<'_>) -> Result<Clause> {
     Ok(Clause::As(if reader.eat(&["CALL"]) {
@@ -16,12 +16,14 @@ pub(super) fn action(reader: &mut Reader<'_>) -> Result<Clause> {
         exec(reader)?
     } else if reader.eat(&["HTTP"]) {
         http(reader)?
+    } else if reader.eat(&["SEND"]) {
+        send(reader)?
     } else if reader.eat(&["BACKUP"]) {
         backup(reader)?
     } else if reader.eat(&["NOOP"]) {
         ActionClause::Noop
     } else if reader.word_at(0).is_some() || reader.is_done() {
-        let expected = "a statement in quotes, CALL, EXEC, HTTP, BACKUP or NOOP";
+        let expected = "a statement in quotes, CALL, EXEC, HTTP, SEND, BACKUP or NOOP";
         return Err(reader.unexpected_word(expected, KINDS));
     } else {
         ActionClause::Sql(reader.text("a statement in quotes")?.value)
@@ -124,6 +126,46 @@ fn http(reader: &mut Reader<'_>) -> Result<ActionClause> {
             });
         }
     }
+}
+
+/// `SEND TO queue PAYLOAD 'text' | JSON 'json' [WORKSPACE 'name'] [PRIORITY n]`
+fn send(reader: &mut Reader<'_>) -> Result<ActionClause> {
+    reader.expect(&["TO"])?;
+    let queue = reader.text_or_name("the name of a queue")?.value;
+    reader.expect(&["PAYLOAD"])?;
+    let message = payload(reader)?;
+    let (mut workspace, mut priority) = (None, None);
+    loop {
+        if workspace.is_none() && reader.eat(&["WORKSPACE"]) {
+            workspace = Some(reader.text_or_name("a workspace")?.value);
+        // A clause of the job is written with `=`.
+        } else if priority.is_none() && !reader.is_sign(1, &Token::Eq) && reader.eat(&["PRIORITY"])
+        {
+            priority = Some(reader.whole("a number from 0 to 9")?.value);
+        } else {
+            let workspace = workspace.unwrap_or_default();
+            return Ok(ActionClause::Send { queue, message, workspace, priority });
+        }
+    }
+}
+
+/// The payload of a message: `'text' | JSON 'json'`. A text that is a JSON object or array is that,
+/// any other text is a JSON string.
+pub(crate) fn payload(reader: &mut Reader<'_>) -> Result<Value> {
+    if reader.eat(&["JSON"]) {
+        return json(reader);
+    }
+    let text = reader.text("a text in quotes or JSON 'json'")?.value;
+    Ok(match structure_of(&text) {
+        Some(json) => json,
+        None => Value::String(text),
+    })
+}
+
+/// The JSON object or array that a text is.
+pub(crate) fn structure_of(text: &str) -> Option<Value> {
+    let json: Value = serde_json::from_str(text).ok()?;
+    (json.is_object() || json.is_array()).then_some(json)
 }
 
 fn backup(reader: &mut Reader<'_>) -> Result<ActionClause> {

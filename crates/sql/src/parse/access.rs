@@ -1,6 +1,6 @@
 //! Grants, users, roles and secrets.
 
-use domain::access::Privilege;
+use domain::access::{Privilege, QueueRight};
 use sqlparser::tokenizer::Token;
 
 use super::job::JOB;
@@ -30,6 +30,11 @@ fn given(reader: &mut Reader<'_>, preposition: &str) -> Result<Grant> {
         }
         if reader.eat(&["USE", "ON", "DATABASE"]) {
             return Ok(Given::Database(reader.name("the name of a database")?));
+        }
+        for right in QueueRight::ALL {
+            if reader.eat(&[right.name(), "ON", "QUEUE"]) {
+                return Ok(Given::Queue(right, reader.name("the name of a queue")?));
+            }
         }
         reader.eat(&["ROLE"]);
         Ok(Given::Role(reader.name("a privilege or the name of a role")?))

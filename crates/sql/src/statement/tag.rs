@@ -33,10 +33,17 @@ impl Statement {
             | Statement::ShowJobs { .. }
             | Statement::ShowRuns { .. }
             | Statement::ShowShards
+            | Statement::ShowQueues { .. }
             | Statement::Show(_) => "SHOW",
             Statement::Shard(shard) => {
                 thing(shard.verb, ["CREATE SHARD", "ALTER SHARD", "DROP SHARD"])
             }
+            Statement::Queue(queue) => {
+                thing(queue.verb, ["CREATE QUEUE", "ALTER QUEUE", "DROP QUEUE"])
+            }
+            Statement::PauseQueue(_) => "PAUSE QUEUE",
+            Statement::ResumeQueue(_) => "RESUME QUEUE",
+            Statement::Send(_) => "SEND",
             Statement::Grant(_) => "GRANT",
             Statement::Revoke(_) => "REVOKE",
             // PostgreSQL has one kind of user and role, with one tag.
@@ -90,6 +97,10 @@ impl Statement {
             | Statement::Role(_)
             | Statement::Secret(_)
             | Statement::Shard(_)
+            | Statement::Queue(_)
+            | Statement::PauseQueue(_)
+            | Statement::ResumeQueue(_)
+            | Statement::Send(_)
             | Statement::Transaction(Transaction::Commit) => true,
             _ => false,
         }

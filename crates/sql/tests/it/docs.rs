@@ -29,6 +29,9 @@ fn the_table_of_clauses_is_the_one_in_force() {
         let row = row.replace("| `` |", "| |");
         assert!(page.contains(&row), "docs/sql.md must contain the row\n{row}");
     }
+    for clause in sql::QUEUE_CLAUSES {
+        assert!(page.contains(&format!("| `{clause}` | `")), "docs/sql.md has no row of {clause}");
+    }
     for verb in sql::VERBS {
         assert!(page.contains(verb), "docs/sql.md does not speak of {verb}");
     }

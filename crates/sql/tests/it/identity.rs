@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use domain::action::{
-    Action, BackupAction, ExternalAction, HttpAction, ProcedureAction, SqlAction,
+    Action, BackupAction, ExternalAction, HttpAction, ProcedureAction, QueueAction, SqlAction,
 };
 use domain::cluster::{Class, Labels};
 use domain::id::JobId;
@@ -17,6 +17,7 @@ use jiff::{SignedDuration, Timestamp};
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
+use serde_json::Value;
 use sql::Statement;
 use testbed::property::{self, Plan};
 use uuid::Uuid;
@@ -125,7 +126,13 @@ fn action() -> impl Strategy<Value = Action> {
     );
     let backup = (text(), option::of(1_u32..100), any::<bool>())
         .prop_map(|(target, keep, outputs)| Action::Backup(BackupAction { target, keep, outputs }));
-    prop_oneof![Just(Action::Noop), sql, procedure, external, http, backup]
+    let payload = prop_oneof![json(), text().prop_map(Value::String)];
+    let queue = (text(), payload, text(), option::of(0_u8..10)).prop_map(
+        |(queue, message, workspace, priority)| {
+            Action::Queue(QueueAction { queue, message, workspace, priority })
+        },
+    );
+    prop_oneof![Just(Action::Noop), sql, procedure, external, http, queue, backup]
 }
 
 fn filter() -> impl Strategy<Value = ErrorFilter> {
@@ -228,6 +235,7 @@ prop_compose! {
             run_on: Labels(run_on),
             partition,
             parameters,
+            queue: None,
         }
     }
 }

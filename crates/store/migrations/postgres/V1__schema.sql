@@ -138,6 +138,7 @@ CREATE TABLE runs (
     -- Ten times the kind of slot that it takes (0 process, 1 HTTP), and its priority.
     lane smallint NOT NULL,
     origin smallint NOT NULL,
+    -- 0 to 4, see domain::run::Wait; 5 is a message, which workers pull.
     wait smallint NOT NULL,
     ignore_dependencies boolean NOT NULL,
     shard text NOT NULL,
@@ -186,6 +187,54 @@ CREATE TABLE claims (
 
 -- Ids do not compress, so it is not tried.
 ALTER TABLE claims ALTER COLUMN run_ids SET STORAGE EXTERNAL;
+
+-- What only messages have: runs of queues, which workers pull and no node claims (wait = 5). A row goes when its run ends.
+CREATE TABLE messages (
+    run_id uuid PRIMARY KEY,
+    queue_id uuid NOT NULL,
+    -- When it becomes ready, or when its lease ends.
+    at bigint NOT NULL,
+    order_at bigint NOT NULL,
+    -- It ends if no worker has leased it by then.
+    expires_at bigint,
+    -- Of a leased one: the fencing token, when it was leased, and the node that leased it for a worker.
+    fence bigint,
+    leased_at bigint,
+    node_id uuid,
+    -- Nine minus the priority, so that the most urgent come first.
+    urgency smallint NOT NULL,
+    -- 0 ready, 1 delayed, 2 leased, 3 behind an earlier message with its ordering key.
+    state smallint NOT NULL,
+    workspace text NOT NULL COLLATE "C",
+    ordering_key text COLLATE "C"
+) WITH (
+    vacuum_truncate = off, autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_scale_factor = 0.1,
+    autovacuum_analyze_threshold = 100000, autovacuum_vacuum_cost_delay = 0
+);
+CREATE INDEX messages_ready ON messages (queue_id, workspace, urgency, at) WHERE state = 0;
+CREATE INDEX messages_delayed ON messages (queue_id, at) WHERE state = 1;
+CREATE INDEX messages_leased ON messages (queue_id, workspace) WHERE state = 2;
+CREATE INDEX messages_lease_end ON messages (at) WHERE state = 2;
+CREATE INDEX messages_ordering ON messages (queue_id, ordering_key, order_at) WHERE ordering_key IS NOT NULL;
+CREATE INDEX messages_expiry ON messages (expires_at) WHERE expires_at IS NOT NULL;
+
+-- Deduplication keys. One counts until its time is over and its message has ended.
+CREATE TABLE message_keys (
+    queue_id uuid NOT NULL,
+    key text NOT NULL COLLATE "C",
+    run_id uuid NOT NULL,
+    until bigint NOT NULL,
+    PRIMARY KEY (queue_id, key)
+);
+CREATE INDEX message_keys_until ON message_keys (until);
+
+-- The workspace of a queue that was served last, and the tokens of its rate limit.
+CREATE TABLE queue_cursors (
+    queue_id uuid PRIMARY KEY,
+    workspace text NOT NULL COLLATE "C",
+    tokens double precision NOT NULL,
+    refilled_at bigint NOT NULL
+) WITH (fillfactor = 50);
 
 -- Runs that ended, and times that ended without a run: one row for each, for ever the same. Partitioned by id, which begins
 -- with the nominal time, so that the primary key holds for all partitions (docs/decisions/028-history-partitions.md).

@@ -227,6 +227,53 @@ CREATE TABLE claims (
     grants BLOB NOT NULL
 ) STRICT;
 
+-- What only messages have: runs of queues, which workers pull. A row goes when its run ends.
+CREATE TABLE messages (
+    seq INTEGER PRIMARY KEY,
+    run_id BLOB NOT NULL UNIQUE,
+    queue_id BLOB NOT NULL,
+    workspace TEXT NOT NULL,
+    -- Nine minus the priority, so that the most urgent come first.
+    urgency INTEGER NOT NULL,
+    -- 0 ready, 1 delayed, 2 leased, 3 behind an earlier message with its ordering key.
+    state INTEGER NOT NULL,
+    -- When it becomes ready, or when its lease ends.
+    at INTEGER NOT NULL,
+    order_at INTEGER NOT NULL,
+    ordering_key TEXT,
+    -- It ends if no worker has leased it by then.
+    expires_at INTEGER,
+    -- Of a leased one: the fencing token, the node that leased it for a worker, and when.
+    fence INTEGER,
+    node_id BLOB,
+    leased_at INTEGER
+) STRICT;
+CREATE INDEX messages_ready ON messages (queue_id, workspace, urgency, at) WHERE state = 0;
+CREATE INDEX messages_delayed ON messages (queue_id, at) WHERE state = 1;
+CREATE INDEX messages_leased ON messages (queue_id, workspace) WHERE state = 2;
+CREATE INDEX messages_lease_end ON messages (at) WHERE state = 2;
+CREATE INDEX messages_ordering ON messages (queue_id, ordering_key) WHERE ordering_key IS NOT NULL;
+CREATE INDEX messages_expiry ON messages (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX messages_queue ON messages (queue_id, state);
+
+-- Deduplication keys. One counts until its time is over and its message has ended.
+CREATE TABLE message_keys (
+    queue_id BLOB NOT NULL,
+    key TEXT NOT NULL,
+    run_id BLOB NOT NULL,
+    until INTEGER NOT NULL,
+    PRIMARY KEY (queue_id, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX message_keys_until ON message_keys (until);
+
+-- The workspace of a queue that was served last, and the tokens of its rate limit.
+CREATE TABLE queue_cursors (
+    queue_id BLOB PRIMARY KEY,
+    workspace TEXT NOT NULL,
+    tokens REAL NOT NULL,
+    refilled_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- What runs can ask of their nodes, as JSON.
 CREATE TABLE places (
     id INTEGER PRIMARY KEY,

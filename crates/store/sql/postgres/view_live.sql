@@ -2,8 +2,8 @@
 SELECT
     r.id, r.job_id, r.tenant_id, r.job_version, r.scheduled_for, r.shard, r.due_at, r.lane, r.origin, r.coalesced,
     r.ignore_dependencies, r.parameters, r.attempts, r.lost, r.turn,
-    r.wait, clock() AS now, held.node_id AS holder,
-    a.node_id, a.fence, a.started_at, a.message, a.error, s.started_at AS running_since,
+    r.wait, clock() AS now, coalesce(held.node_id, m.node_id) AS holder,
+    a.node_id, a.fence, a.started_at, a.message, a.error, coalesce(s.started_at, m.leased_at) AS running_since,
     r.requested_by, r.created_at
 FROM runs r
 LEFT JOIN (
@@ -15,6 +15,7 @@ LEFT JOIN (
     FROM node_starts n CROSS JOIN LATERAL unnest(n.run_ids, n.turns, n.started_at) AS h (id, turn, started_at)
     WHERE h.id = ANY ($1::uuid[])
 ) AS s ON s.id = r.id AND s.turn = r.turn
+LEFT JOIN messages m ON r.wait = 5 AND m.run_id = r.id AND m.state + 0 = 2
 LEFT JOIN LATERAL (
     SELECT * FROM attempts a WHERE a.run_id = r.id ORDER BY a.number DESC LIMIT 1
 ) AS a ON r.attempts + r.lost > 0

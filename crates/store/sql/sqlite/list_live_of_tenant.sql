@@ -1,5 +1,7 @@
 -- Runs of a tenant that go on, newest first. All that go on are looked at.
-SELECT r.id, r.job_id, r.origin, r.due_at, r.wait, q.seq IS NOT NULL, e.outcome
+SELECT r.id, r.job_id, r.origin, r.due_at, r.wait, q.seq IS NOT NULL OR (r.origin = 7 AND NOT EXISTS (
+        SELECT 1 FROM messages AS m WHERE m.seq = r.seq AND m.state = 2
+    )), e.outcome
 FROM live AS l CROSS JOIN runs AS r ON r.seq = l.seq
 LEFT JOIN ends AS e ON e.seq = r.seq
 LEFT JOIN queue AS q ON e.seq IS NULL

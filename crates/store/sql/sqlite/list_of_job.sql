@@ -1,5 +1,7 @@
 -- All runs of a job, newest first.
-SELECT r.id, r.job_id, r.origin, r.due_at, r.wait, q.seq IS NOT NULL, e.outcome
+SELECT r.id, r.job_id, r.origin, r.due_at, r.wait, q.seq IS NOT NULL OR (r.origin = 7 AND NOT EXISTS (
+        SELECT 1 FROM messages AS m WHERE m.seq = r.seq AND m.state = 2
+    )), e.outcome
 FROM runs AS r INDEXED BY runs_job
 LEFT JOIN ends AS e ON e.seq = r.seq
 LEFT JOIN queue AS q ON e.seq IS NULL

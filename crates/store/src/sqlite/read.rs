@@ -203,9 +203,15 @@ fn view(row: &Row<'_>, now: Timestamp, holders: &mut Holders<'_>) -> Result<RunV
     let wait = Wait::from_number(row.get(14)?);
     // What goes on, is not in the queue and waits for nothing is in somebody's hands.
     let held = outcome.is_none() && wait.is_none() && !row.get::<_, bool>(15)?;
-    let holder = if held { holders.of_run(row.get(0)?, row.get(13)?)? } else { None };
+    let lease: Option<(Uuid, i64)> = row.get::<_, Option<Uuid>>(32)?.zip(row.get(33)?);
+    let holder = match lease {
+        Some((node, _)) => Some(NodeId(node)),
+        None if held => holders.of_run(row.get(0)?, row.get(13)?)?,
+        None => None,
+    };
     let id = RunId(row.get(1)?);
     let started_at = match held && due_at <= now {
+        true if lease.is_some() => at_opt(lease.map(|(_, since)| since))?,
         true => holders.start_of(id, row.get(13)?)?,
         false => at_opt(row.get(27)?)?,
     };
@@ -283,12 +289,13 @@ pub(super) fn counts(connection: &Connection, now: Timestamp) -> Result<Counts> 
     let jobs: i64 = snapshot.prepare_cached(sql!("count_jobs"))?.query_row([], |row| row.get(0))?;
     let mut query = snapshot.prepare_cached(sql!("count_runs"))?;
     let [live, parted, waiting, in_line, due, later]: [i64; 6];
+    let [delayed, unleased]: [i64; 2];
     let oldest: Option<i64>;
-    ([live, parted, waiting, in_line, due, later], oldest) =
+    ([live, parted, waiting, in_line, due, later], oldest, [delayed, unleased]) =
         query.query_row((us(now), LANES), |row| {
             let count = |column| row.get(column);
             let counts = [count(0)?, count(1)?, count(2)?, count(3)?, count(4)?, count(5)?];
-            Ok((counts, row.get(6)?))
+            Ok((counts, row.get(6)?, [count(7)?, count(8)?]))
         })?;
     // Whether a grant is for a run whose time has not come.
     let sql = "SELECT 1 FROM runs WHERE seq = ?1 AND turn = ?2 AND due_at > ?3";
@@ -297,12 +304,12 @@ pub(super) fn counts(connection: &Connection, now: Timestamp) -> Result<Counts> 
     for (seq, turn) in Holders::of(&snapshot).read()?.keys() {
         prepared += i64::from(is_prepared.exists((seq, turn, us(now)))?);
     }
-    let held = live - parted - waiting - due - later;
+    let held = live - parted - waiting - due - later - unleased;
     Ok(Counts {
         jobs: jobs.cast_unsigned(),
         live: LiveCounts {
-            pending: (waiting - in_line + later + prepared).cast_unsigned(),
-            queued: (due + in_line).cast_unsigned(),
+            pending: (waiting - in_line + later + prepared + delayed).cast_unsigned(),
+            queued: (due + in_line + unleased - delayed).cast_unsigned(),
             running: (held - prepared + parted).cast_unsigned(),
             oldest_due: at_opt(oldest)?,
         },

@@ -13,7 +13,7 @@ use super::holdings::Held;
 use super::row::us;
 use super::writer::Tx;
 use super::{audit_log, nodes, rows};
-use crate::{ClaimFor, RecordPlan, Result, Submitted};
+use crate::{ClaimFor, RecordPlan, Result, StoreError, Submitted};
 
 pub(super) fn fire(tx: &mut Tx<'_>, batch: &[RecordPlan]) -> Result<Vec<bool>> {
     // The next time moves only from where the plan saw it.
@@ -110,6 +110,18 @@ pub(super) fn submit_waiting(tx: &mut Tx<'_>, run: &NewRun, wait: Wait) -> Resul
     let values = (new.seq, 0, wait as u8, no_time);
     tx.connection.prepare_cached(sql!("run_wait"))?.execute(values)?;
     Ok(true)
+}
+
+/// Records runs that workers pull: no node claims them. Answers the number and the place in line of
+/// each.
+pub(super) fn submit_pulled(tx: &mut Tx<'_>, runs: Vec<&NewRun>) -> Result<Vec<(i64, i64)>> {
+    let count = runs.len();
+    let new = insert(tx, runs)?;
+    if new.len() != count {
+        return Err(StoreError::Unreadable("a new message has a known id".to_owned()));
+    }
+    audit_log::insert_requested(tx, new.iter().map(|new| new.run))?;
+    Ok(new.iter().map(|new| (new.seq, new.order_at)).collect())
 }
 
 /// Records the parts of a run. They are made of the version of the job that the run follows, which

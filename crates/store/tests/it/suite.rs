@@ -20,6 +20,7 @@ mod history;
 mod identity;
 mod list_jobs;
 mod list_runs;
+mod message;
 mod node;
 mod object;
 mod order;
@@ -73,6 +74,25 @@ macro_rules! promises {
 }
 
 promises! {
+    message:
+        a_message_is_leased_once_and_ends_in_the_history
+        a_stale_token_changes_nothing
+        a_lease_that_ended_lapses
+        a_delayed_message_waits_for_its_time
+        a_released_message_counts_no_attempt
+        workspaces_take_turns
+        a_weight_is_so_many_messages_of_a_round
+        urgent_messages_of_a_workspace_go_first
+        limits_of_a_queue_hold
+        a_full_queue_takes_nothing
+        a_known_key_answers_the_first_message
+        messages_of_an_ordering_key_come_one_after_the_other
+        a_message_is_cancelled
+        a_message_that_nobody_leased_in_time_lapses
+        messages_of_a_deleted_queue_lapse
+        a_dead_message_is_a_dead_letter
+        racing_workers_lose_and_double_nothing
+        no_workspace_waits_longer_than_a_round;
     version:
         every_version_of_a_job_is_kept_with_its_author
         a_refused_change_leaves_no_version

@@ -123,6 +123,7 @@ fn action(action: &Action) -> String {
             words.map(String::as_str).collect::<Vec<_>>().join(" ")
         }
         Action::Backup(backup) => format!("backup to {}", backup.target),
+        Action::Queue(send) => format!("a message to queue {}", send.queue),
     }
 }
 

@@ -283,6 +283,14 @@ fn quorum(detail: &RunDetail) -> Cause {
 fn claim(subject: &Subject<'_>, detail: &RunDetail) -> Cause {
     let clock = subject.clock();
     let definition = &subject.job.definition;
+    // No node claims a message: workers lease it.
+    if definition.is_queue() {
+        let (code, text) = match subject.job.state {
+            JobState::Paused => ("QUEUE_PAUSED", "waits until its queue is resumed"),
+            _ => ("NOT_LEASED", "waits for a worker to lease it"),
+        };
+        return Cause::new(StepName::Slot, code, text.to_owned());
+    }
     let Some(cluster) = &detail.cluster else {
         let text = "is due and no node has claimed it yet".to_owned();
         return Cause::new(StepName::Slot, "UNCLAIMED", text);

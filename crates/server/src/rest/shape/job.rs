@@ -379,6 +379,7 @@ impl JobSpec {
             run_on: Labels(self.run_on.clone()),
             partition: self.partition.as_ref().map(PartitionSpec::rule).transpose()?,
             parameters: partition::parameters(&self.parameters, self.parameters_from.as_ref())?,
+            queue: None,
         })
     }
 

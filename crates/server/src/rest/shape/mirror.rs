@@ -135,6 +135,8 @@ mirror! {
         Dependency,
         /// Another run of the job, which was divided.
         Part,
+        /// A message that was sent to a queue.
+        Message,
     }
 }
 

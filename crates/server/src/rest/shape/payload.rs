@@ -11,7 +11,7 @@ use crate::body::parse_value;
 use crate::problem::{Problem, Result};
 
 /// What a job does. Without a `type`, `endpoint` means `HTTP`, `sql` means `SQL`, `procedure` means
-/// `PROCEDURE` and `command` means `EXTERNAL`.
+/// `PROCEDURE`, `command` means `EXTERNAL` and `queue` means `QUEUE`.
 #[derive(Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum Payload {
@@ -23,6 +23,8 @@ pub enum Payload {
     Procedure(ProcedurePayload),
     /// A command.
     External(ExternalPayload),
+    /// A message for a queue.
+    Queue(QueuePayload),
     /// A backup.
     Backup(BackupPayload),
     /// Nothing.
@@ -92,6 +94,25 @@ pub struct ExternalPayload {
     pub environment: Option<BTreeMap<String, String>>,
 }
 
+/// Sends a message to a queue of the tenant. It is on disk when the run has completed, and once,
+/// also if the run is attempted again after a crash.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct QueuePayload {
+    /// `QUEUE`.
+    #[schema(required = false, pattern = "^QUEUE$")]
+    pub r#type: Option<String>,
+    /// The name of the queue.
+    pub queue: String,
+    /// The payload of the message; parameters of the run are added to a JSON object.
+    pub message: Option<Value>,
+    /// The workspace of the message.
+    pub workspace: Option<String>,
+    /// 0 to 9; that of the queue when absent.
+    #[schema(maximum = 9)]
+    pub priority: Option<u8>,
+}
+
 /// Makes a backup of the server.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct BackupPayload {
@@ -117,11 +138,12 @@ pub struct NoopPayload {
 }
 
 /// The kinds, each with the field that gives it away.
-const KINDS: [(&str, &str); 6] = [
+const KINDS: [(&str, &str); 7] = [
     ("HTTP", "endpoint"),
     ("SQL", "sql"),
     ("PROCEDURE", "procedure"),
     ("EXTERNAL", "command"),
+    ("QUEUE", "queue"),
     ("BACKUP", ""),
     ("NOOP", ""),
 ];
@@ -155,6 +177,7 @@ pub fn action(payload: &Map<String, Value>) -> Result<Action> {
         "SQL" => Action::Sql(parse_value("payload", fields)?),
         "PROCEDURE" => Action::Procedure(parse_value("payload", fields)?),
         "EXTERNAL" => Action::External(parse_value("payload", fields)?),
+        "QUEUE" => Action::Queue(parse_value("payload", fields)?),
         "BACKUP" => Action::Backup(parse_value("payload", fields)?),
         _ => match fields.as_object().and_then(|fields| fields.keys().next()) {
             Some(field) => {

@@ -223,7 +223,7 @@ pub async fn rights_are_reached_by_way_of_roles<B: Bench>(lab: &Lab<B>) {
     let privileges: Privileges =
         [Privilege::CreateJob, Privilege::ExecuteJob].into_iter().collect();
     let databases = vec!["sales".to_owned()];
-    assert_eq!(reach, Reach { privileges, roles: vec![ops.id, dev.id], databases });
+    assert_eq!(reach, Reach { privileges, roles: vec![ops.id, dev.id], databases, queues: vec![] });
     let page = lab.store.list_awards(tenant.id, None, None, 3).await.unwrap();
     assert_eq!(page.items.len(), 3);
     let rest = lab.store.list_awards(tenant.id, None, page.next, 3).await.unwrap();

@@ -2,6 +2,7 @@ use super::run::{Row, check, none, of_live, upstream};
 use super::*;
 use crate::cluster::{Class, Quorum};
 use crate::job::{DependsOn, OnLost, Overlap};
+use crate::queue::QueueSettings;
 
 #[test]
 fn a_live_run_names_what_it_waits_for() {
@@ -262,6 +263,14 @@ fn a_live_run_names_what_it_waits_for() {
             urgent,
             "WAITING SLOT",
             &["7 runs of its tenant are claimed before it (its priority is 2)"],
+        ),
+        Row(
+            "message",
+            Stage::hourly().edit(|it| it.queue = Some(QueueSettings::default())),
+            due(),
+            of_live(None),
+            "WAITING SLOT",
+            &["waits for a worker to lease it"],
         ),
         Row(
             "about to be claimed",

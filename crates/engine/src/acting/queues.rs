@@ -1,0 +1,291 @@
+//! Queues and their messages, as far as the actor may see and use them.
+
+use std::time::Duration;
+
+use domain::access::{Deed, QueueRight, Refusal};
+use domain::id::{JobId, RunId};
+use domain::job::{Job, JobState};
+use domain::run::{NewRun, Origin, Outcome, Reason, ReasonCode, RunState};
+use jiff::SignedDuration;
+use store::{Applied, Cancelled, Extended, JobFilter, LeasedMessage, Page, QueueDepth, RunView};
+
+use super::{AuthorizedEngine, no_run};
+use crate::commands::{Deletion, NewJob};
+use crate::error::{EngineError, Result};
+use crate::queues::{Message, MessageReport, no_queue};
+
+/// Queues.
+impl AuthorizedEngine<'_> {
+    /// Creates a queue; the actor owns it.
+    pub async fn create_queue(&self, queue: NewJob) -> Result<Job> {
+        let mut answers = self.create_jobs(vec![queue]).await?;
+        let missing = || EngineError::WrongState("the queue was not created".into());
+        answers.pop().unwrap_or_else(|| Err(missing()))
+    }
+
+    /// The queue of an id or a name, if the actor sees it.
+    pub async fn queue(&self, name: &str) -> Result<Job> {
+        let node = self.node();
+        let mut found = None;
+        if let Ok(id) = name.parse::<JobId>() {
+            found = node.store.jobs_by_id(&[id]).await?.pop();
+        }
+        if found.is_none() {
+            found = node.store.job_by_name(self.actor.tenant, name).await?;
+        }
+        found.filter(|job| self.sees_queue(job)).ok_or_else(|| no_queue(name))
+    }
+
+    fn sees_queue(&self, job: &Job) -> bool {
+        job.definition.is_queue()
+            && job.tenant == self.actor.tenant
+            && self.actor.sees_queue(&job.name, job.owner)
+    }
+
+    /// The queue of an id or a name as it was at some time, if the actor may use its messages.
+    async fn queue_for(&self, name: &str, right: QueueRight) -> Result<std::sync::Arc<Job>> {
+        let node = self.node();
+        let mut found = None;
+        if let Ok(id) = name.parse::<JobId>() {
+            found = node.recall_job(id).await?;
+        }
+        if found.is_none() {
+            found = node.recall_job_named(self.actor.tenant, name).await?;
+        }
+        let found = found.filter(|job| self.sees_queue(job));
+        let Some(job) = found else {
+            // It may have been made on another node.
+            node.forget_named(self.actor.tenant, name.parse().ok(), Some(name));
+            let job = self.queue(name).await?;
+            self.may_use_queue(&job, right)?;
+            return Ok(std::sync::Arc::new(job));
+        };
+        self.may_use_queue(&job, right)?;
+        Ok(job)
+    }
+
+    pub(super) fn may_use_queue(&self, job: &Job, right: QueueRight) -> Result<()> {
+        match self.actor.may_use_queue(right, &job.name, job.owner) {
+            Ok(()) => Ok(()),
+            Err(Refusal::Absent) => Err(no_queue(&job.name)),
+            Err(refusal) => Err(refusal.into()),
+        }
+    }
+
+    fn may_manage(&self, job: &Job, deed: Deed) -> Result<()> {
+        match domain::access::may(self.actor, deed) {
+            Ok(()) => Ok(()),
+            // The actor sees it by a grant only.
+            Err(Refusal::Absent) if self.sees_queue(job) => Err(Refusal::NotOwner.into()),
+            Err(Refusal::Absent) => Err(no_queue(&job.name)),
+            Err(refusal) => Err(refusal.into()),
+        }
+    }
+
+    /// The queues of the tenant that the actor sees, by name.
+    pub async fn list_queues(&self, after: Option<&str>, limit: u32) -> Result<Page<Job, String>> {
+        let filter = JobFilter { queues: true, ..JobFilter::of_tenant(self.actor.tenant) };
+        let mut page = self.node().list_jobs(&filter, after, limit).await?;
+        page.items.retain(|job| self.sees_queue(job));
+        Ok(page)
+    }
+
+    /// How many messages of queues are in which state, in the order of the queues.
+    pub async fn queue_depths(&self, queues: &[Job]) -> Result<Vec<QueueDepth>> {
+        let ids: Vec<JobId> =
+            queues.iter().filter(|job| self.sees_queue(job)).map(|job| job.id).collect();
+        Ok(self.node().store.queue_depths(&ids).await?)
+    }
+
+    /// Changes a queue if `edit` agrees to it.
+    pub async fn alter_queue<E: From<EngineError>>(
+        &self,
+        queue: &Job,
+        edit: impl FnOnce(&mut Job) -> std::result::Result<(), E> + Send,
+    ) -> std::result::Result<Job, E> {
+        self.may_manage(queue, Deed::AlterJob(queue.owner))?;
+        let job = self.node().try_alter_job::<E>(queue.id, edit).await?;
+        self.engine.messages_changed(queue.id);
+        Ok(job)
+    }
+
+    /// Holds a queue, or lets it go on: workers get no message of a paused one.
+    pub async fn pause_queue(&self, queue: &Job, pause: bool) -> Result<Job> {
+        self.may_manage(queue, Deed::AlterJob(queue.owner))?;
+        let job = match pause {
+            true => self.node().pause_job(queue.id).await?,
+            false => self.node().resume_job(queue.id, None).await?,
+        };
+        self.engine.messages_changed(queue.id);
+        Ok(job)
+    }
+
+    /// Removes a queue. It must be empty, unless its messages are to be cancelled.
+    pub async fn delete_queue(
+        &self,
+        queue: &Job,
+        expected: Option<u32>,
+        purge: bool,
+    ) -> Result<()> {
+        self.may_manage(queue, Deed::DropJob(queue.owner))?;
+        let depth = self.node().store.queue_depths(&[queue.id]).await?.pop().unwrap_or_default();
+        let count = depth.ready + depth.delayed + depth.leased + depth.blocked;
+        if count > 0 && !purge {
+            let text = format!(
+                "queue {:?} has {count} messages; drain it, or delete it with purge=true",
+                queue.name
+            );
+            return Err(EngineError::WrongState(text));
+        }
+        let deletion = Deletion { expected, ..Deletion::default() };
+        self.node().delete_job(queue.id, deletion).await?;
+        // The schedulers do the rest if this process ends before that.
+        while self.node().reap_messages().await?.more {}
+        Ok(())
+    }
+}
+
+/// Messages.
+impl AuthorizedEngine<'_> {
+    /// Sends messages to a queue, all of them or none. Answers the id of each, and whether it is
+    /// new. Durable when it answers.
+    pub async fn send_messages(
+        &self,
+        queue: &str,
+        messages: Vec<Message>,
+    ) -> Result<Vec<(RunId, bool)>> {
+        let job = self.queue_for(queue, QueueRight::Send).await?;
+        let sent = self.node().send_messages(&job, messages, Some(self.actor.user)).await;
+        if let Err(EngineError::NotFound(_)) = sent {
+            self.node().forget_job(job.id);
+        }
+        self.engine.messages_changed(job.id);
+        sent
+    }
+
+    /// Leases messages of a queue; waits until there is one, at most so long.
+    pub async fn lease_messages(
+        &self,
+        queue: &str,
+        max: u32,
+        lease: Option<SignedDuration>,
+        wait: Duration,
+    ) -> Result<Vec<LeasedMessage>> {
+        let job = self.queue_for(queue, QueueRight::Consume).await?;
+        let usual = job.definition.queue.as_ref().map(|settings| settings.lease);
+        let lease = lease.or(usual).unwrap_or(SignedDuration::from_secs(30));
+        self.engine.lease_messages(job.id, max, lease, wait).await
+    }
+
+    /// Settles messages as their worker reports. Answers for each in order.
+    pub async fn report_messages(
+        &self,
+        queue: &str,
+        reports: Vec<MessageReport>,
+    ) -> Result<Vec<Applied>> {
+        let job = self.queue_for(queue, QueueRight::Consume).await?;
+        let settled = self.node().decide_reports(&job, reports).await?;
+        self.engine.settle_messages(settled).await
+    }
+
+    /// Moves the ends of leases. Answers for each in order; none for one that is over.
+    pub async fn extend_leases(
+        &self,
+        queue: &str,
+        leases: &[(RunId, i64)],
+        lease: Option<SignedDuration>,
+    ) -> Result<Vec<Option<Extended>>> {
+        let job = self.queue_for(queue, QueueRight::Consume).await?;
+        let usual = job.definition.queue.as_ref().map(|settings| settings.lease);
+        let lease = lease.or(usual).unwrap_or(SignedDuration::from_secs(30));
+        Ok(self.node().store.extend_leases(job.id, leases, lease).await?)
+    }
+
+    /// A message of a queue, live or ended.
+    pub async fn message(&self, queue: &Job, id: RunId) -> Result<RunView> {
+        let found = self.node().run(id).await?;
+        // Who may only send sees what they sent.
+        let sees_all = domain::access::may(self.actor, Deed::SeeRuns(queue.owner)).is_ok()
+            || self.may_use_queue(queue, QueueRight::Consume).is_ok();
+        let is_seen = |run: &RunView| sees_all || run.requested_by == Some(self.actor.user);
+        let found = found.filter(|run| run.job == queue.id && is_seen(run));
+        found.ok_or_else(|| no_run(id))
+    }
+
+    /// The messages of a queue that a filter lets through, newest first. It takes the right to
+    /// consume them, or to see all runs.
+    pub async fn list_messages(
+        &self,
+        queue: &Job,
+        states: Vec<RunState>,
+        before: Option<RunId>,
+        limit: u32,
+    ) -> Result<Page<RunView, RunId>> {
+        if domain::access::may(self.actor, Deed::SeeRuns(queue.owner)).is_err() {
+            self.may_use_queue(queue, QueueRight::Consume)?;
+        }
+        let filter = store::RunFilter { states, ..store::RunFilter::of_job(queue.id) };
+        self.node().list_runs(&filter, before, limit).await
+    }
+
+    /// Ends a message that no worker has, or asks its worker to stop.
+    pub async fn cancel_message(&self, queue: &Job, id: RunId, text: &str) -> Result<Cancelled> {
+        self.may_use_queue(queue, QueueRight::Send)?;
+        let reason = Reason { code: ReasonCode::CancelRequested, text: text.to_owned() };
+        let cancelled = self.node().store.cancel_message(queue.id, id, &reason).await?;
+        self.engine.messages_changed(queue.id);
+        match cancelled {
+            Cancelled::NotFound => Err(no_run(id)),
+            Cancelled::EndedBefore(outcome) => {
+                Err(EngineError::WrongState(format!("message {id} has ended as {outcome} already")))
+            }
+            cancelled => Ok(cancelled),
+        }
+    }
+
+    /// The queue of a run that is a message; none if it was deleted, or if the run is none.
+    pub(super) async fn queue_of_run(&self, run: &RunView) -> Result<Option<Job>> {
+        if run.origin != Origin::Message {
+            return Ok(None);
+        }
+        let found = self.node().store.jobs_by_id(&[run.job]).await?.pop();
+        Ok(found.filter(|job| self.sees_queue(job)))
+    }
+
+    /// Sends an ended message once more, as a new one.
+    pub(super) async fn resend(&self, queue: &Job, run: &RunView) -> Result<NewRun> {
+        self.may_use_queue(queue, QueueRight::Send)?;
+        match run.state {
+            RunState::Ended(outcome) if outcome != Outcome::Completed => {}
+            state => {
+                return Err(EngineError::WrongState(format!("message {} is {state}", run.id)));
+            }
+        }
+        let Some(mut body) =
+            run.parameters.as_deref().and_then(domain::queue::MessageBody::from_parameters)
+        else {
+            return Err(EngineError::WrongState(format!("message {} has no payload", run.id)));
+        };
+        // The key belongs to the message that was sent first.
+        body.deduplication_key = None;
+        let message = Message {
+            body,
+            priority: None,
+            process_after: None,
+            time_to_live: None,
+            deduplication: None,
+        };
+        let sent = self.node().send_messages(queue, vec![message], Some(self.actor.user)).await?;
+        self.engine.messages_changed(queue.id);
+        let id = sent.first().map_or(run.id, |(id, _)| *id);
+        // In this order: a crash in between leaves a letter too many rather than a message too few.
+        self.node().store.acknowledge(&[run.id]).await?;
+        let again = domain::decide::plan::tick(queue, self.node().now(), Origin::Message, 0);
+        Ok(NewRun { id, ..again })
+    }
+
+    /// Whether a job is one that clients may start, change and read as a job.
+    pub(super) fn is_job(job: &Job) -> bool {
+        !job.definition.is_queue() && job.state != JobState::Deleted
+    }
+}

@@ -1,0 +1,267 @@
+//! Queues: made, listed, changed, paused and removed.
+
+use axum::Json;
+use axum::extract::{OriginalUri, Path, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use domain::job::{Job, JobState};
+use engine::NewJob;
+use serde::Deserialize;
+use serde_json::Value;
+use utoipa::IntoParams;
+
+use super::jobs::merge;
+use super::objects::PageParams;
+use super::shape::queue::{QueueSpec, QueueView, READ_ONLY};
+use crate::actor::Actor;
+use crate::app::App;
+use crate::body::{Body, Params, parse, parse_value, read, require_json};
+use crate::condition::{Condition, etag};
+use crate::page::{self, List};
+use crate::problem::{Code, ErrorBody, Problem, Result};
+
+/// How a queue is removed.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct DeleteQueueParams {
+    /// Cancel its messages; without it, only an empty queue is removed.
+    #[serde(default)]
+    purge: bool,
+}
+
+async fn view(app: &App, actor: &Actor, job: &Job) -> Result<QueueView> {
+    let depths = app.engine.by(actor).queue_depths(std::slice::from_ref(job)).await?;
+    Ok(QueueView::of(job, depths.into_iter().next().unwrap_or_default()))
+}
+
+async fn shown(app: &App, actor: &Actor, job: &Job) -> Result<Response> {
+    Ok(([etag(job.version)], Json(view(app, actor, job).await?)).into_response())
+}
+
+/// Makes a queue.
+#[utoipa::path(
+    post, path = "/v1/queues", operation_id = "create_queue", tag = "queues", request_body = QueueSpec,
+    params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same answer for a day.")),
+    responses(
+        (status = 201, body = QueueView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
+        (status = 409, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody),
+        (status = 422, body = ErrorBody), (status = 503, body = ErrorBody),
+    )
+)]
+pub(crate) async fn create(
+    State(app): State<App>,
+    actor: Actor,
+    Body(spec): Body<QueueSpec>,
+) -> Result<Response> {
+    let job = app.engine.by(&actor).create_queue(new_queue(&actor, &spec)?).await?;
+    let location = HeaderValue::from_str(&format!("/v1/queues/{}", job.id));
+    let location = location.unwrap_or(HeaderValue::from_static("/v1/queues"));
+    let headers = [etag(job.version), (header::LOCATION, location)];
+    Ok((StatusCode::CREATED, headers, Json(view(&app, &actor, &job).await?)).into_response())
+}
+
+/// The queue that a request asks for.
+pub(crate) fn new_queue(actor: &Actor, spec: &QueueSpec) -> Result<NewJob> {
+    Ok(NewJob {
+        tenant: actor.tenant,
+        owner: actor.user,
+        name: spec.name.clone(),
+        definition: spec.definition()?,
+        state: JobState::Enabled,
+    })
+}
+
+/// Lists queues by name, with their messages counted.
+#[utoipa::path(
+    get, path = "/v1/queues", operation_id = "list_queues", tag = "queues", params(PageParams),
+    responses((status = 200, body = List<QueueView>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody))
+)]
+pub(crate) async fn list(
+    State(app): State<App>,
+    actor: Actor,
+    Params(params): Params<PageParams>,
+    OriginalUri(uri): OriginalUri,
+) -> Result<Response> {
+    let limit = page::limit(params.limit)?;
+    let after = page::cursor(params.cursor.as_deref())?;
+    let found = app.engine.by(&actor).list_queues(after.as_deref(), limit).await?;
+    let depths = app.engine.by(&actor).queue_depths(&found.items).await?;
+    let views = found.items.iter().zip(depths).map(|(job, depth)| QueueView::of(job, depth));
+    Ok(List::new(views.collect(), found.next).answer(&uri))
+}
+
+/// Shows a queue with its messages counted.
+#[utoipa::path(
+    get, path = "/v1/queues/{queue}", operation_id = "get_queue", tag = "queues",
+    params(("queue" = String, Path, description = "The queue's name or id.")),
+    responses((status = 200, body = QueueView), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+)]
+pub(crate) async fn get(
+    State(app): State<App>,
+    actor: Actor,
+    Path(queue): Path<String>,
+) -> Result<Response> {
+    let job = app.engine.by(&actor).queue(&queue).await?;
+    shown(&app, &actor, &job).await
+}
+
+/// Changes some fields of a queue (RFC 7396).
+#[utoipa::path(
+    patch, path = "/v1/queues/{queue}", operation_id = "patch_queue", tag = "queues",
+    request_body(content = QueueSpec, content_type = "application/merge-patch+json"),
+    params(
+        ("queue" = String, Path, description = "The queue's name or id."),
+        ("If-Match" = Option<String>, Header, description = "The ETag of the queue that the change is based on."),
+    ),
+    responses(
+        (status = 200, body = QueueView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
+        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 412, body = ErrorBody),
+        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody), (status = 428, body = ErrorBody),
+    )
+)]
+pub(crate) async fn patch(
+    State(app): State<App>,
+    actor: Actor,
+    Path(queue): Path<String>,
+    request: Request,
+) -> Result<Response> {
+    let old = app.engine.by(&actor).queue(&queue).await?;
+    let headers = request.headers().clone();
+    require_json(&request, &["application/merge-patch+json", "application/json"])?;
+    let bytes = read(request.into_body(), app.options.body_bytes_max).await?;
+    let mut given: Value = parse(&bytes)?;
+    let Some(fields) = given.as_object_mut() else {
+        let text = "the body is a JSON object with the fields";
+        return Err(Problem::new(Code::ValidationFailed, text));
+    };
+    fields.retain(|name, _| !READ_ONLY.contains(&name.as_str()));
+    let spec = changed(&old, given)?;
+    change(&app, &actor, &old, &spec, &headers).await
+}
+
+/// Replaces the settings of a queue.
+#[utoipa::path(
+    put, path = "/v1/queues/{queue}", operation_id = "replace_queue", tag = "queues", request_body = QueueSpec,
+    params(
+        ("queue" = String, Path, description = "The queue's name or id."),
+        ("If-Match" = Option<String>, Header, description = "The ETag of the queue that the change is based on."),
+    ),
+    responses(
+        (status = 200, body = QueueView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
+        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 412, body = ErrorBody),
+        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody), (status = 428, body = ErrorBody),
+    )
+)]
+pub(crate) async fn replace(
+    State(app): State<App>,
+    actor: Actor,
+    Path(queue): Path<String>,
+    request: Request,
+) -> Result<Response> {
+    let old = app.engine.by(&actor).queue(&queue).await?;
+    let headers = request.headers().clone();
+    require_json(&request, &["application/json"])?;
+    let bytes = read(request.into_body(), app.options.body_bytes_max).await?;
+    let mut given: Value = parse(&bytes)?;
+    if let Some(fields) = given.as_object_mut() {
+        fields.retain(|name, _| !READ_ONLY.contains(&name.as_str()));
+    }
+    let spec: QueueSpec = parse_value("", given)?;
+    change(&app, &actor, &old, &spec, &headers).await
+}
+
+async fn change(
+    app: &App,
+    actor: &Actor,
+    old: &Job,
+    spec: &QueueSpec,
+    headers: &HeaderMap,
+) -> Result<Response> {
+    let condition = Condition::of(headers, spec.version, app)?;
+    let definition = spec.definition()?;
+    let edit = |job: &mut Job| {
+        condition.check_of("queue", job.version)?;
+        job.name.clone_from(&spec.name);
+        job.definition = definition;
+        Ok::<(), Problem>(())
+    };
+    let job = app.engine.by(actor).alter_queue(old, edit).await?;
+    shown(app, actor, &job).await
+}
+
+/// The settings of a queue after a merge patch (RFC 7396).
+pub(crate) fn changed(queue: &Job, patch: Value) -> Result<QueueSpec> {
+    let current = QueueSpec { version: None, ..QueueSpec::of(queue) };
+    let mut merged = serde_json::to_value(current)
+        .map_err(|error| Problem::new(Code::Internal, error.to_string()))?;
+    // The two say the same: a change of one of them replaces both.
+    let retry = &patch["retry_config"];
+    if let Some(current) = merged.get_mut("retry_config").and_then(Value::as_object_mut)
+        && !(retry["max_attempts"].is_null() && retry["max_retries"].is_null())
+    {
+        current.remove("max_attempts");
+        current.remove("max_retries");
+    }
+    merge(&mut merged, patch);
+    parse_value("", merged)
+}
+
+/// Removes a queue. Its ended messages are kept as the retention says.
+#[utoipa::path(
+    delete, path = "/v1/queues/{queue}", operation_id = "delete_queue", tag = "queues",
+    params(
+        ("queue" = String, Path, description = "The queue's name or id."),
+        DeleteQueueParams,
+        ("If-Match" = Option<String>, Header, description = "The ETag of the queue."),
+    ),
+    responses(
+        (status = 204), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody),
+        (status = 409, body = ErrorBody), (status = 412, body = ErrorBody), (status = 428, body = ErrorBody),
+    )
+)]
+pub(crate) async fn delete(
+    State(app): State<App>,
+    actor: Actor,
+    Path(queue): Path<String>,
+    Params(params): Params<DeleteQueueParams>,
+    headers: HeaderMap,
+) -> Result<StatusCode> {
+    let job = app.engine.by(&actor).queue(&queue).await?;
+    let condition = Condition::of(&headers, None, &app)?;
+    condition.check_of("queue", job.version)?;
+    app.engine.by(&actor).delete_queue(&job, condition.version(), params.purge).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Holds a queue: workers get no message of it until it is resumed. Messages can be sent.
+#[utoipa::path(
+    post, path = "/v1/queues/{queue}/pause", operation_id = "pause_queue", tag = "queues",
+    params(("queue" = String, Path, description = "The queue's name or id.")),
+    responses((status = 200, body = QueueView), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+)]
+pub(crate) async fn pause(
+    State(app): State<App>,
+    actor: Actor,
+    Path(queue): Path<String>,
+) -> Result<Response> {
+    let job = app.engine.by(&actor).queue(&queue).await?;
+    let job = app.engine.by(&actor).pause_queue(&job, true).await?;
+    shown(&app, &actor, &job).await
+}
+
+/// Lets a paused queue go on.
+#[utoipa::path(
+    post, path = "/v1/queues/{queue}/resume", operation_id = "resume_queue", tag = "queues",
+    params(("queue" = String, Path, description = "The queue's name or id.")),
+    responses((status = 200, body = QueueView), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+)]
+pub(crate) async fn resume(
+    State(app): State<App>,
+    actor: Actor,
+    Path(queue): Path<String>,
+) -> Result<Response> {
+    let job = app.engine.by(&actor).queue(&queue).await?;
+    let job = app.engine.by(&actor).pause_queue(&job, false).await?;
+    shown(&app, &actor, &job).await
+}

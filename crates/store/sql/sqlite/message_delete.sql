@@ -1,0 +1,2 @@
+-- A message has ended.
+DELETE FROM messages WHERE seq = ?1

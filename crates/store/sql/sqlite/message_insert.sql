@@ -1,0 +1,3 @@
+-- What only messages have, beside their runs.
+INSERT INTO messages (seq, run_id, queue_id, workspace, urgency, state, at, order_at, ordering_key, expires_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)

@@ -1,0 +1,2 @@
+-- The state of a queue.
+SELECT state FROM jobs WHERE id = ?1

@@ -1,0 +1,320 @@
+//! Messages: runs that workers pull, for the stores that keep them.
+//!
+//! A message is a live run whose job is its queue. What only a message has stands beside it:
+//!
+//! ```text
+//!   send ──▶ ready ──lease──▶ leased ──settle──▶ ended, or delayed ──▶ ready
+//!     │        ▲                 │
+//!     ├─▶ delayed, until its time└──(the lease ends)──▶ settled by a scheduler
+//!     └─▶ behind an earlier message with its ordering key
+//! ```
+//!
+//! A lease is a deadline and a fencing token in the message itself: no node holds it. A write under
+//! an old token finds nothing.
+
+use std::future::Future;
+
+use domain::id::{JobId, NodeId, RunId};
+use domain::run::{AttemptResult, NewRun, Reason};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::{Applied, Cancelled, Result, Store, Verdict};
+
+/// A store that keeps messages.
+pub trait Messages: Store {
+    /// Records messages of one queue, all of them or none.
+    fn send_messages(
+        &self,
+        queue: JobId,
+        max_depth: Option<u64>,
+        messages: &[NewMessage],
+    ) -> impl Future<Output = Result<Sent>> + Send;
+
+    /// Leases ready messages of one queue, fair between workspaces: from the one after the
+    /// workspace that was served last, round by round.
+    fn lease_messages(&self, request: &LeaseRequest)
+    -> impl Future<Output = Result<Leased>> + Send;
+
+    /// Moves the ends of leases of a queue, each to this time from now on. Answers for each in
+    /// order; none for one that has another token by now, or has ended.
+    fn extend_leases(
+        &self,
+        queue: JobId,
+        leases: &[(RunId, i64)],
+        lease: SignedDuration,
+    ) -> impl Future<Output = Result<Vec<Option<Extended>>>> + Send;
+
+    /// The leases of a queue's messages that have this token and have not ended, in no particular
+    /// order.
+    fn held_leases(
+        &self,
+        queue: JobId,
+        leases: &[(RunId, i64)],
+    ) -> impl Future<Output = Result<Vec<HeldLease>>> + Send;
+
+    /// Applies reports and what was decided about messages that nobody leases, in one commit. The
+    /// node is the one that reports.
+    fn settle_messages(
+        &self,
+        node: NodeId,
+        settled: &[SettledMessage],
+    ) -> impl Future<Output = Result<Vec<Applied>>> + Send;
+
+    /// Messages about which something has to be decided, at most `limit` of each kind.
+    fn lapsed_messages(&self, limit: u32) -> impl Future<Output = Result<Vec<Lapsed>>> + Send;
+
+    /// Ends a message that no worker has, or asks its worker to stop: it hears of that when it
+    /// extends the lease.
+    fn cancel_message(
+        &self,
+        queue: JobId,
+        message: RunId,
+        reason: &Reason,
+    ) -> impl Future<Output = Result<Cancelled>> + Send;
+
+    /// How many messages of queues are in which state, in the order of the queues.
+    fn queue_depths(
+        &self,
+        queues: &[JobId],
+    ) -> impl Future<Output = Result<Vec<QueueDepth>>> + Send;
+
+    /// Deletes deduplication keys whose time is over and whose messages have ended; answers how
+    /// many.
+    fn forget_message_keys(&self, limit: u32) -> impl Future<Output = Result<u64>> + Send;
+}
+
+/// A message to be recorded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewMessage {
+    /// The run. Its job is the queue; it is ready if its time has come.
+    pub run: NewRun,
+    /// The workspace.
+    pub workspace: String,
+    /// It ends as MISSED if no worker has leased it by then.
+    pub expires_at: Option<Timestamp>,
+    /// One message of a key is leased at a time.
+    pub ordering_key: Option<String>,
+    /// A second message with this key is not recorded.
+    pub deduplication: Option<Deduplication>,
+}
+
+/// A deduplication key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deduplication {
+    /// The key.
+    pub key: String,
+    /// How long it is kept at least, from now on.
+    pub window: SignedDuration,
+}
+
+/// What became of messages that were sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// They are recorded. The id of each, and whether it is new: a message with a known
+    /// deduplication key has the id of the first one.
+    Done(Vec<(RunId, bool)>),
+    /// The queue would have more messages than it may have. None was recorded.
+    Full,
+    /// There is no such queue.
+    NoQueue,
+}
+
+/// Which messages are leased, and for how long.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LeaseRequest {
+    /// The queue.
+    pub queue: JobId,
+    /// The node that leases them for a worker.
+    pub node: NodeId,
+    /// How many at most.
+    pub max: u32,
+    /// How long.
+    pub lease: SignedDuration,
+    /// The most leased messages of the queue.
+    pub concurrency: Option<u32>,
+    /// The most leased messages of a workspace.
+    pub workspace_concurrency: Option<u32>,
+    /// The most leases per second.
+    pub rate_per_second: Option<f64>,
+    /// How many messages a workspace gets in one round; one if it is not listed.
+    pub weights: Vec<(String, u32)>,
+}
+
+impl LeaseRequest {
+    /// A request without limits.
+    pub fn new(queue: JobId, node: NodeId, max: u32, lease: SignedDuration) -> Self {
+        LeaseRequest {
+            queue,
+            node,
+            max,
+            lease,
+            concurrency: None,
+            workspace_concurrency: None,
+            rate_per_second: None,
+            weights: Vec::new(),
+        }
+    }
+}
+
+/// What a lease brought.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Leased {
+    /// The messages, in the order in which workspaces are served.
+    pub messages: Vec<LeasedMessage>,
+    /// When the next delayed message becomes ready, or the rate allows another one.
+    pub next_at: Option<Timestamp>,
+}
+
+/// A leased message.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LeasedMessage {
+    /// Its identity.
+    pub id: RunId,
+    /// The fencing token, larger than that of every lease before.
+    pub fence: i64,
+    /// The workspace.
+    pub workspace: String,
+    /// What it holds, see `domain::queue::MessageBody`.
+    pub parameters: Option<String>,
+    /// 0 to 9.
+    pub priority: u8,
+    /// The number of this attempt, from 1.
+    pub attempt: u32,
+    /// When it was sent, or when it was to be processed.
+    pub scheduled_for: Timestamp,
+    /// When the lease ends.
+    pub lease_until: Timestamp,
+}
+
+/// A lease that goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extended {
+    /// When it ends.
+    pub until: Timestamp,
+    /// Whether the end of the message was asked for.
+    pub is_cancelled: bool,
+}
+
+/// What is known about a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldLease {
+    /// The message.
+    pub message: RunId,
+    /// The ended attempts before this one, including lost ones.
+    pub attempts: u32,
+}
+
+/// What becomes of a message.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SettledMessage {
+    /// The queue.
+    pub queue: JobId,
+    /// The message. One of another queue is not found.
+    pub message: RunId,
+    /// The token of the lease under which this was decided; none for a message that is not leased.
+    pub fence: Option<i64>,
+    /// It ends, is delivered again, or goes back as it was.
+    pub verdict: Verdict,
+    /// How the attempt ended, if one was made.
+    pub result: Option<AttemptResult>,
+}
+
+/// Why something has to be decided about a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LapseKind {
+    /// Its lease ended.
+    Lease,
+    /// No worker has leased it in time.
+    TimeToLive,
+    /// Its queue was deleted.
+    QueueDeleted,
+}
+
+/// A message about which something has to be decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lapsed {
+    /// Why.
+    pub kind: LapseKind,
+    /// The message.
+    pub message: RunId,
+    /// Its queue.
+    pub queue: JobId,
+    /// The token of its lease, if it has one.
+    pub fence: Option<i64>,
+    /// The ended attempts, including lost ones.
+    pub attempts: u32,
+}
+
+/// How many messages of a queue are in which state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueDepth {
+    /// Those that can be leased.
+    pub ready: u64,
+    /// Those whose time has not come.
+    pub delayed: u64,
+    /// Those that workers have.
+    pub leased: u64,
+    /// Those behind an earlier message with their ordering key.
+    pub blocked: u64,
+    /// Since when the oldest ready one is due.
+    pub oldest_ready: Option<Timestamp>,
+}
+
+/// The states of the column `messages.state`.
+pub(crate) mod state {
+    pub const READY: i16 = 0;
+    pub const DELAYED: i16 = 1;
+    pub const LEASED: i16 = 2;
+    pub const BLOCKED: i16 = 3;
+}
+
+/// How many delayed messages one lease makes ready at most.
+pub(crate) const PROMOTE_MAX: i64 = 1_000;
+
+/// The most messages of one workspace that a lease looks at in each round: twice its even share, so
+/// that a lease is filled although some workspaces have little.
+pub(crate) fn share(max: u32, workspaces: usize) -> u32 {
+    let workspaces = u32::try_from(workspaces.max(1)).unwrap_or(u32::MAX);
+    max.div_ceil(workspaces).saturating_mul(2).clamp(1, max.max(1))
+}
+
+/// The tokens of a rate limit: what is left of `tokens` after `elapsed_us` more, at most what one
+/// second brings and at least room for one.
+pub(crate) fn refilled(tokens: f64, elapsed_us: i64, rate: f64) -> f64 {
+    let earned = elapsed_us.max(0) as f64 / 1e6 * rate;
+    (tokens + earned).min(rate.max(1.0))
+}
+
+/// When the rate allows another lease, from now on.
+pub(crate) fn until_token(tokens: f64, rate: f64) -> SignedDuration {
+    let missing = (1.0 - tokens).max(0.0) / rate;
+    SignedDuration::from_micros((missing * 1e6).ceil().min(1e15) as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_twice_the_even_one() {
+        for (max, workspaces, expected) in
+            [(100, 1, 100), (100, 2, 100), (100, 4, 50), (100, 100, 2), (1, 1, 1), (1, 5, 1)]
+        {
+            assert_eq!(share(max, workspaces), expected, "{max} of {workspaces}");
+        }
+    }
+
+    #[test]
+    fn a_rate_fills_up_to_one_second() {
+        for (tokens, elapsed, rate, expected) in [
+            (0.0, 500_000, 10.0, 5.0),
+            (8.0, 1_000_000, 10.0, 10.0),
+            (0.0, 60_000_000, 0.5, 1.0),
+            (3.0, -5, 10.0, 3.0),
+        ] {
+            assert_eq!(refilled(tokens, elapsed, rate), expected, "{tokens} {elapsed} {rate}");
+        }
+        assert_eq!(until_token(0.5, 2.0), SignedDuration::from_millis(250));
+        assert_eq!(until_token(1.5, 2.0), SignedDuration::ZERO);
+    }
+}

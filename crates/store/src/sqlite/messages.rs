@@ -1,0 +1,448 @@
+//! Messages: runs of queues, which workers pull.
+
+use std::collections::HashMap;
+
+use domain::id::{JobId, NodeId, RunId, TenantId};
+use domain::run::Reason;
+use jiff::{SignedDuration, Timestamp};
+use rusqlite::{Connection, OptionalExtension, Params, Row};
+use uuid::Uuid;
+
+use super::row::{at, at_opt, us};
+use super::writer::Tx;
+use super::{SqliteStore, message_ends, rows, runs};
+use crate::author::author;
+use crate::messages::{PROMOTE_MAX, refilled, share, state, until_token};
+use crate::{
+    Applied, Cancelled, Extended, HeldLease, LapseKind, Lapsed, LeaseRequest, Leased,
+    LeasedMessage, Messages, NewMessage, QueueDepth, Result, Sent, SettledMessage,
+};
+
+impl Messages for SqliteStore {
+    async fn send_messages(
+        &self,
+        queue: JobId,
+        max_depth: Option<u64>,
+        messages: &[NewMessage],
+    ) -> Result<Sent> {
+        let messages = messages.to_vec();
+        let sent = self.writer.write(move |tx| send(tx, queue, max_depth, &messages)).await;
+        self.changed.notify_waiters();
+        sent
+    }
+
+    async fn lease_messages(&self, request: &LeaseRequest) -> Result<Leased> {
+        let request = request.clone();
+        self.writer.write(move |tx| lease(tx, &request)).await
+    }
+
+    async fn extend_leases(
+        &self,
+        queue: JobId,
+        leases: &[(RunId, i64)],
+        lease: SignedDuration,
+    ) -> Result<Vec<Option<Extended>>> {
+        let leases = leases.to_vec();
+        self.writer
+            .write(move |tx| {
+                let until = after(tx, lease);
+                let mut extend = tx.connection.prepare_cached(sql!("message_extend"))?;
+                let mut extended = Vec::with_capacity(leases.len());
+                for (message, fence) in leases {
+                    let values = (message.0, fence, us(until), queue.0);
+                    let is_cancelled = extend.query_row(values, |row| row.get(0)).optional()?;
+                    let extension = |is_cancelled| Extended { until, is_cancelled };
+                    extended.push(is_cancelled.map(extension));
+                }
+                Ok(extended)
+            })
+            .await
+    }
+
+    async fn held_leases(&self, queue: JobId, leases: &[(RunId, i64)]) -> Result<Vec<HeldLease>> {
+        let leases = leases.to_vec();
+        self.prompt
+            .read(move |connection| {
+                let mut held = Vec::with_capacity(leases.len());
+                for (id, fence) in leases {
+                    let Some(message) = Message::find(connection, id)? else { continue };
+                    if message.queue == queue && message.is_leased_under(fence) {
+                        let attempts = message.attempts + message.lost;
+                        held.push(HeldLease { message: id, attempts });
+                    }
+                }
+                Ok(held)
+            })
+            .await
+    }
+
+    async fn settle_messages(
+        &self,
+        node: NodeId,
+        settled: &[SettledMessage],
+    ) -> Result<Vec<Applied>> {
+        let settled = settled.to_vec();
+        let applied = self.writer.write(move |tx| message_ends::settle(tx, node, &settled)).await;
+        self.changed.notify_waiters();
+        applied
+    }
+
+    async fn lapsed_messages(&self, limit: u32) -> Result<Vec<Lapsed>> {
+        let now = us(self.clock.now());
+        self.prompt.read(move |connection| lapsed(connection, now, limit)).await
+    }
+
+    async fn cancel_message(
+        &self,
+        queue: JobId,
+        message: RunId,
+        reason: &Reason,
+    ) -> Result<Cancelled> {
+        let (reason, by) = (reason.clone(), author());
+        let cancel =
+            move |tx: &mut Tx<'_>| message_ends::cancel(tx, (queue, message), &reason, &by);
+        let cancelled = self.writer.write(cancel).await;
+        self.changed.notify_waiters();
+        cancelled
+    }
+
+    async fn queue_depths(&self, queues: &[JobId]) -> Result<Vec<QueueDepth>> {
+        let queues = queues.to_vec();
+        self.read(move |connection| {
+            queues.into_iter().map(|queue| depth(connection, queue)).collect()
+        })
+        .await
+    }
+
+    async fn forget_message_keys(&self, limit: u32) -> Result<u64> {
+        self.writer
+            .write(move |tx| {
+                let mut forget = tx.connection.prepare_cached(sql!("message_key_forget"))?;
+                Ok(forget.execute((tx.now_us(), limit))? as u64)
+            })
+            .await
+    }
+}
+
+fn after(tx: &Tx<'_>, time: SignedDuration) -> Timestamp {
+    tx.now.saturating_add(time).unwrap_or(Timestamp::MAX)
+}
+
+/// A message that has not ended.
+pub(super) struct Message {
+    pub seq: i64,
+    pub queue: JobId,
+    pub state: i16,
+    pub order_at: i64,
+    pub ordering_key: Option<String>,
+    pub fence: Option<i64>,
+    pub leased_at: Option<i64>,
+    pub tenant: TenantId,
+    pub attempts: u32,
+    pub lost: u32,
+    pub cancel: Option<(String, String)>,
+}
+
+impl Message {
+    pub fn find(connection: &Connection, id: RunId) -> Result<Option<Self>> {
+        let mut query = connection.prepare_cached(sql!("message_held"))?;
+        Ok(query.query_row((id.0,), Message::from_row).optional()?)
+    }
+
+    fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Message {
+            seq: row.get(0)?,
+            queue: JobId(row.get(1)?),
+            state: row.get(2)?,
+            order_at: row.get(3)?,
+            ordering_key: row.get(4)?,
+            fence: row.get(5)?,
+            leased_at: row.get(6)?,
+            tenant: TenantId(row.get(7)?),
+            attempts: row.get(8)?,
+            lost: row.get(9)?,
+            cancel: row.get::<_, Option<String>>(10)?.zip(row.get(11)?),
+        })
+    }
+
+    pub fn is_leased_under(&self, fence: i64) -> bool {
+        self.state == state::LEASED && self.fence == Some(fence)
+    }
+}
+
+fn send(
+    tx: &mut Tx<'_>,
+    queue: JobId,
+    max_depth: Option<u64>,
+    messages: &[NewMessage],
+) -> Result<Sent> {
+    let query = |sql| tx.connection.prepare_cached(sql);
+    let found: Option<String> =
+        query(sql!("message_queue_state"))?.query_row((queue.0,), |row| row.get(0)).optional()?;
+    if found.is_none_or(|state| state == "DELETED") {
+        return Ok(Sent::NoQueue);
+    }
+    let now = tx.now_us();
+    // What each message is: new, or one that was sent before.
+    let mut known: HashMap<&str, RunId> = HashMap::new();
+    let mut ids = Vec::with_capacity(messages.len());
+    let mut new: Vec<&NewMessage> = Vec::with_capacity(messages.len());
+    let mut find_key = query(sql!("message_key_known"))?;
+    for message in messages {
+        let id = message.run.id;
+        let Some(key) = message.deduplication.as_ref().map(|it| it.key.as_str()) else {
+            ids.push((id, true));
+            new.push(message);
+            continue;
+        };
+        let before = match known.get(key) {
+            Some(before) => Some(*before),
+            None => {
+                find_key.query_row((queue.0, key, now), |row| row.get(0).map(RunId)).optional()?
+            }
+        };
+        ids.push((before.unwrap_or(id), before.is_none()));
+        known.insert(key, before.unwrap_or(id));
+        if before.is_none() {
+            new.push(message);
+        }
+    }
+    if let Some(most) = max_depth {
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let depth: i64 =
+            query(sql!("message_depth"))?.query_row((queue.0, most), |row| row.get(0))?;
+        if !new.is_empty() && depth.saturating_add(new.len() as i64) > most {
+            return Ok(Sent::Full);
+        }
+    }
+    let mut put_key = query(sql!("message_key_put"))?;
+    for message in &new {
+        if let Some(it) = &message.deduplication {
+            let until = us(tx.now.saturating_add(it.window).unwrap_or(Timestamp::MAX));
+            put_key.execute((queue.0, &it.key, message.run.id.0, until))?;
+        }
+    }
+    drop((find_key, put_key));
+    record(tx, queue, &new)?;
+    Ok(Sent::Done(ids))
+}
+
+fn record(tx: &mut Tx<'_>, queue: JobId, new: &[&NewMessage]) -> Result<()> {
+    let places = runs::submit_pulled(tx, new.iter().map(|message| &message.run).collect())?;
+    let mut has_key = tx.connection.prepare_cached(sql!("message_has_key"))?;
+    let mut states = Vec::with_capacity(new.len());
+    let mut seen: HashMap<&str, bool> = HashMap::new();
+    for message in new {
+        let is_blocked = match message.ordering_key.as_deref() {
+            Some(key) => match seen.insert(key, true) {
+                Some(_) => true,
+                None => has_key.exists((queue.0, key))?,
+            },
+            None => false,
+        };
+        states.push(match is_blocked {
+            true => state::BLOCKED,
+            false if message.run.due_at > tx.now => state::DELAYED,
+            false => state::READY,
+        });
+    }
+    let all: Vec<_> = new.iter().zip(&states).zip(&places).collect();
+    rows::insert(tx.connection, sql!("message_insert"), &all, |it, values| {
+        let ((message, state), (seq, order_at)) = it;
+        values.push(seq)?;
+        values.push(message.run.id.0)?;
+        values.push(queue.0)?;
+        values.push(&message.workspace)?;
+        values.push(9 - message.run.priority.min(9))?;
+        values.push(**state)?;
+        values.push(us(message.run.due_at))?;
+        values.push(order_at)?;
+        values.push(&message.ordering_key)?;
+        values.push(message.expires_at.map(us))
+    })?;
+    Ok(())
+}
+
+fn lease(tx: &mut Tx<'_>, request: &LeaseRequest) -> Result<Leased> {
+    let (queue, now) = (request.queue.0, tx.now_us());
+    let query = |sql| tx.connection.prepare_cached(sql);
+    let found: Option<String> =
+        query(sql!("message_queue_state"))?.query_row((queue,), |row| row.get(0)).optional()?;
+    if found.as_deref() != Some("ENABLED") {
+        return Ok(Leased { messages: Vec::new(), next_at: None });
+    }
+    query(sql!("message_promote"))?.execute((queue, now, PROMOTE_MAX))?;
+    let cursor = query(sql!("queue_cursor"))?
+        .query_row((queue,), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .optional()?;
+    let (served, tokens, refilled_at): (String, f64, i64) =
+        cursor.unwrap_or((String::new(), f64::MAX, now));
+    let mut max = request.max;
+    if let Some(most) = request.concurrency {
+        let leased: u32 =
+            query(sql!("message_leased"))?.query_row((queue, most), |row| row.get(0))?;
+        max = max.min(most.saturating_sub(leased));
+    }
+    let tokens = match request.rate_per_second {
+        Some(rate) => refilled(tokens, now - refilled_at, rate),
+        None => f64::MAX,
+    };
+    max = max.min(tokens.clamp(0.0, f64::from(u32::MAX)).floor() as u32);
+    let chosen = choose(tx, request, &served, max)?;
+    let messages = take(tx, request, &chosen)?;
+    let left = tokens - messages.len() as f64;
+    let last = messages.last().map(|message| message.workspace.clone());
+    if request.rate_per_second.is_some() || last.as_ref().is_some_and(|last| *last != served) {
+        let tokens = if request.rate_per_second.is_some() { left } else { f64::MAX };
+        let values = (queue, last.unwrap_or(served), tokens, now);
+        tx.connection.prepare_cached(sql!("queue_cursor_put"))?.execute(values)?;
+    }
+    let mut next_at: Option<i64> = tx
+        .connection
+        .prepare_cached(sql!("message_next_at"))?
+        .query_row((queue,), |row| row.get(0))?;
+    if let Some(rate) = request.rate_per_second.filter(|_| left < 1.0) {
+        let allowed = now.saturating_add(until_token(left, rate).as_micros() as i64);
+        next_at = Some(next_at.map_or(allowed, |next| next.min(allowed)));
+    }
+    Ok(Leased { messages, next_at: at_opt(next_at)? })
+}
+
+/// The messages that go first: workspaces take turns, beginning after the one that was served last.
+fn choose(tx: &Tx<'_>, request: &LeaseRequest, served: &str, max: u32) -> Result<Vec<i64>> {
+    if max == 0 {
+        return Ok(Vec::new());
+    }
+    let queue = request.queue.0;
+    let query = |sql| tx.connection.prepare_cached(sql);
+    let mut step = query(sql!("message_workspace_next"))?;
+    let mut first = query(sql!("message_workspace_first"))?;
+    let mut leased = query(sql!("message_leased_of_workspace"))?;
+    // How many more messages a workspace may have.
+    let mut free = |workspace: &str| -> Result<u32> {
+        let Some(most) = request.workspace_concurrency else { return Ok(max) };
+        let held: u32 = leased.query_row((queue, workspace, most), |row| row.get(0))?;
+        Ok(most.saturating_sub(held))
+    };
+    // A workspace that has as many as it may is passed over and not counted.
+    let mut workspaces: Vec<(String, u32)> = Vec::new();
+    let mut next: Option<String> = step.query_row((queue, served), |row| row.get(0)).optional()?;
+    while let Some(workspace) = next.filter(|_| workspaces.len() < max as usize) {
+        next = step.query_row((queue, &workspace), |row| row.get(0)).optional()?;
+        let free = free(&workspace)?;
+        workspaces.extend((free > 0).then_some((workspace, free)));
+    }
+    // From the beginning up to the one that was served last.
+    next = first.query_row((queue,), |row| row.get(0)).optional()?;
+    let is_earlier = |next: &String| next.as_str() <= served;
+    while let Some(workspace) =
+        next.filter(|next| is_earlier(next) && workspaces.len() < max as usize)
+    {
+        next = step.query_row((queue, &workspace), |row| row.get(0)).optional()?;
+        let free = free(&workspace)?;
+        workspaces.extend((free > 0).then_some((workspace, free)));
+    }
+    let weights: HashMap<&str, u32> =
+        request.weights.iter().map(|(workspace, weight)| (workspace.as_str(), *weight)).collect();
+    let share = share(max, workspaces.len());
+    let mut front = query(sql!("message_front"))?;
+    // The round of each message, and the place of its workspace in it.
+    let mut dealt: Vec<(u32, usize, i64)> = Vec::new();
+    for (place, (workspace, free)) in workspaces.iter().enumerate() {
+        let weight = weights.get(workspace.as_str()).copied().unwrap_or(1).max(1);
+        let limit = share.saturating_mul(weight).min(max).min(*free);
+        let mut rows = front.query((queue, workspace, tx.now_us(), limit))?;
+        let mut nth = 0;
+        while let Some(row) = rows.next()? {
+            dealt.push((nth / weight, place, row.get(0)?));
+            nth += 1;
+        }
+    }
+    // The sort is stable: messages of a workspace stay in their order.
+    dealt.sort_by_key(|(round, place, _)| (*round, *place));
+    dealt.truncate(max as usize);
+    Ok(dealt.into_iter().map(|(.., seq)| seq).collect())
+}
+
+fn take(tx: &Tx<'_>, request: &LeaseRequest, chosen: &[i64]) -> Result<Vec<LeasedMessage>> {
+    let until = after(tx, request.lease);
+    let mut lease = tx.connection.prepare_cached(sql!("message_lease"))?;
+    let mut read = tx.connection.prepare_cached(sql!("message_of_lease"))?;
+    let mut messages = Vec::with_capacity(chosen.len());
+    for seq in chosen {
+        let fence = tx.token_if_due(tx.now);
+        lease.execute((seq, us(until), fence, request.node.0, tx.now_us()))?;
+        let message = read.query_row((seq,), |row| {
+            Ok(LeasedMessage {
+                id: RunId(row.get(0)?),
+                fence,
+                workspace: row.get(1)?,
+                parameters: row.get(2)?,
+                priority: row.get(3)?,
+                attempt: row.get(4)?,
+                scheduled_for: at(row.get(5)?).unwrap_or_default(),
+                lease_until: until,
+            })
+        })?;
+        messages.push(message);
+    }
+    Ok(messages)
+}
+
+fn lapsed(connection: &Connection, now: i64, limit: u32) -> Result<Vec<Lapsed>> {
+    let mut lapsed =
+        rows_of(connection, sql!("message_lapsed_leases"), LapseKind::Lease, (now, limit))?;
+    let late = sql!("message_lapsed_time");
+    lapsed.extend(rows_of(connection, late, LapseKind::TimeToLive, (now, limit))?);
+    let mut next = connection.prepare_cached(sql!("message_queue_next"))?;
+    let mut last = Uuid::nil();
+    loop {
+        let found = next.query_row((last,), |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+        let Some((queue, is_deleted)): Option<(Uuid, bool)> = found else { break };
+        if is_deleted {
+            let rest = sql!("message_of_queue");
+            lapsed.extend(rows_of(connection, rest, LapseKind::QueueDeleted, (queue, limit))?);
+        }
+        last = queue;
+    }
+    Ok(lapsed)
+}
+
+/// run_id, queue_id, fence, attempts
+fn rows_of(
+    connection: &Connection,
+    sql: &str,
+    kind: LapseKind,
+    values: impl Params,
+) -> Result<Vec<Lapsed>> {
+    let mut query = connection.prepare_cached(sql)?;
+    let found = query.query_map(values, |row| {
+        Ok(Lapsed {
+            kind,
+            message: RunId(row.get(0)?),
+            queue: JobId(row.get(1)?),
+            fence: row.get(2)?,
+            attempts: row.get(3)?,
+        })
+    })?;
+    Ok(found.collect::<rusqlite::Result<_>>()?)
+}
+
+fn depth(connection: &Connection, queue: JobId) -> Result<QueueDepth> {
+    let mut query = connection.prepare_cached(sql!("message_counts"))?;
+    let mut rows = query.query((queue.0,))?;
+    let mut depth = QueueDepth::default();
+    while let Some(row) = rows.next()? {
+        let count = row.get::<_, i64>(1)?.cast_unsigned();
+        match row.get(0)? {
+            state::READY => {
+                depth.ready = count;
+                depth.oldest_ready = at_opt(row.get(2)?)?;
+            }
+            state::DELAYED => depth.delayed = count,
+            state::LEASED => depth.leased = count,
+            _ => depth.blocked = count,
+        }
+    }
+    Ok(depth)
+}

@@ -1,0 +1,43 @@
+// A worker for tests: appends the number of each message that it has done to a file.
+//
+//   work.js QUEUE FILE [--until-idle]
+//
+// A payload {"do": …} asks for something else than success: "retry", "fail", "raise", "block".
+
+import { appendFileSync } from 'node:fs';
+import { Client, Fail, Retry, Worker } from '../index.js';
+
+const [queue, path, ...flags] = process.argv.slice(2);
+const lease = Number(process.env.LEASE ?? '2');
+const worker = new Worker(new Client(), queue, { concurrency: 4, lease, wait: 1 });
+let last = Date.now();
+
+const note = ({ payload, attempt, fence }) => {
+  appendFileSync(path, `${payload.n} ${attempt} ${fence}\n`);
+  last = Date.now();
+};
+
+worker.handle(async (message) => {
+  last = Date.now();
+  const wish = message.payload.do;
+  if (wish === 'retry' && message.attempt < 3) throw new Retry('not yet', 0);
+  if (wish === 'fail') throw new Fail('never');
+  if (wish === 'raise') throw new TypeError('broken');
+  if (wish === 'block') await new Promise((resolve) => setTimeout(resolve, 3 * lease * 1000));
+  note(message);
+  return { n: message.payload.n };
+});
+
+worker.action('greet', (message) => {
+  note(message);
+  return 'hello';
+});
+
+if (flags.includes('--until-idle')) {
+  const watch = setInterval(() => {
+    if (Date.now() - last < 6000) return;
+    clearInterval(watch);
+    worker.stop();
+  }, 200);
+}
+await worker.run();
