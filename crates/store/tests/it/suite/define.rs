@@ -5,7 +5,7 @@ use std::sync::Arc;
 use domain::bucket::Buckets;
 use domain::id::NodeId;
 use domain::job::{Dependency, DependsOn, Job, JobState};
-use store::{Change, Changed, Cluster, ExplainReads, JobRecords, Prepared, Store};
+use store::{AuditLog, Change, Changed, Cluster, JobRecords, Prepared, Store};
 use tokio::task::JoinSet;
 
 use crate::bench::Bench;
