@@ -199,6 +199,8 @@ struct State {
     outages: Arc<[Outage]>,
     /// What nodes had begun that this process was before, or took the place of.
     predecessors: HashMap<NodeId, BegunRuns>,
+    /// Whether this node is registered and knows the outages: before that nothing starts.
+    has_joined: bool,
     /// The nodes that the next join replaces.
     replaces: Replaces,
     /// What the store was last told about the runs that are under way here, by fence.
@@ -310,6 +312,7 @@ impl Node {
             begun: BegunCounts::default(),
             outages: Arc::new([]),
             predecessors: HashMap::new(),
+            has_joined: false,
             replaces: settings.info.replaces.clone(),
             told_starts: Vec::new(),
         };

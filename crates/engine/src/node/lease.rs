@@ -29,7 +29,11 @@ impl Node {
         let replaces = self.state().replaces.clone();
         let info = NodeInfo { replaces, ..self.settings.node_info() };
         let joined = self.store.join(self.id(), &info, self.settings.lease).await?;
-        self.state().outages = joined.outages.into();
+        {
+            let mut state = self.state();
+            state.outages = joined.outages.into();
+            state.has_joined = true;
+        }
         let asked = self.ask();
         self.heard(asked, self.store.now().await?);
         Ok(())
@@ -136,6 +140,7 @@ impl Node {
             log.restart(id);
         }
         state.id = id;
+        state.has_joined = false;
         state.free = self.settings.slots();
         state.prepared.clear();
         SlotKind::ALL.iter().for_each(|slot| state.crowded[*slot].clear());
