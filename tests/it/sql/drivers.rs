@@ -67,8 +67,8 @@ fn pgcli_completes_lists_and_asks() {
     let asked = |text: &str| {
         let mut pgcli = program(tool("python/bin/pgcli"));
         pgcli
-            .args(["-h", host, "-p", port, "-U", "admin", "-d", "default", "--no-warn"])
-            .args(["--less-chatty", "--pgclirc", "/dev/null", "-c", text])
+            .args(["-h", host, "-p", port, "-U", "admin", "-d", "default", "--warn", "off"])
+            .args(["--less-chatty", "-c", text])
             .env("PGPASSWORD", &bed.server.key)
             .env("HOME", bed.folder.path());
         run(pgcli)
@@ -83,7 +83,7 @@ fn pgcli_completes_lists_and_asks() {
         ("\\du", vec!["admin"]),
         ("\\df", vec!["Schema"]),
         ("\\dv sys.*", vec!["Schema"]),
-        ("EXPLAIN JOB hello", vec!["verdict", "next"]),
+        ("EXPLAIN JOB hello", vec!["health", "next"]),
         ("SHOW JOBS", vec!["hello"]),
     ] {
         let said = asked(text);
