@@ -29,7 +29,7 @@ use domain::schedule::Outage;
 use domain::shard::Shard;
 use domain::slot::{PerSlot, SlotKind};
 use jiff::Timestamp;
-use store::{Applied, Cancelled, Finish, SharedStore, Verdict};
+use store::{Applied, Cancelled, Finish, Replaces, SharedStore, Verdict};
 
 use crate::holder::SeenTokens;
 use crate::refusals::DeniedRequests;
@@ -199,6 +199,10 @@ struct State {
     outages: Arc<[Outage]>,
     /// What nodes had begun that this process was before, or took the place of.
     predecessors: HashMap<NodeId, BegunRuns>,
+    /// Whether this node is registered and knows the outages: before that nothing starts.
+    has_joined: bool,
+    /// The nodes that the next join replaces.
+    replaces: Replaces,
     /// What the store was last told about the runs that are under way here, by fence.
     told_starts: Vec<(Grant, Timestamp)>,
 }
@@ -308,6 +312,8 @@ impl Node {
             begun: BegunCounts::default(),
             outages: Arc::new([]),
             predecessors: HashMap::new(),
+            has_joined: false,
+            replaces: settings.info.replaces.clone(),
             told_starts: Vec::new(),
         };
         let ahead_us = clock::ahead_at_first(&parts);

@@ -108,6 +108,10 @@ pub fn start(
             return Start::End(Outcome::Missed, reason(ReasonCode::StartDeadline, &text));
         }
     }
+    // A part has the place of its run. It would be in line behind it for ever.
+    if run.run.origin == Origin::Part {
+        return quorum(run, facts, now);
+    }
     // A run with an earlier attempt was admitted: it is not skipped, and its dependencies have
     // ended. A lost run may never have started: its node may have held it behind others of the job.
     if run.attempts > 0 {
@@ -163,8 +167,7 @@ fn overlap(
     moment: &Moment<'_>,
 ) -> Start {
     if definition.overlap == Overlap::Allow {
-        let is_part = run.run.origin == Origin::Part;
-        return if is_part { Start::Go } else { beside_others(facts, moment) };
+        return beside_others(facts, moment);
     }
     let begun = begun(run, facts, moment.begun_here);
     // A lost run was admitted before: it is not skipped now.

@@ -93,7 +93,11 @@ impl Node {
         id: NodeId,
         begun: &HashMap<Grant, CarriedRun>,
     ) -> store::Result<Option<Vec<Started>>> {
-        self.state().id = id;
+        {
+            let mut state = self.state();
+            state.id = id;
+            state.has_joined = true;
+        }
         if self.renew().await?.is_none() {
             return Ok(None);
         }

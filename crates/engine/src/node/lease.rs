@@ -3,7 +3,7 @@
 use domain::id::RunId;
 use domain::run::{AttemptEnd, AttemptResult, Grant, RunState};
 use domain::slot::SlotKind;
-use store::{Replaces, RunView};
+use store::{NodeInfo, Replaces, RunView};
 
 use super::call::begun;
 use super::share::Share;
@@ -26,9 +26,14 @@ impl State {
 impl Node {
     /// Registers the node.
     pub async fn join(&self) -> store::Result<()> {
-        let joined =
-            self.store.join(self.id(), &self.settings.node_info(), self.settings.lease).await?;
-        self.state().outages = joined.outages.into();
+        let replaces = self.state().replaces.clone();
+        let info = NodeInfo { replaces, ..self.settings.node_info() };
+        let joined = self.store.join(self.id(), &info, self.settings.lease).await?;
+        {
+            let mut state = self.state();
+            state.outages = joined.outages.into();
+            state.has_joined = true;
+        }
         let asked = self.ask();
         self.heard(asked, self.store.now().await?);
         Ok(())
@@ -128,11 +133,14 @@ impl Node {
         let running = state.held.iter().filter(|(_, held)| held.running.is_some());
         let running: Vec<RunId> = running.map(|(run, _)| *run).collect();
         let (old, begun) = (state.id, state.begun_runs());
+        let grants = begun.keys().copied().collect();
+        state.replaces = Replaces::Node { node: old, begun: Some(grants) };
         state.predecessors.insert(old, begun);
         if let Some(log) = &self.parts.start_log {
             log.restart(id);
         }
         state.id = id;
+        state.has_joined = false;
         state.free = self.settings.slots();
         state.prepared.clear();
         SlotKind::ALL.iter().for_each(|slot| state.crowded[*slot].clear());

@@ -124,7 +124,7 @@ impl Node {
     /// Takes a slot for each run that is due, as far as there are slots.
     fn take_due(&self, now: Timestamp) -> (NodeId, Vec<Arc<ClaimedRun>>) {
         let mut state = self.state();
-        if state.draining || state.drained {
+        if state.draining || state.drained || !state.has_joined {
             return (state.id, Vec::new());
         }
         while let Some(first) = state.prepared.first().copied().filter(|(due_at, _)| *due_at <= now)
@@ -216,6 +216,13 @@ impl Node {
             due.iter().zip(&look.jobs).map(|(run, job)| self.is_place_of(run, job)).collect();
         let mut state = self.state();
         let mut begun = state.begun_of(&look.jobs);
+        // A run that was divided has begun, also while its parts are counted here.
+        for (run, job) in
+            due.iter().zip(&look.jobs).filter(|(run, _)| parts.contains_key(&run.run.id))
+        {
+            let active = ActiveRun { id: run.run.id, origin: run.run.origin };
+            begun.entry(job.id).or_default().push(active);
+        }
         let outages = state.outages.clone();
         let mut decided: Vec<Decision> = due.iter().map(|_| Decision::Stale).collect();
         // A live tick goes before runs of its job that waited or were missed: those are never

@@ -5,7 +5,8 @@ SELECT
     ARRAY(
         SELECT n.id FROM nodes n
         WHERE NOT n.buried AND n.lease_until < clock() AND NOT ('SCHEDULER' = ANY (n.roles) AND EXISTS (
-            SELECT 1 FROM outages o WHERE o.until > clock() - $2::bigint AND n.renewed_at < o.until
+            SELECT 1 FROM outages o
+            WHERE o.until > clock() - $2::bigint AND n.renewed_at < o.until AND n.lease_until >= o.since
         ))
     ) AS expired,
     EXISTS (SELECT 1 FROM runs WHERE wait_until <= clock() AND wait + 0 <> 0) AS waited,

@@ -6,6 +6,8 @@ UPDATE nodes SET buried = 1, gone_at = CASE WHEN EXISTS (
 ) THEN ?1 END
 WHERE lease_until < ?1 AND NOT buried AND NOT (
     EXISTS (SELECT 1 FROM json_each(roles) WHERE value = 'SCHEDULER')
-    AND EXISTS (SELECT 1 FROM outages WHERE until > ?2 AND nodes.renewed_at < until)
+    AND EXISTS (
+        SELECT 1 FROM outages WHERE until > ?2 AND nodes.renewed_at < until AND nodes.lease_until >= since
+    )
 )
 RETURNING id

@@ -203,6 +203,23 @@ fn runs_that_may_overlap_have_a_limit() {
     }
 }
 
+/// The job may have been changed since its run was divided. A part that waited in line would
+/// wait for its own run.
+#[test]
+fn a_part_waits_for_no_other_run() {
+    use Overlap::{Allow, CancelPrevious, Queue, Skip};
+    let (facts, here) =
+        beside(&[(Other::BegunHere, Origin::Manual), (Other::InLine, Origin::Manual)]);
+    for overlap in [Allow, CancelPrevious, Queue, Skip] {
+        let definition = Definition { overlap, ..Definition::default() };
+        let moment = Moment { most_running: 1, ..moment(&here, at("12:00")) };
+        for attempts in [0, 1] {
+            let part = ClaimedRun { attempts, ..run(Origin::Part) };
+            assert_eq!(start(&part, &definition, &facts, &moment), Start::Go, "{overlap:?}");
+        }
+    }
+}
+
 #[test]
 fn limits_by_policy() {
     use Overlap::{Allow, CancelPrevious, Queue, Skip};

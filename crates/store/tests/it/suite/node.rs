@@ -4,6 +4,7 @@ use domain::cluster::{NodeRole, NodeState};
 use domain::id::NodeId;
 use domain::run::{ClaimedRun, Grant, Outcome, RunState};
 use domain::slot::PerSlot;
+use jiff::SignedDuration;
 use store::{Applied, ClaimFor, ClaimRequest, Cluster, Finish, NodeInfo, Replaces, Store, Verdict};
 
 use crate::bench::Bench;
@@ -165,8 +166,9 @@ pub async fn after_an_outage_reapers_wait_for_start_logs<B: Bench>(lab: &Lab<B>)
     let (one, two, job) = (lab.node().await, lab.node().await, lab.job("job").await);
     let before = lab.now().await;
     let held = lab.started(two, &job).await;
-    lab.expire(one).await;
-    lab.expire(two).await;
+    for node in [one, two] {
+        assert!(lab.store.renew(node, SignedDuration::from_micros(500)).await.unwrap().is_some());
+    }
     let join = async |name: &str, replaces: Replaces| {
         let node = NodeId(lab.id());
         let info = NodeInfo { replaces, ..NodeInfo::named(name) };
@@ -176,6 +178,8 @@ pub async fn after_an_outage_reapers_wait_for_start_logs<B: Bench>(lab: &Lab<B>)
         // A clock that stands still has no outages; the engine's tests turn it.
         return;
     }
+    let ended = lab.now().await + SignedDuration::from_millis(1);
+    while lab.now().await < ended {}
     let (first, outages) = join("one", Replaces::Node { node: one, begun: Some(vec![]) }).await;
     assert_eq!(outages.len(), 1, "{outages:?}");
     let reaped = lab.store.reap(9).await.unwrap();
