@@ -4002,7 +4002,55 @@ export interface components {
         /** @description A page of a list. */
         List_QueueView: {
             /** @description The items. */
-            data: (components["schemas"]["QueueSpec"] & {
+            data: {
+                /**
+                 * @description Unique among the queues and jobs of the tenant.
+                 * @example emails
+                 */
+                name: string;
+                /** @description For people. */
+                description?: string | null;
+                lease_seconds?: components["schemas"]["Seconds"] | null;
+                retry_config?: components["schemas"]["RetryConfig"] | null;
+                /**
+                 * Format: int32
+                 * @description The most messages that workers have at the same time; no limit when absent.
+                 */
+                concurrency?: number | null;
+                /**
+                 * Format: int32
+                 * @description The same for the messages of one workspace.
+                 */
+                workspace_concurrency?: number | null;
+                /**
+                 * Format: double
+                 * @description The most messages that workers get in a second; no limit when absent.
+                 */
+                rate_per_second?: number | null;
+                /**
+                 * Format: int64
+                 * @description The most messages that have not ended; a send beyond it is answered with 429.
+                 */
+                max_depth?: number | null;
+                /** @description How many messages a workspace gets in one round, by its name; 1 for those that are not here. */
+                weights?: {
+                    [key: string]: number;
+                };
+                /**
+                 * Format: int32
+                 * @description The priority of messages that have none, 0 to 9, higher is more urgent; 5 when absent.
+                 */
+                priority?: number | null;
+                deduplication_seconds?: components["schemas"]["Seconds"] | null;
+                time_to_live_seconds?: components["schemas"]["Seconds"] | null;
+                retention?: components["schemas"]["RetentionRule"] | null;
+                /** @description Words to find it by. */
+                tags?: string[];
+                /**
+                 * Format: int32
+                 * @description The version that a change is based on.
+                 */
+                version?: number | null;
                 /**
                  * Format: uuid
                  * @description Its identity.
@@ -4043,7 +4091,7 @@ export interface components {
                  * @description When it was made.
                  */
                 created_at: string;
-            })[];
+            }[];
             /** @description Send it as `cursor` for the next page; null on the last one. */
             next_cursor?: string | null;
         };
@@ -4834,7 +4882,55 @@ export interface components {
             version?: number | null;
         };
         /** @description A queue as it is shown. */
-        QueueView: components["schemas"]["QueueSpec"] & {
+        QueueView: {
+            /**
+             * @description Unique among the queues and jobs of the tenant.
+             * @example emails
+             */
+            name: string;
+            /** @description For people. */
+            description?: string | null;
+            lease_seconds?: components["schemas"]["Seconds"] | null;
+            retry_config?: components["schemas"]["RetryConfig"] | null;
+            /**
+             * Format: int32
+             * @description The most messages that workers have at the same time; no limit when absent.
+             */
+            concurrency?: number | null;
+            /**
+             * Format: int32
+             * @description The same for the messages of one workspace.
+             */
+            workspace_concurrency?: number | null;
+            /**
+             * Format: double
+             * @description The most messages that workers get in a second; no limit when absent.
+             */
+            rate_per_second?: number | null;
+            /**
+             * Format: int64
+             * @description The most messages that have not ended; a send beyond it is answered with 429.
+             */
+            max_depth?: number | null;
+            /** @description How many messages a workspace gets in one round, by its name; 1 for those that are not here. */
+            weights?: {
+                [key: string]: number;
+            };
+            /**
+             * Format: int32
+             * @description The priority of messages that have none, 0 to 9, higher is more urgent; 5 when absent.
+             */
+            priority?: number | null;
+            deduplication_seconds?: components["schemas"]["Seconds"] | null;
+            time_to_live_seconds?: components["schemas"]["Seconds"] | null;
+            retention?: components["schemas"]["RetentionRule"] | null;
+            /** @description Words to find it by. */
+            tags?: string[];
+            /**
+             * Format: int32
+             * @description The version that a change is based on.
+             */
+            version?: number | null;
             /**
              * Format: uuid
              * @description Its identity.
@@ -13338,7 +13434,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 "application/json": components["schemas"]["LeaseBody"];
             };
