@@ -132,7 +132,7 @@ impl AuthorizedEngine<'_> {
         let count = depth.ready + depth.delayed + depth.leased + depth.blocked;
         if count > 0 && !purge {
             let text = format!(
-                "queue {:?} has {count} messages; drain it, or delete it with purge=true",
+                "queue {:?} has {count} messages; wait until workers have finished them, or delete it with purge=true",
                 queue.name
             );
             return Err(EngineError::WrongState(text));
