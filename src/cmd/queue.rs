@@ -10,6 +10,12 @@ use crate::complaint::CliError;
 use crate::exit::Failure;
 use crate::output::{self, Column, Shape, confirm, instant, text};
 
+/// A number of seconds or of messages: not NaN and not infinite.
+fn finite(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "it is not a number".to_owned())?;
+    if number.is_finite() { Ok(number) } else { Err("it must be finite".to_owned()) }
+}
+
 /// The verbs of `punctual queue`.
 #[derive(Subcommand)]
 pub enum QueueCommand {
@@ -51,7 +57,7 @@ struct Settings {
     description: Option<String>,
 
     /// How long a lease lasts if the worker does not ask for another time [default: 30]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = finite)]
     lease: Option<f64>,
 
     /// The most messages that workers have at the same time
@@ -63,7 +69,7 @@ struct Settings {
     workspace_concurrency: Option<u32>,
 
     /// The most messages that workers get in a second
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = finite)]
     rate: Option<f64>,
 
     /// The most messages that have not ended
@@ -79,11 +85,11 @@ struct Settings {
     max_attempts: Option<u32>,
 
     /// The delay before the second attempt [default: 60]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = finite)]
     backoff: Option<f64>,
 
     /// A message that no worker gets within this time ends as MISSED
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = finite)]
     time_to_live: Option<f64>,
 }
 
@@ -158,7 +164,7 @@ pub struct SendArgs {
     priority: Option<u8>,
 
     /// No worker gets it before this time has passed
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = finite)]
     delay: Option<f64>,
 
     /// A second message with the same key is not recorded
@@ -233,7 +239,7 @@ pub struct RedriveArgs {
     messages: Vec<String>,
 
     /// How many become ready in a second; all at once without it
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = finite)]
     rate: Option<f64>,
 
     /// Only count them
@@ -520,4 +526,18 @@ fn cancel(args: &CancelArgs) -> Result<(), Failure> {
         false => format!("cancelled {}", text(&message, "id")),
     };
     output::print_done(&args.asking.output, &message, "id", &words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::finite;
+
+    #[test]
+    fn numbers_are_finite() {
+        for (text, expected) in
+            [("1.5", Some(1.5)), ("-1", Some(-1.0)), ("NaN", None), ("inf", None), ("x", None)]
+        {
+            assert_eq!(finite(text).ok(), expected, "{text}");
+        }
+    }
 }

@@ -127,7 +127,7 @@ leased AS (
     UPDATE messages m
     SET
         state = 2, at = (SELECT now FROM clock) + $3::bigint, leased_at = (SELECT now FROM clock), node_id = $4,
-        fence = nextval('start_tokens')
+        fence = nextval('start_tokens'), expires_at = NULL -- the time to live was for the first lease
     FROM chosen c
     -- By the primary key: no index of states is of use here.
     WHERE m.run_id BETWEEN c.run_id AND c.run_id AND m.state + 0 = 0

@@ -89,6 +89,7 @@ promises! {
         messages_of_an_ordering_key_come_one_after_the_other
         a_message_is_cancelled
         a_message_that_nobody_leased_in_time_lapses
+        a_leased_message_outlives_its_time
         messages_of_a_deleted_queue_lapse
         a_dead_message_is_a_dead_letter
         racing_workers_lose_and_double_nothing

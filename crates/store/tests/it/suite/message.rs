@@ -413,6 +413,19 @@ pub async fn a_message_that_nobody_leased_in_time_lapses<B: Bench>(lab: &Lab<B>)
     assert_eq!(lab.store.lapsed_messages(10).await.unwrap(), []);
 }
 
+/// The time to live is for the first lease: an attempt that failed is repeated after it.
+pub async fn a_leased_message_outlives_its_time<B: Bench>(lab: &Lab<B>) {
+    let queue = queue(lab, "mail").await;
+    let expires = lab.now().await + SignedDuration::from_secs(1);
+    let message = NewMessage { expires_at: Some(expires), ..draft(lab, &queue, "a").await };
+    let id = send(lab, &queue, &[message]).await[0];
+    let first = lease(lab, &queue, 1).await.remove(0);
+    assert_eq!(settle(lab, &[retried(&queue, &first, seconds(0))]).await, [Applied::Again]);
+    lab.bench.reach(expires).await;
+    assert_eq!(lab.store.lapsed_messages(10).await.unwrap(), []);
+    assert_eq!(lease(lab, &queue, 1).await[0].id, id);
+}
+
 pub async fn messages_of_a_deleted_queue_lapse<B: Bench>(lab: &Lab<B>) {
     let mut queue = queue(lab, "mail").await;
     let ids = send_of(lab, &queue, &["a", "b"]).await;
