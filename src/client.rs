@@ -336,7 +336,7 @@ impl<'a> Call<'a> {
         if client.is_verbose {
             let millis = clock::now().duration_since(asked_at).as_millis();
             let word = answer.as_ref().map_or_else(|_| "no answer".to_owned(), told);
-            // Nobody is left to tell when stderr is gone.
+            // When stderr is gone, there is no other place to report it.
             let _ = writeln!(
                 std::io::stderr(),
                 "{}",

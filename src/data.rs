@@ -246,7 +246,7 @@ impl DataFolder {
 }
 
 /// Lets a command end its look at the lock.
-#[expect(clippy::disallowed_methods, reason = "a lock tells nobody that it is free")]
+#[expect(clippy::disallowed_methods, reason = "a lock does not announce that it is free")]
 fn pause() {
     std::thread::sleep(LOCK_PAUSE);
 }

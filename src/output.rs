@@ -69,7 +69,7 @@ impl OutputArgs {
     /// Says something that is not data, unless nobody wants to hear it.
     pub fn say(&self, text: &str) {
         if !self.quiet {
-            // Nobody is left to tell when stderr is gone.
+            // When stderr is gone, there is no other place to report it.
             let _ = writeln!(io::stderr(), "{}", visible(text));
         }
     }

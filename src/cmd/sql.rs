@@ -149,7 +149,7 @@ fn find(args: &SqlArgs, client: &Client) -> Result<Address, Failure> {
 async fn show(connection: &mut Connection, text: &str, args: &SqlArgs) -> Result<(), Failure> {
     let say = |text: &str| {
         if !args.quiet {
-            // Nobody is left to tell when stderr is gone.
+            // When stderr is gone, there is no other place to report it.
             let _ = writeln!(io::stderr(), "{}", visible(text));
         }
     };

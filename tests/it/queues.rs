@@ -89,15 +89,15 @@ fn survive(store: &[&str]) {
     let rates = [("PUNCTUAL_API__RATE_PER_SECOND", "0")];
     let server = Server::start_with(&data, store, &rates);
     let address = server.address.clone();
-    post(&server, "/v1/queues", &json!({"name": "work", "retry_config": {"max_attempts": 9}}));
+    post(&server, "/v1/queues", &json!({"name": "tasks", "retry_config": {"max_attempts": 9}}));
     let message = |n: u64| json!({"payload": {"n": n}, "workspace": format!("w{}", n % 7)});
     let messages: Vec<Value> = (0..1_000).map(message).collect();
-    let sent = post(&server, "/v1/queues/work/messages", &json!({ "messages": messages }));
-    let mut first = worker(PYTHON, &server, "work", &notes, &[]);
+    let sent = post(&server, "/v1/queues/tasks/messages", &json!({ "messages": messages }));
+    let mut first = worker(PYTHON, &server, "tasks", &notes, &[]);
     wait_for("the first messages", || done(&notes).len() > 200);
     first.kill().unwrap();
     first.wait().unwrap();
-    let mut second = worker(NODE, &server, "work", &notes, &["--until-idle"]);
+    let mut second = worker(NODE, &server, "tasks", &notes, &["--until-idle"]);
     wait_for("half of the messages", || done(&notes).len() > 500);
     // Leases are in the store: the worker goes on with the next process.
     server.kill();
@@ -109,10 +109,10 @@ fn survive(store: &[&str]) {
     let doubled = done.values().filter(|times| **times > 1).count();
     // Only messages that were at work when a process was killed can be done again.
     assert!(doubled <= 16, "{doubled} messages were done twice");
-    let (_, queue) = server.call("GET", "/v1/queues/work", None);
+    let (_, queue) = server.call("GET", "/v1/queues/tasks", None);
     assert_eq!((&queue["ready"], &queue["leased"]), (&json!(0), &json!(0)), "{queue}");
     // Each message that was sent ended once.
-    let mut ended = ids_in(&server, "work", "COMPLETED");
+    let mut ended = ids_in(&server, "tasks", "COMPLETED");
     ended.sort();
     let sent = sent["messages"].as_array().unwrap().iter();
     let mut sent: Vec<String> = sent.map(|it| it["id"].as_str().unwrap().to_owned()).collect();
@@ -122,7 +122,7 @@ fn survive(store: &[&str]) {
 
 /// The first message of a lease.
 fn lease(server: &Server, body: &Value) -> Option<Value> {
-    let leased = post(server, "/v1/queues/work/lease", body);
+    let leased = post(server, "/v1/queues/tasks/lease", body);
     leased["messages"].as_array().unwrap().first().cloned()
 }
 
@@ -131,9 +131,9 @@ fn a_lease_outlives_a_killed_server_and_is_acknowledged_once() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let server = Server::start(&data, &[]);
-    post(&server, "/v1/queues", &json!({"name": "work"}));
-    post(&server, "/v1/queues/work/messages", &json!({"payload": "kept"}));
-    post(&server, "/v1/queues/work/messages", &json!({"payload": "lost"}));
+    post(&server, "/v1/queues", &json!({"name": "tasks"}));
+    post(&server, "/v1/queues/tasks/messages", &json!({"payload": "kept"}));
+    post(&server, "/v1/queues/tasks/messages", &json!({"payload": "lost"}));
     let kept = lease(&server, &json!({"lease_s": 300})).unwrap();
     let lost = lease(&server, &json!({"lease_s": 1})).unwrap();
     server.kill();
@@ -142,13 +142,13 @@ fn a_lease_outlives_a_killed_server_and_is_acknowledged_once() {
     let again = lease(&server, &json!({"wait_s": 30})).unwrap();
     assert_eq!((&again["id"], &again["attempt"]), (&lost["id"], &json!(2)));
     let report = |it: &Value| json!({"messages": [{"id": it["id"], "fence": it["fence"]}]});
-    let ack = |it: &Value| server.call("POST", "/v1/queues/work/ack", Some(&report(it)));
+    let ack = |it: &Value| server.call("POST", "/v1/queues/tasks/ack", Some(&report(it)));
     let (status, answer) = ack(&lost);
     assert_eq!((status, &answer["error"]["code"]), (409, &json!("STALE_FENCE")), "{answer}");
     assert_eq!(ack(&again).0, 200);
     // The long lease goes on with the next process.
     assert_eq!(ack(&kept).0, 200);
-    assert_eq!(ids_in(&server, "work", "COMPLETED").len(), 2);
+    assert_eq!(ids_in(&server, "tasks", "COMPLETED").len(), 2);
     assert_eq!(lease(&server, &json!({"wait_s": 1})), None);
 }
 
@@ -167,7 +167,7 @@ fn handlers_decide(sdk: (&str, &[&str], &str), error: &str) {
     let notes = folder.path().join("done");
     let server = Server::start(&folder.path().join("data"), &[]);
     let retry = json!({"max_attempts": 3, "backoff_seconds": 0.1});
-    post(&server, "/v1/queues", &json!({"name": "work", "retry_config": retry}));
+    post(&server, "/v1/queues", &json!({"name": "tasks", "retry_config": retry}));
     let payloads = [
         json!({"n": 1}),
         json!({"n": 2, "do": "retry"}),
@@ -177,12 +177,12 @@ fn handlers_decide(sdk: (&str, &[&str], &str), error: &str) {
         json!({"n": 6, "action": "greet"}),
     ];
     let messages: Vec<Value> = payloads.iter().map(|it| json!({ "payload": it })).collect();
-    let sent = post(&server, "/v1/queues/work/messages", &json!({ "messages": messages }));
-    let mut worker = worker(sdk, &server, "work", &notes, &["--until-idle"]);
+    let sent = post(&server, "/v1/queues/tasks/messages", &json!({ "messages": messages }));
+    let mut worker = worker(sdk, &server, "tasks", &notes, &["--until-idle"]);
     assert!(worker.wait().unwrap().success());
     let shown = |n: usize| {
         let id = sent["messages"][n - 1]["id"].as_str().unwrap();
-        server.call("GET", &format!("/v1/queues/work/messages/{id}"), None).1
+        server.call("GET", &format!("/v1/queues/tasks/messages/{id}"), None).1
     };
     for (n, status, attempts, reason) in [
         (1, "COMPLETED", 1, None),

@@ -196,13 +196,13 @@ mod tests {
         };
         let administrator: Vec<Connection> = (0..9).map(|_| enter(&Actor::admin())).collect();
         let few = [enter(&user(1)), enter(&user(1))];
-        assert!(!all.evict_known(), "two of sixteen is a share that everybody may have");
+        assert!(!all.evict_known(), "two of sixteen is a share that each user may have");
         let many = [enter(&user(2)), enter(&user(2)), enter(&user(2))];
         // The next request of the first one makes the second one the oldest.
         many[0].assign_to_actor(&user(2));
         assert!(all.evict_known());
         assert!(is_evicted(&many[1]).await && !is_evicted(&many[0]).await);
-        assert!(!all.evict_known(), "nobody has more than their share any more");
+        assert!(!all.evict_known(), "no user has more than their share any more");
         for connection in few.iter().chain(&administrator) {
             assert!(!is_evicted(connection).await);
         }

@@ -196,7 +196,7 @@ mod tests {
             Ok(())
         });
         assert!(timeout(Duration::from_millis(10), endless).await.is_err());
-        assert_eq!(released.recv().await, None, "nobody holds the other end");
+        assert_eq!(released.recv().await, None, "the other end was dropped");
         for (method, route, expected) in [
             (Method::GET, Some("/v1/jobs"), true),
             (Method::POST, Some("/v1/jobs:bulk"), true),

@@ -94,7 +94,7 @@ fn say_empty(client: &Client, id: &str) -> Result<(), Failure> {
     if !why.is_empty() {
         words.push_str(&format!(" ({why})"));
     }
-    // Nobody is left to tell when stderr is gone.
+    // When stderr is gone, there is no other place to report it.
     let _ = writeln!(io::stderr(), "{}", visible(&words));
     Ok(())
 }

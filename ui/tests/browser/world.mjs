@@ -72,7 +72,7 @@ export async function freePort() {
   return port;
 }
 
-/** An OpenID provider that lets everybody in as `ann`. */
+/** An OpenID provider that logs every visitor in as `ann`. */
 export async function startProvider() {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const encoded = (value) => Buffer.from(JSON.stringify(value)).toString('base64url');

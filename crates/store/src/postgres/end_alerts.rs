@@ -20,7 +20,7 @@ pub(super) struct EndAlerts {
 }
 
 impl EndAlerts {
-    /// An end, which may be one that somebody should be told about.
+    /// An end, which may be one that raises an alert.
     pub fn push(
         &mut self,
         run: RunId,

@@ -58,7 +58,8 @@ impl Fetcher for Web {
         self.asked.fetch_add(1, Ordering::SeqCst);
         let page = self.pages.lock().unwrap().get(url).cloned();
         let page = page.filter(|_| !self.is_down.load(Ordering::SeqCst));
-        let answer = page.map(String::into_bytes).ok_or_else(|| format!("{url}: nobody answers"));
+        let answer =
+            page.map(String::into_bytes).ok_or_else(|| format!("{url}: no server answers"));
         Box::pin(async move {
             // Others get a chance to ask meanwhile.
             tokio::task::yield_now().await;
@@ -75,7 +76,8 @@ impl Fetcher for Web {
         let posted = (form.to_owned(), authorization.map(str::to_owned));
         *self.posted.lock().unwrap() = Some(posted);
         let page = self.pages.lock().unwrap().get(url).cloned();
-        let answer = page.map(String::into_bytes).ok_or_else(|| format!("{url}: nobody answers"));
+        let answer =
+            page.map(String::into_bytes).ok_or_else(|| format!("{url}: no server answers"));
         Box::pin(std::future::ready(answer))
     }
 }

@@ -29,7 +29,7 @@ pub async fn a_live_run_tells_what_it_waits_for_and_its_place<B: Bench>(lab: &La
     assert_eq!(of(&runs[2]).await.unwrap().ahead, 0);
     let held = lab.claim(node, want(3)).await;
     assert_eq!(held.len(), 3);
-    assert_eq!(of(&runs[1]).await.unwrap().ahead, 0, "nobody waits");
+    assert_eq!(of(&runs[1]).await.unwrap().ahead, 0, "no run waits");
     let until = lab.now().await + crate::lab::minutes(5);
     for run in &held {
         let wait = Verdict::Wait(Wait::Upstream, Some(until));

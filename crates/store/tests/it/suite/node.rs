@@ -120,7 +120,7 @@ pub async fn a_time_without_a_scheduler_is_recorded<B: Bench>(lab: &Lab<B>) {
     assert!(lab.store.renew(agent, minutes(1)).await.unwrap().is_some(), "agents keep theirs");
 }
 
-/// The start log of the process before is in force with the join, whoever reaps first.
+/// The start log of the process before is in force with the join, whichever node reaps first.
 pub async fn a_join_releases_what_the_process_before_had_not_begun<B: Bench>(lab: &Lab<B>) {
     let (old, other, job) = (lab.node().await, lab.node().await, lab.job("job").await);
     let begun = lab.started(old, &job).await;

@@ -69,7 +69,7 @@ pub async fn a_refused_change_leaves_no_version<B: Bench>(lab: &Lab<B>) {
     assert_eq!(numbers(lab, &twin).await, [] as [u32; 0]);
 }
 
-/// Without it a run could name a version that nobody can look up.
+/// Without it a run could name a version that cannot be looked up.
 pub async fn the_end_of_a_one_time_job_is_a_version<B: Bench>(lab: &Lab<B>) {
     let node = lab.node().await;
     let mut job = lab.draft("once").await;
