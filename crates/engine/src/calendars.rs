@@ -7,7 +7,7 @@
 
 use domain::calendar::{Calendar, ResolvedCalendar};
 use domain::id::{JobId, TenantId};
-use domain::job::{Job, JobState};
+use domain::job::{Definition, Job, JobState};
 use domain::object::{Object, ObjectKind};
 use jiff::Timestamp;
 use store::{Cursor, JobFilter};
@@ -33,20 +33,25 @@ pub fn calendar_of(object: &Object) -> Result<Calendar> {
 }
 
 impl Node {
-    /// Gives the calendars of a job their present days. One that is gone keeps those that the job
-    /// was planned with before: a pause must not fail for it.
-    pub(crate) async fn resolve_calendars(&self, job: &mut Job, old: Option<&Job>) -> Result<()> {
-        for it in &mut job.definition.calendars {
-            let kind = ObjectKind::Calendar;
-            let found = self.store.object_by_name(job.tenant, kind, &it.name).await?;
-            let before = old.iter().flat_map(|old| &old.definition.calendars);
-            let before = before.filter(|before| before.name == it.name);
+    /// Gives the calendars of a definition their present days. One that is gone keeps those that the
+    /// job was planned with before: a pause must not fail for it.
+    pub async fn resolve_calendars(
+        &self,
+        tenant: TenantId,
+        definition: &mut Definition,
+        old: Option<&Definition>,
+    ) -> Result<()> {
+        let kind = ObjectKind::Calendar;
+        for it in &mut definition.calendars {
+            let found = self.store.object_by_name(tenant, kind, &it.name).await?;
+            let before = old.iter().flat_map(|old| &old.calendars);
+            let mut before = before.filter(|before| before.name == it.name);
             it.resolved = match found {
                 Some(object) => Some(ResolvedCalendar {
                     version: object.version,
                     calendar: calendar_of(&object)?,
                 }),
-                None => before.map(|before| before.resolved.clone()).next().flatten(),
+                None => before.next().and_then(|before| before.resolved.clone()),
             };
             if it.resolved.is_none() {
                 return Err(EngineError::NotFound(format!("calendar {:?}", it.name)));

@@ -150,7 +150,7 @@ impl Node {
         if job.definition.when.needs_start() {
             job.definition.when.start_at(next_second(now));
         }
-        self.resolve_calendars(&mut job, None).await?;
+        self.resolve_calendars(job.tenant, &mut job.definition, None).await?;
         self.under_pause(&mut job, None).await?;
         self.check(&job)?;
         self.check_dependencies(&job, among).await?;

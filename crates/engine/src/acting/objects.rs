@@ -2,6 +2,7 @@
 
 use domain::access::Deed;
 use domain::id::{ObjectId, TenantId};
+use domain::job::Definition;
 use domain::object::{Object, ObjectKind};
 use domain::pause::Pause;
 use domain::schedule::CatchUpPolicy;
@@ -19,6 +20,9 @@ pub enum Scope {
     /// In all tenants.
     Cluster,
 }
+
+/// The most blackouts of a tenant that are listed.
+const BLACKOUTS_MAX: u32 = 1_000;
 
 impl AuthorizedEngine<'_> {
     /// Whether the actor may change objects of a kind. A database is an address that this machine
@@ -112,6 +116,30 @@ impl AuthorizedEngine<'_> {
         let resumed = self.node().resume_all(self.tenant_of(scope), catch_up).await?;
         self.engine.planned_soon();
         Ok(resumed)
+    }
+
+    /// The blackouts that hold for the tenant's jobs: its own by name, then those of the cluster.
+    pub async fn blackouts(&self) -> Result<Vec<Object>> {
+        self.may(Deed::SeeAccess)?;
+        let mut found = Vec::new();
+        for tenant in [self.actor.tenant, TenantId::CLUSTER] {
+            let page = self.node().list_objects(tenant, ObjectKind::Blackout, None, BLACKOUTS_MAX);
+            found.extend(page.await?.items);
+        }
+        Ok(found)
+    }
+
+    /// Gives the calendars of a definition that is only looked at their days.
+    pub async fn resolve_calendars(&self, definition: &mut Definition) -> Result<()> {
+        self.may(Deed::CreateJob)?;
+        self.node().resolve_calendars(self.actor.tenant, definition, None).await
+    }
+
+    /// The names of the tenant's jobs that use a calendar.
+    pub async fn calendar_users(&self, name: &str) -> Result<Vec<String>> {
+        self.may(Deed::SeeAccess)?;
+        let users = self.node().jobs_with_calendar(self.actor.tenant, name).await?;
+        Ok(users.into_iter().map(|(_, name)| name).collect())
     }
 
     /// The pauses that hold for the tenant's jobs.

@@ -44,7 +44,8 @@ impl Node {
         }
         (job.id, job.tenant, job.owner, job.version, job.created_at) =
             (old.id, old.tenant, old.owner, old.version + 1, old.created_at);
-        self.resolve_calendars(&mut job, Some(old)).await?;
+        let before = Some(&old.definition);
+        self.resolve_calendars(job.tenant, &mut job.definition, before).await?;
         self.under_pause(&mut job, Some(old)).await?;
         self.check(&job)?;
         self.check_finished(old, &mut job).await?;

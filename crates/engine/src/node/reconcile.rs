@@ -68,9 +68,9 @@ impl Node {
         for tenant in changed {
             let uses = |job: &Job| !job.definition.calendars.is_empty();
             for job in self.jobs_of_tenant(Some(tenant), &[], uses).await? {
-                let mut fresh = job.clone();
-                self.resolve_calendars(&mut fresh, Some(&job)).await?;
-                if fresh.definition.calendars != job.definition.calendars {
+                let mut fresh = job.definition.clone();
+                self.resolve_calendars(tenant, &mut fresh, Some(&job.definition)).await?;
+                if fresh.calendars != job.definition.calendars {
                     self.touch_job(job.id, |_| {}).await?;
                     replanned += 1;
                 }

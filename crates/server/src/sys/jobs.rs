@@ -93,7 +93,7 @@ pub(super) fn tick_hours(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
     while let Some(jobs) = each.next()? {
         for job in jobs.iter().filter(|job| job.state == JobState::Enabled) {
             // A schedule that this release cannot read has no times.
-            let Ok(Some(schedule)) = job.definition.when.compile(&sys.app.zones) else { continue };
+            let Ok(Some(schedule)) = job.definition.schedule(&sys.app.zones) else { continue };
             for (n, (ticks, ids)) in hours.iter_mut().enumerate() {
                 // A time on the hour belongs to the hour that begins with it.
                 let just_before = |time: Timestamp| {
@@ -167,7 +167,7 @@ pub(super) fn next_runs(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryE
         let mut rows = Vec::new();
         for job in jobs.iter().filter(|job| job.state == JobState::Enabled) {
             // A schedule that this release cannot read has no times.
-            let Ok(Some(schedule)) = job.definition.when.compile(&sys.app.zones) else { continue };
+            let Ok(Some(schedule)) = job.definition.schedule(&sys.app.zones) else { continue };
             let times = std::iter::successors(schedule.next(now), |at| schedule.next(*at));
             for (n, at) in times.take(NEXT_RUNS).enumerate() {
                 rows.push(vec![

@@ -33,6 +33,9 @@ impl Statement {
             | Statement::ShowJobs { .. }
             | Statement::ShowRuns { .. }
             | Statement::ShowShards
+            | Statement::ShowCalendars
+            | Statement::ShowCreateCalendar(_)
+            | Statement::ShowBlackouts
             | Statement::ShowQueues { .. }
             | Statement::Show(_) => "SHOW",
             Statement::Shard(shard) => {
@@ -41,6 +44,14 @@ impl Statement {
             Statement::Queue(queue) => {
                 thing(queue.verb, ["CREATE QUEUE", "ALTER QUEUE", "DROP QUEUE"])
             }
+            Statement::Calendar(calendar) => {
+                thing(calendar.verb, ["CREATE CALENDAR", "ALTER CALENDAR", "DROP CALENDAR"])
+            }
+            Statement::Blackout(blackout) => {
+                thing(blackout.verb, ["CREATE BLACKOUT", "ALTER BLACKOUT", "DROP BLACKOUT"])
+            }
+            Statement::PauseAll(_) => "PAUSE ALL",
+            Statement::ResumeAll { .. } => "RESUME ALL",
             Statement::PauseQueue(_) => "PAUSE QUEUE",
             Statement::ResumeQueue(_) => "RESUME QUEUE",
             Statement::Send(_) => "SEND",
@@ -98,6 +109,10 @@ impl Statement {
             | Statement::Secret(_)
             | Statement::Shard(_)
             | Statement::Queue(_)
+            | Statement::Calendar(_)
+            | Statement::Blackout(_)
+            | Statement::PauseAll(_)
+            | Statement::ResumeAll { .. }
             | Statement::PauseQueue(_)
             | Statement::ResumeQueue(_)
             | Statement::Send(_)
