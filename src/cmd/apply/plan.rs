@@ -26,16 +26,20 @@ pub enum Step {
         /// What differs.
         changes: Vec<Change>,
     },
-    /// A queue is made.
-    CreateQueue {
+    /// A queue or a calendar is made.
+    CreateResource {
+        /// The end of the address of its kind.
+        path: &'static str,
         /// What it will be.
         document: Document,
     },
-    /// A queue gets other settings.
-    ChangeQueue {
+    /// A queue or a calendar becomes something else.
+    ChangeResource {
+        /// The end of the address of its kind.
+        path: &'static str,
         /// What it will be.
         document: Document,
-        /// The queue's id.
+        /// Its id.
         id: String,
         /// The version that the comparison saw.
         version: Option<u64>,
@@ -62,13 +66,13 @@ impl Step {
     /// What was done, for programs and for people.
     pub fn told(&self) -> Value {
         match self {
-            Step::Create { document } | Step::CreateQueue { document } => {
+            Step::Create { document } | Step::CreateResource { document } => {
                 json!({"name": document.name, "action": "created"})
             }
             Step::Keep { name } => json!({"name": name, "action": "unchanged"}),
             Step::Prune { name, .. } => json!({"name": name, "action": "pruned"}),
             Step::Change { document, changes, .. }
-            | Step::ChangeQueue { document, changes, .. } => {
+            | Step::ChangeResource { document, changes, .. } => {
                 let change = |change: &Change| {
                     json!({
                         "field": change.path, "from": change.from, "to": change.to,
@@ -141,6 +145,15 @@ impl Plan {
 
     /// Whether a document names an upstream job that does not exist yet.
     pub fn waits_for_new(&self, document: &Document) -> bool {
-        upstream(document).any(|job| self.created.contains(job))
+        let is_new = |name: &str| {
+            let new = |step: &Step| match step {
+                Step::CreateResource { path: "calendars", document } => document.name == name,
+                _ => false,
+            };
+            self.steps.iter().any(new)
+        };
+        let uses = document.fields.get("calendars").and_then(Value::as_array).into_iter().flatten();
+        let mut calendars = uses.filter_map(|it| it["calendar"].as_str());
+        upstream(document).any(|job| self.created.contains(job)) || calendars.any(is_new)
     }
 }

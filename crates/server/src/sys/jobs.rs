@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use domain::action::Action;
+use domain::calendar::{CalendarUse, Shift};
 use domain::id::JobId;
-use domain::job::{Job, JobState, When};
+use domain::job::{Definition, Job, JobState, When};
 use domain::partition::Partition;
 use engine::{JobFilter, LastRun};
 use jiff::{SignedDuration, Timestamp};
@@ -78,6 +79,15 @@ impl Facts {
 fn procedure_uuid(database: Option<&str>, procedure: &str) -> Uuid {
     let name = format!("{}\n{procedure}", database.unwrap_or_default());
     Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes())
+}
+
+/// The calendars of a job: `EXCLUDE holidays SHIFT NEXT`.
+fn calendar_words(definition: &Definition) -> Vec<String> {
+    let words = |it: &CalendarUse| match it.shift {
+        Shift::Skip => format!("\"{} {}\"", it.mode.name(), it.name),
+        shift => format!("\"{} {} SHIFT {}\"", it.mode.name(), it.name, shift.name()),
+    };
+    definition.calendars.iter().map(words).collect()
 }
 
 /// How many hours to come are shown in `sys.tick_hours`.
@@ -381,5 +391,6 @@ fn job_row(sys: &Sys, job: &Job, facts: &Facts) -> Row {
         maybe(last.map(|last| last.scheduled_for), ms),
         maybe(last.map(|last| last.scheduled_for), Value::Time),
         text_of(last.map(|last| last.outcome.name())),
+        Value::text(format!("{{{}}}", calendar_words(it).join(","))),
     ]
 }
