@@ -120,7 +120,7 @@ impl AuthorizedEngine<'_> {
 
     /// The blackouts that hold for the tenant's jobs: its own by name, then those of the cluster.
     pub async fn blackouts(&self) -> Result<Vec<Object>> {
-        self.may(Deed::SeeAccess)?;
+        self.may_see(ObjectKind::Blackout)?;
         let mut found = Vec::new();
         for tenant in [self.actor.tenant, TenantId::CLUSTER] {
             let page = self.node().list_objects(tenant, ObjectKind::Blackout, None, BLACKOUTS_MAX);
@@ -137,14 +137,14 @@ impl AuthorizedEngine<'_> {
 
     /// The names of the tenant's jobs that use a calendar.
     pub async fn calendar_users(&self, name: &str) -> Result<Vec<String>> {
-        self.may(Deed::SeeAccess)?;
+        self.may_see(ObjectKind::Calendar)?;
         let users = self.node().jobs_with_calendar(self.actor.tenant, name).await?;
         Ok(users.into_iter().map(|(_, name)| name).collect())
     }
 
     /// The pauses that hold for the tenant's jobs.
     pub async fn pauses(&self) -> Result<Vec<PauseView>> {
-        self.may(Deed::CreateJob).or_else(|_| self.may(Deed::SeeAccess))?;
+        self.may_see(ObjectKind::Pause)?;
         self.node().pauses(self.actor.tenant).await
     }
 
@@ -164,14 +164,29 @@ impl AuthorizedEngine<'_> {
 
     /// An object of the tenant by its id.
     pub async fn object(&self, id: ObjectId) -> Result<Option<Object>> {
-        self.may(Deed::SeeAccess)?;
         let found = self.node().object(id).await?;
-        Ok(found.filter(|object| object.tenant == self.actor.tenant))
+        let found = found.filter(|object| object.tenant == self.actor.tenant);
+        match &found {
+            Some(object) => self.may_see(object.kind)?,
+            None => {}
+        }
+        Ok(found)
+    }
+
+    /// Whether the actor may see objects of a kind. Calendars and blackouts concern every user who
+    /// creates jobs.
+    fn may_see(&self, kind: ObjectKind) -> Result<()> {
+        match kind {
+            ObjectKind::Calendar | ObjectKind::Blackout | ObjectKind::Pause => {
+                self.may(Deed::CreateJob).or_else(|_| self.may(Deed::SeeAccess))
+            }
+            _ => self.may(Deed::SeeAccess),
+        }
     }
 
     /// An object of the tenant by its name.
     pub async fn object_by_name(&self, kind: ObjectKind, name: &str) -> Result<Option<Object>> {
-        self.may(Deed::SeeAccess)?;
+        self.may_see(kind)?;
         self.node().object_by_name(self.actor.tenant, kind, name).await
     }
 
@@ -182,7 +197,7 @@ impl AuthorizedEngine<'_> {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Page<Object, String>> {
-        self.may(Deed::SeeAccess)?;
+        self.may_see(kind)?;
         self.node().list_objects(self.actor.tenant, kind, after, limit).await
     }
 

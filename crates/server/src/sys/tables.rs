@@ -272,7 +272,7 @@ tables! {
         labels Text None "The labels of the nodes that may own it, as an array.";
         created_at Time None "When it was made.";
     }
-    calendars "Sets of days that jobs include or exclude. It takes the privilege ADMINISTER TENANT to see them." {
+    calendars "Sets of days that jobs include or exclude. It takes the privilege CREATE JOB to see them." {
         calendar_uuid Uuid None "The calendar's identity.";
         calendar_name Text None "Its name.";
         days Text None "The rules of its days, as an array.";
@@ -283,7 +283,7 @@ tables! {
         created_at Time None "When it was made.";
         updated_at Time None "When it was last changed.";
     }
-    blackouts "Windows of time in which no tick starts, those of the cluster included. It takes the privilege ADMINISTER TENANT to see them." {
+    blackouts "Windows of time in which no tick starts, those of the cluster included. It takes the privilege CREATE JOB to see them." {
         blackout_uuid Uuid None "The blackout's identity.";
         blackout_name Text None "Its name.";
         scope Text None "TENANT or CLUSTER.";
@@ -292,7 +292,7 @@ tables! {
         next_until Time None "The end of that window.";
         description Text None "For people.";
     }
-    pauses "Pauses of all jobs that hold for the tenant." {
+    pauses "Pauses of all jobs that hold for the tenant. It takes the privilege CREATE JOB to see them." {
         scope Text None "TENANT or CLUSTER.";
         reason Text None "Why.";
         requested_by Text None "The user who asked for it.";
