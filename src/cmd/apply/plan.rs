@@ -66,7 +66,7 @@ impl Step {
     /// What was done, for programs and for people.
     pub fn told(&self) -> Value {
         match self {
-            Step::Create { document } | Step::CreateResource { document } => {
+            Step::Create { document } | Step::CreateResource { document, .. } => {
                 json!({"name": document.name, "action": "created"})
             }
             Step::Keep { name } => json!({"name": name, "action": "unchanged"}),

@@ -16,7 +16,7 @@ use store::{Put, RecordPlan, RunFilter, RunView, SharedStore, Store};
 use uuid::Uuid;
 
 use crate::planning::database;
-use crate::present::real_parts;
+use crate::present::{now, real_parts};
 use crate::world::{Steps, TestNode, World, cron, every, immortal};
 
 /// Makes or replaces an object of the default tenant, as an interface would.
@@ -377,10 +377,8 @@ async fn holds_back(store: impl Into<SharedStore>) {
 #[tokio::test]
 async fn sqlite_holds_back() {
     let folder = tempfile::tempdir().unwrap();
-    let parts = real_parts();
-    let clock = Arc::clone(&parts.clock);
     let file = folder.path().join("punctual.db");
-    let store = store::sqlite::SqliteStore::open(&file, clock).unwrap();
+    let store = store::sqlite::SqliteStore::open(&file, Arc::new(now)).unwrap();
     holds_back(Arc::new(store)).await;
 }
 
