@@ -341,7 +341,7 @@ async fn holds_back(store: impl Into<SharedStore>) {
     let skipped = async |job, code: &str| {
         for _ in 0..200 {
             node.work_and_complete().await;
-            let runs = store.list_runs(&RunFilter::of_job(job), None, 50).await.unwrap().items;
+            let runs = store.list_runs(&RunFilter::of_job(job), None, 500).await.unwrap().items;
             if runs.iter().any(|run| run.reason.as_deref() == Some(code)) {
                 return;
             }
@@ -353,7 +353,7 @@ async fn holds_back(store: impl Into<SharedStore>) {
     let (from, until) = (now - SignedDuration::from_hours(1), now + SignedDuration::from_hours(1));
     blackout(&node, "freeze", &from.to_string(), &until.to_string()).await;
     skipped(free.id, "BLACKOUT").await;
-    let runs = store.list_runs(&RunFilter::of_job(day.id), None, 50).await.unwrap().items;
+    let runs = store.list_runs(&RunFilter::of_job(day.id), None, 500).await.unwrap().items;
     assert!(runs.iter().all(|run| run.state.to_string() != "COMPLETED"));
     let freeze = node.object_by_name(TenantId::DEFAULT, ObjectKind::Blackout, "freeze").await;
     let freeze = freeze.unwrap().unwrap();
