@@ -29,6 +29,7 @@ mod versions;
 
 pub use dead_letters::SettledLetters;
 pub use explain::Explained;
+pub use queues::QueueStatisticsView;
 
 /// An engine as somebody sees it.
 pub struct AuthorizedEngine<'a> {

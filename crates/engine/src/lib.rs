@@ -25,7 +25,7 @@ mod start_log;
 mod stats;
 mod tracer;
 
-pub use acting::{AuthorizedEngine, Explained, SettledLetters};
+pub use acting::{AuthorizedEngine, Explained, QueueStatisticsView, SettledLetters};
 pub use commands::{
     Backfill, CHANGES_MAX, ChangeRefused, Deletion, JobChange, JobChanges, NewJob, Trigger,
 };

@@ -27,6 +27,7 @@ mod order;
 mod output;
 mod prepared;
 mod prune;
+mod queue_statistics;
 mod read;
 mod record;
 mod request;
@@ -94,6 +95,9 @@ promises! {
         a_dead_message_is_a_dead_letter
         racing_workers_lose_and_double_nothing
         no_workspace_waits_longer_than_a_round;
+    queue_statistics:
+        messages_are_counted_by_workspace
+        rates_are_those_of_the_last_minute;
     version:
         every_version_of_a_job_is_kept_with_its_author
         a_refused_change_leaves_no_version

@@ -17,7 +17,7 @@ use store::{
 use crate::bench::Bench;
 use crate::lab::{Lab, minutes, seconds, stop, want};
 
-async fn queue<B: Bench>(lab: &Lab<B>, name: &str) -> Job {
+pub(super) async fn queue<B: Bench>(lab: &Lab<B>, name: &str) -> Job {
     let mut job = lab.draft(name).await;
     job.definition.queue = Some(QueueSettings::default());
     lab.create(&job).await;
@@ -48,7 +48,11 @@ async fn send<B: Bench>(lab: &Lab<B>, queue: &Job, messages: &[NewMessage]) -> V
 }
 
 /// Sends one message of each of these workspaces.
-async fn send_of<B: Bench>(lab: &Lab<B>, queue: &Job, workspaces: &[&str]) -> Vec<RunId> {
+pub(super) async fn send_of<B: Bench>(
+    lab: &Lab<B>,
+    queue: &Job,
+    workspaces: &[&str],
+) -> Vec<RunId> {
     let mut messages = Vec::new();
     for workspace in workspaces {
         messages.push(draft(lab, queue, workspace).await);
@@ -60,7 +64,7 @@ fn request(queue: &Job, node: NodeId, max: u32) -> LeaseRequest {
     LeaseRequest::new(queue.id, node, max, minutes(5))
 }
 
-async fn lease<B: Bench>(lab: &Lab<B>, queue: &Job, max: u32) -> Vec<LeasedMessage> {
+pub(super) async fn lease<B: Bench>(lab: &Lab<B>, queue: &Job, max: u32) -> Vec<LeasedMessage> {
     let request = request(queue, NodeId(lab.id()), max);
     lab.store.lease_messages(&request).await.unwrap().messages
 }
@@ -80,7 +84,7 @@ fn settled(
     SettledMessage { queue: queue.id, message, fence, verdict, result: Some(result) }
 }
 
-fn done(queue: &Job, leased: &LeasedMessage) -> SettledMessage {
+pub(super) fn done(queue: &Job, leased: &LeasedMessage) -> SettledMessage {
     let (outcome, reason) = (Outcome::Completed, None);
     let verdict = Verdict::End { outcome, reason, dead_letter: false };
     settled(queue, leased, verdict, AttemptEnd::Completed)
