@@ -23,6 +23,7 @@ mod queues;
 mod records;
 mod requested;
 mod secrets;
+mod shared_answers;
 mod shards;
 mod sql;
 mod strangers;
