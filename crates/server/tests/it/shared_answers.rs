@@ -14,8 +14,13 @@ async fn requests_of_a_user_share_an_answer_that_is_young_enough() {
     let world = World::now().await;
     let asked = || world.calls.of(Operation::ListRuns);
     let before = asked();
-    let replies =
-        futures::future::join_all((0..50).map(|_| world.call("GET", PATH, &YOUNG, None))).await;
+    let ask = || world.call("GET", PATH, &YOUNG, None);
+    // Some come while the answer is being made, the others after it.
+    let (first, second, third) = tokio::join!(ask(), ask(), ask());
+    let mut replies = vec![first, second, third];
+    while replies.len() < 50 {
+        replies.push(ask().await);
+    }
     assert!(replies.iter().all(|reply| reply.status == 200 && reply.text == replies[0].text));
     assert_eq!(asked() - before, 1, "fifty tabs");
     assert!(replies[7].header("content-type").starts_with("application/json"));
