@@ -26,7 +26,7 @@ export const address = {
   sql: () => 'sql',
   audit: (query?: Query) => withQuery('audit', query),
   cluster: () => 'cluster',
-  admin: (kind = '') => `administration${kind ? `/${kind}` : ''}`,
+  admin: (kind = '', query?: Query) => withQuery(`administration${kind ? `/${kind}` : ''}`, query),
   /** The job of a run, or the queue of a message. */
   ofRun: (run: { job_name?: string | null; origin: string }) => (run.origin === 'MESSAGE' ? address.queue(run.job_name ?? '') : address.job(run.job_name ?? '')),
   login: (next?: string) => withQuery('login', { next }),

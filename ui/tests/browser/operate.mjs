@@ -105,7 +105,8 @@ export const operate = {
     await dialog.getByLabel('Password').fill('correct horse battery');
     await dialog.getByRole('button', { name: 'Create' }).click();
     await page.getByRole('cell', { name: 'walter', exact: true }).waitFor();
-    await page.getByRole('link', { name: 'Keys', exact: true }).click();
+    await page.getByRole('row', { name: /^walter/ }).getByRole('link', { name: 'Keys' }).click();
+    await page.getByText('Of the user walter').waitFor();
     await button(page, 'New key…').click();
     await dialog.getByLabel('Label').fill('for walter');
     await dialog.getByLabel('User').fill('walter');

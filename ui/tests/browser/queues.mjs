@@ -25,7 +25,7 @@ export const queues = {
     await call('POST', '/v1/jobs', { name: 'mail-feed', cron_expression: '0 7 * * *', payload: { type: 'QUEUE', queue: 'mail', message: {} } });
     await login(page, server.url, server.key);
     await page.getByRole('link', { name: 'Queues', exact: true }).click();
-    await page.getByRole('row', { name: /mail/ }).getByText('8', { exact: true }).waitFor();
+    await page.getByRole('row', { name: /^mail 8 / }).waitFor();
     await page.getByRole('link', { name: 'mail', exact: true }).click();
     await title(page, 'mail');
     await page.getByText('9 messages have not ended').waitFor();
@@ -59,7 +59,7 @@ export const queues = {
   },
 
   async deadLettersAreReadAndSentAgain({ server, browser }) {
-    const { page, check, context } = await openPage(browser);
+    const { page, check, context } = await openPage(browser, { expected: (text) => text.includes('status of 404') });
     const { call } = server;
     await call('POST', '/v1/queues', { name: 'orders', retry_config: { max_attempts: 1 } });
     await call('POST', '/v1/queues/orders/messages', { messages: [1, 2, 3].map((n) => ({ workspace: 'acme', payload: { order: n, note: XSS[0] } })) });

@@ -2,6 +2,8 @@
 
 import { api, data, type Schema } from '../../api/client.ts';
 import { session } from '../../api/session.svelte.ts';
+import { address } from '../../route/address.ts';
+import { router } from '../../route/router.svelte.ts';
 
 export type Row = Record<string, unknown>;
 export type Column = { name: string; title: string; form?: 'time' | 'list' | 'code' };
@@ -27,6 +29,8 @@ export type Kind = {
   /** What follows from removing one. */
   removal?: string;
   remove?: (row: Row) => Promise<unknown>;
+  /** Where more about a row is. */
+  more?: { title: string; href: (row: Row) => string };
   /** Tries one out; answers what was found. */
   test?: (row: Row) => Promise<string>;
 };
@@ -46,6 +50,7 @@ export const kinds: Kind[] = [
     list: async (cursor, signal) => rows(await data(api.GET('/v1/users', { params: page(cursor), signal }))),
     fields: [{ name: 'name', label: 'Name', isNeeded: true }, { name: 'password', label: 'Password', form: 'password', hint: '8 to 256 bytes; empty for a user who has keys only' }],
     make: async (it) => void (await data(api.POST('/v1/users', { body: { name: text(it, 'name'), password: or(it, 'password') ?? null } as Schema['UserSpec'] }))),
+    more: { title: 'Keys', href: (it) => address.admin('keys', { user: String(it.name) }) },
     removal: 'Their keys stop working and their sessions end. A user who owns jobs cannot be removed.',
     remove: (it) => data(api.DELETE('/v1/users/{user}', { params: { path: { user: String(it.user_id) } } })),
   },
@@ -79,7 +84,11 @@ export const kinds: Kind[] = [
       { name: 'label', title: 'Label' }, { name: 'key_id', title: 'Id', form: 'code' }, { name: 'scopes', title: 'Only', form: 'list' }, { name: 'read_only', title: 'Read-only' },
       { name: 'session', title: 'Session' }, { name: 'created_at', title: 'Created', form: 'time' }, { name: 'expires_at', title: 'Expires', form: 'time' },
     ],
-    list: async (cursor, signal) => rows(await data(api.GET('/v1/keys', { params: page(cursor), signal }))),
+    list: async (cursor, signal) => {
+      // Keys of another user, for administrators: the address names them.
+      const user = router.query.get('user') ?? undefined;
+      return rows(await data(api.GET('/v1/keys', { params: { query: { limit: 100, cursor, user } }, signal })));
+    },
     fields: [{ name: 'label', label: 'Label', hint: 'what it is for', isNeeded: true }, { name: 'user', label: 'User', hint: 'empty for yourself' }, { name: 'read_only', label: 'It changes nothing', form: 'check' }],
     make: async (it) => {
       const made = await data(api.POST('/v1/keys', { body: { label: text(it, 'label'), user: or(it, 'user') ?? null, read_only: it.read_only === true } as Schema['KeySpec'] }));
