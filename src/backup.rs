@@ -32,7 +32,7 @@ use tokio::sync::mpsc::Sender;
 use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::complaint::CliError;
+use crate::cli_error::CliError;
 use crate::config::Config;
 
 pub use archive::Contents;
@@ -51,7 +51,7 @@ pub struct DataBackups {
     contents: Contents,
     targets: BTreeMap<String, PathBuf>,
     clock: fn() -> Timestamp,
-    /// One at a time: each needs room for a copy of the database.
+    /// Backups run one at a time: each needs disk space for a copy of the database.
     turn: Arc<Semaphore>,
 }
 
@@ -73,7 +73,7 @@ pub fn targets(config: &Config) -> Result<BTreeMap<String, PathBuf>, CliError> {
 }
 
 impl DataBackups {
-    /// Backups of this data folder. What a process left behind that was killed is cleared away.
+    /// Backups of this data folder. Deletes the temporary files of a process that was killed.
     pub fn new(
         contents: Contents,
         targets: BTreeMap<String, PathBuf>,
@@ -138,9 +138,9 @@ impl Backups for DataBackups {
             if let Err(error) = made
                 && !send.is_closed()
             {
-                tracing::error!(%error, "a backup failed while it was sent");
-                // A stream that just ended would look whole. Whoever reads so slowly waits for it,
-                // and nobody else.
+                tracing::error!(%error, "backup download failed");
+                // Send the error: a stream that just ended would look complete. The turn is
+                // released first, so that only this slow reader waits for it.
                 drop(turn);
                 let _ = send.blocking_send(Err(error));
             }
@@ -174,7 +174,7 @@ fn into_folder(
     })
 }
 
-/// Tells the thread that makes a backup when nobody waits for it any more.
+/// Tells the thread that makes a backup that its caller is gone.
 #[derive(Clone, Default)]
 struct Wanted(Arc<Dropped>);
 
@@ -193,7 +193,7 @@ impl Drop for Wanted {
     }
 }
 
-/// Hands what is written to whoever reads the stream.
+/// Sends the written bytes to the reader of the stream.
 struct Parts<'a> {
     send: &'a Sender<io::Result<Bytes>>,
     runtime: Handle,

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use domain::schedule::parse_duration;
 use jiff::SignedDuration;
 
-use crate::complaint::CliError;
+use crate::cli_error::CliError;
 
 mod keys;
 
@@ -39,9 +39,8 @@ const OTHER_VARIABLES: &[&str] = &[
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody said.
+    /// The built-in default.
     Default,
-    /// The file.
     File(PathBuf),
     /// A variable of the environment.
     Environment(String),
@@ -69,13 +68,12 @@ pub struct Config {
     files: BTreeSet<PathBuf>,
 }
 
-/// What the process was given.
+/// The sources of settings: flags, file, environment.
 pub struct Sources {
     /// Flags, by the name of their setting.
     pub flags: Vec<(&'static str, String)>,
     /// The file that a flag names.
     pub file: Option<PathBuf>,
-    /// The environment.
     pub environment: Vec<(String, String)>,
 }
 
@@ -265,12 +263,12 @@ impl Config {
         }
     }
 
-    /// Whether somebody has said what it is.
+    /// Whether a file, a variable or a flag sets it.
     pub fn is_set(&self, name: &str) -> bool {
         self.values.get(name).is_some_and(|(_, origin)| *origin != Origin::Default)
     }
 
-    /// The complaint about a value.
+    /// The error about a value.
     pub fn wrong(&self, name: &str, right: &str) -> CliError {
         let (value, origin) = &self.values[name];
         let is_secret = known(name).is_some_and(|key| key.is_secret);

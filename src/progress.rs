@@ -1,4 +1,4 @@
-//! How far long work is, on stderr, for somebody who looks at a terminal. Nobody else sees it.
+//! Progress of long work on stderr, shown only on a terminal.
 
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;
@@ -26,7 +26,7 @@ impl Progress {
         Progress::new(output, what, ProgressBar::new(total), line)
     }
 
-    /// Of bytes, nobody knows how many.
+    /// Of bytes, of unknown number.
     pub fn of_stream(output: &OutputArgs, what: &str) -> Self {
         let line = "{spinner} {msg} {binary_bytes}, {elapsed}";
         let progress = Progress::new(output, what, ProgressBar::no_length(), line);

@@ -1,7 +1,7 @@
-//! A file that is there whole or not at all, and the files of a folder of backups.
+//! A file that exists complete or not at all, and the files of a folder of backups.
 //!
-//! A draft has a name of its own and is locked by whoever writes it. A process that is killed
-//! leaves the draft without the lock, and the next one that writes into the folder deletes it.
+//! A draft has a name of its own and is locked by its writer. A process that is killed leaves the
+//! draft without the lock, and the next one that writes into the folder deletes it.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -43,7 +43,6 @@ pub struct Draft {
 
 /// A file that was written.
 pub struct Written {
-    /// Its name.
     pub name: String,
     /// Its size.
     pub bytes: u64,
@@ -63,7 +62,7 @@ impl Draft {
         let file =
             OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
         let file = file.map_err(about)?;
-        // What a killed process left has no lock.
+        // The draft of a killed process has no lock.
         file.try_lock().map_err(|error| about(error.into()))?;
         file.set_len(0).map_err(about)?;
         Ok(Draft {
@@ -205,7 +204,7 @@ mod tests {
         draft.write_all(b" and half").unwrap();
         let written = draft.finish().unwrap();
         assert_eq!((written.bytes, list()), (13, vec![name.clone()]));
-        // What a killed process left is not locked.
+        // The draft of a killed process is not locked.
         fs::write(folder.path().join(format!(".{other}.part")), "half").unwrap();
         drop(Draft::begin(folder.path(), &other).unwrap());
         assert_eq!(list(), std::slice::from_ref(&name));

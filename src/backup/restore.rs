@@ -24,19 +24,18 @@ use store::sqlite::{self, Restore, Revived};
 
 use super::archive::{DATABASES, Hashed, OUTPUTS, STORE};
 use super::manifest::{FORMAT, FileEntry, Manifest, NAME, hex};
-use crate::complaint::CliError;
+use crate::cli_error::CliError;
 use crate::data::STORE_ID;
 use crate::exit::{Exit, Failure};
 
 /// The folder that says that a restore has not ended.
 pub const MARK: &str = "restore.tmp";
 
-/// The largest manifest: room for a million files.
+/// The largest manifest, enough for a million files.
 const MANIFEST_BYTES_MAX: u64 = 256 << 20;
 
 /// A backup that is what it says.
 pub struct Checked {
-    /// What it says.
     pub manifest: Manifest,
     /// Its size, unpacked.
     pub bytes: u64,
@@ -135,7 +134,7 @@ fn place(draft: &Path, data: &Path) -> io::Result<()> {
 fn unpack(archive: &Path, into: Option<&Path>, tell: &dyn Fn(u64)) -> Result<Checked, Failure> {
     let cannot =
         |error: io::Error| Failure::failed(format!("cannot read {}: {error}", archive.display()));
-    let file = Told { file: File::open(archive).map_err(cannot)?, read: 0, tell };
+    let file = ReportingReader { file: File::open(archive).map_err(cannot)?, read: 0, tell };
     let mut found: BTreeMap<String, FileEntry> = BTreeMap::new();
     let mut manifest: Option<Manifest> = None;
     let mut place = "its beginning".to_owned();
@@ -279,14 +278,14 @@ fn newer(text: String, version: &str) -> Failure {
     Failure::Ended(Exit::Conflict, CliError::new(text).hint(hint))
 }
 
-/// A file, and somebody who wants to know how much of it was read.
-struct Told<'a> {
+/// A file that reports how much of it was read.
+struct ReportingReader<'a> {
     file: File,
     read: u64,
     tell: &'a dyn Fn(u64),
 }
 
-impl Read for Told<'_> {
+impl Read for ReportingReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.file.read(buffer)?;
         self.read += read as u64;

@@ -15,8 +15,8 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::job::Asking;
+use crate::cli_error::{CliError, visible};
 use crate::client::Client;
-use crate::complaint::{CliError, visible};
 use crate::document::{self, Document};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Format, OutputArgs, confirm};
@@ -33,8 +33,8 @@ Examples:
   punctual export | punctual apply -f -
 
 A document is the body of POST /v1/jobs as YAML or JSON; a file may hold several, with --- between
-them. What a document leaves out has its default, except status: a job that is paused stays so.
-A document with `kind: queue` is the body of POST /v1/queues.
+them. A field that a document leaves out has its default, except status: a job that is paused stays
+paused. A document with `kind: queue` is the body of POST /v1/queues.
 
 --owner LABEL marks each job with the tag owner:LABEL. --prune deletes the jobs with that tag that
 no document describes.")]
@@ -55,11 +55,11 @@ pub struct ApplyArgs {
     #[arg(long, requires = "owner")]
     prune: bool,
 
-    /// Whose jobs these are
+    /// Owner of these jobs, kept as the tag owner:LABEL
     #[arg(long, value_name = "LABEL")]
     owner: Option<String>,
 
-    /// Do not ask before jobs are deleted
+    /// Delete jobs without asking
     #[arg(short, long)]
     yes: bool,
 

@@ -5,8 +5,8 @@ use std::io;
 use clap::{Args, Subcommand};
 use server::ConfigurationEntry;
 
+use crate::cli_error::visible;
 use crate::client::{Client, ServerArgs};
-use crate::complaint::visible;
 use crate::config::{Config, Origin, Sources, environment};
 use crate::exit::Failure;
 use crate::output::text;
@@ -19,10 +19,10 @@ pub enum ConfigCommand {
     Show(ShowArgs),
 }
 
-/// What is shown.
+/// The arguments of `config show`.
 #[derive(Args)]
 pub struct ShowArgs {
-    /// Also say where each value comes from
+    /// Also show where each value comes from
     #[arg(long)]
     origin: bool,
 

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
+use crate::cli_error::CliError;
 use crate::client::contexts::{Context, Contexts, file_in, own_folder};
 use crate::client::{Client, Place};
-use crate::complaint::CliError;
 use crate::data::write_private;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Column, OutputArgs, Shape, text};
@@ -207,8 +207,8 @@ pub fn logout(args: LogoutArgs) -> Result<(), Failure> {
     let file = file_in(&own_folder()?);
     let mut contexts = Contexts::read(&file)?;
     let Some(name) = args.name.or_else(|| contexts.current.clone()) else {
-        let complaint = CliError::new("there is no current context to log out of");
-        return Err(Failure::Ended(Exit::NotFound, complaint.hint("punctual context list")));
+        let error = CliError::new("there is no current context to log out of");
+        return Err(Failure::Ended(Exit::NotFound, error.hint("punctual context list")));
     };
     let Some(context) = contexts.contexts.get_mut(&name) else {
         return Err(contexts.missing(&name, &file));
@@ -237,13 +237,13 @@ fn key_file(folder: &Path, name: &str) -> PathBuf {
 fn check_name(name: &str) -> Result<(), Failure> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.is_empty() || name.starts_with('.') || !name.chars().all(is_plain) {
-        let complaint = CliError::new(format!("{name:?} is not a name for a context"));
-        return Err(complaint.hint("use letters, digits, dots, dashes and underscores").into());
+        let error = CliError::new(format!("{name:?} is not a name for a context"));
+        return Err(error.hint("use letters, digits, dots, dashes and underscores").into());
     }
     Ok(())
 }
 
-/// What a user types unseen, or what stdin holds.
+/// Reads a line from the terminal without echo, or from stdin.
 fn ask(question: &str) -> Result<String, Failure> {
     if io::stdin().is_terminal() {
         return Ok(rpassword::prompt_password(question)?);

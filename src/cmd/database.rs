@@ -16,7 +16,7 @@ pub enum DatabaseCommand {
     List(ListArgs),
     /// Show a database, without its password
     Show(OneArgs),
-    /// Make a database known to SQL jobs
+    /// Create a database for SQL jobs
     Create(CreateArgs),
     /// Change some fields of a database
     Edit(EditArgs),
@@ -53,7 +53,7 @@ Examples:
   punctual database create sales --address 'postgres://report:${secrets.SALES}@db.example.com/sales'
   punctual database test sales")]
 pub struct CreateArgs {
-    /// What SQL jobs call it
+    /// The name that SQL jobs use
     name: String,
 
     #[command(flatten)]
@@ -67,13 +67,13 @@ pub struct CreateArgs {
     asking: Asking,
 }
 
-/// What changes.
+/// The changes of a database.
 #[derive(Args)]
 pub struct EditArgs {
     /// Name or id
     name: String,
 
-    /// Give it another name
+    /// Rename it
     #[arg(long, value_name = "NAME")]
     rename: Option<String>,
 

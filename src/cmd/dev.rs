@@ -10,9 +10,9 @@ use clap::Args;
 use reqwest::Method;
 
 use super::serve::{self, Ready};
+use crate::cli_error::CliError;
 use crate::client::{Client, Place};
 use crate::clock;
-use crate::complaint::CliError;
 use crate::config::{Config, Sources, environment};
 use crate::exit::Failure;
 
@@ -26,7 +26,7 @@ a node that is not there, and a chain of three. There is no PROCEDURE
 among them: the store is SQLite, which has no procedures. Files and variables with settings do not
 count here, except RUST_LOG.")]
 pub struct DevArgs {
-    /// Address of the HTTP door, on this machine
+    /// Address of the HTTP API, on this machine
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
     http: SocketAddr,
 }
@@ -34,7 +34,7 @@ pub struct DevArgs {
 /// Runs the server until it is told to stop.
 pub fn run(args: DevArgs) -> Result<(), Failure> {
     if !args.http.ip().is_loopback() {
-        let text = format!("--http: {} is reached from outside", args.http);
+        let text = format!("--http: {} is reachable from other machines", args.http);
         let hint = "punctual dev is for this machine: use 127.0.0.1:PORT, or punctual serve";
         return Err(CliError::new(text).hint(hint).into());
     }

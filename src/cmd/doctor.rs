@@ -12,9 +12,9 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::job::Asking;
+use crate::cli_error::{CliError, visible};
 use crate::client::{Client, data_folder};
 use crate::clock;
-use crate::complaint::{CliError, visible};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, text};
 
@@ -27,10 +27,9 @@ const JOBS_MAX: usize = 500;
 /// Where to look.
 #[derive(Args)]
 #[command(after_help = "\
-Looks at the time zone of this machine, what it can put around commands, the data folder and its
-keys, the port and the clock, and asks the server, if one runs, about its store and what its jobs
-lack. The exit code is 1
-when something is wrong.")]
+Checks the time zone of this machine, the sandbox of commands, the data folder and its keys, the
+port and the clock; if a server runs, also its store and the warnings of its jobs. The exit code
+is 1 when a check fails.")]
 pub struct DoctorArgs {
     #[command(flatten)]
     asking: Asking,
@@ -73,8 +72,8 @@ pub fn run(args: DoctorArgs) -> Result<(), Failure> {
     checks.extend(check_folder(&folder));
     match args.asking.client() {
         Ok(client) => checks.extend(check_server(&client)),
-        Err(Failure::Refused(complaint) | Failure::Ended(_, complaint)) => {
-            checks.push(Check::new("server", Health::Wrong, complaint.message()));
+        Err(Failure::Refused(error) | Failure::Ended(_, error)) => {
+            checks.push(Check::new("server", Health::Wrong, error.message()));
         }
         Err(failure) => return Err(failure),
     }
@@ -82,8 +81,8 @@ pub fn run(args: DoctorArgs) -> Result<(), Failure> {
     let wrong = checks.iter().filter(|check| check.health == Health::Wrong).count();
     match wrong {
         0 => Ok(()),
-        1 => Err(Failure::Ended(Exit::Failed, CliError::new("one thing is wrong"))),
-        n => Err(Failure::Ended(Exit::Failed, CliError::new(format!("{n} things are wrong")))),
+        1 => Err(Failure::Ended(Exit::Failed, CliError::new("one check failed"))),
+        n => Err(Failure::Ended(Exit::Failed, CliError::new(format!("{n} checks failed")))),
     }
 }
 
@@ -115,7 +114,7 @@ fn check_zones() -> Check {
     }
 }
 
-/// What this machine could put around commands.
+/// Reports which parts of the sandbox this machine supports.
 fn check_sandbox() -> Result<Check, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let report = match runtime.block_on(agent::sandbox::probe()) {
@@ -134,7 +133,7 @@ fn check_sandbox() -> Result<Check, Failure> {
     Ok(Check::new("sandbox", health, found))
 }
 
-/// The data folder and the keys in it: there, and nobody else's business.
+/// Checks that the data folder and its keys exist and that no other user can read them.
 fn check_folder(folder: &Path) -> Vec<Check> {
     let shown = folder.display();
     let metadata = match fs::metadata(folder) {
@@ -177,7 +176,7 @@ fn check_folder(folder: &Path) -> Vec<Check> {
     checks
 }
 
-/// What a server says about itself, or whether one could listen.
+/// Checks the server, or whether one could listen.
 fn check_server(client: &Client) -> Vec<Check> {
     let url = client.place().url().clone();
     let answer = client.call(Method::GET, &["readyz"]).query("verbose", "true").send_any();
@@ -217,7 +216,7 @@ fn check_server(client: &Client) -> Vec<Check> {
     checks
 }
 
-/// What jobs lack, as the server warns about it when they are created.
+/// Checks jobs: reports the warnings that the server gives when they are created.
 fn check_jobs(client: &Client) -> Vec<Check> {
     let filters = [("include", "warnings".to_owned()), ("status", "ACTIVE".to_owned())];
     // Another check says why a server does not list jobs.
@@ -238,12 +237,12 @@ fn check_jobs(client: &Client) -> Vec<Check> {
     checks
 }
 
-/// Whether a server could listen where nobody does.
+/// Checks whether a server could listen on the address, as none answers there.
 fn check_port(client: &Client) -> Check {
     let url = client.place().url();
     let address = url.socket_addrs(|| None).ok().and_then(|all| all.first().copied());
     match address.filter(|_| client.place().is_loopback()) {
-        None => Check::new("server", Health::Wrong, format!("nobody answers at {url}")),
+        None => Check::new("server", Health::Wrong, format!("no server answers at {url}")),
         Some(address) => match TcpListener::bind(address) {
             Ok(_) => {
                 let found = format!("none runs; {address} is free for `punctual serve`");
@@ -255,5 +254,5 @@ fn check_port(client: &Client) -> Check {
 }
 
 fn taken(address: SocketAddr, error: &io::Error) -> String {
-    format!("nobody answers at {address}, and nobody else can listen there: {error}")
+    format!("no server answers at {address}, and the address cannot be used: {error}")
 }

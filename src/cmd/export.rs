@@ -7,8 +7,8 @@ use clap::{Args, ValueEnum};
 use serde_json::{Map, Value};
 
 use super::job::{Filter, find_to_export};
+use crate::cli_error::{CliError, visible};
 use crate::client::{Client, ServerArgs};
-use crate::complaint::{CliError, visible};
 use crate::document::{self, Ordered};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, text};
@@ -63,8 +63,8 @@ pub fn run(args: ExportArgs) -> Result<(), Failure> {
     }
     for name in &args.jobs {
         if !jobs.iter().any(|job| job["name"] == **name) {
-            let complaint = CliError::new(format!("there is no job {name}"));
-            return Err(Failure::Ended(Exit::NotFound, complaint));
+            let error = CliError::new(format!("there is no job {name}"));
+            return Err(Failure::Ended(Exit::NotFound, error));
         }
     }
     let names = names(&client, &jobs)?;

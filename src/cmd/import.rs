@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 
 use super::apply::{Applying, apply};
 use super::job::Asking;
+use crate::cli_error::CliError;
 use crate::clock;
-use crate::complaint::CliError;
 use crate::document::{self, Document};
 use crate::exit::Failure;
 use crate::output::text;
@@ -21,7 +21,7 @@ use crontab::{Line, Reading, Verdict};
 /// Whose jobs.
 #[derive(Subcommand)]
 pub enum ImportCommand {
-    /// Turn a crontab into jobs
+    /// Convert a crontab into jobs
     Crontab(CrontabArgs),
 }
 
@@ -32,7 +32,7 @@ Examples:
   crontab -l | punctual import crontab - > jobs.yaml
   punctual import crontab /etc/crontab --prefix web1- --apply
 
-The report on stderr says for each line what became of it; the documents come on stdout. The exit
+The report on stderr has the result of each line; the documents are printed on stdout. The exit
 code is 1 when a line could not be imported. Files named /etc/crontab or in /etc/cron.d are read
 as system crontabs.")]
 pub struct CrontabArgs {
@@ -47,11 +47,11 @@ pub struct CrontabArgs {
     #[arg(long, value_name = "ZONE")]
     tz: Option<String>,
 
-    /// Put this in front of each name
+    /// Prefix of each name
     #[arg(long, value_name = "TEXT", default_value = "")]
     prefix: String,
 
-    /// Make the jobs, or change those that exist, instead of printing them
+    /// Create the jobs, or change those that exist, instead of printing them
     #[arg(long)]
     apply: bool,
 

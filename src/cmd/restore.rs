@@ -7,9 +7,9 @@ use clap::Args;
 use serde_json::json;
 
 use crate::backup::{self, Checked, Manifest, fingerprint};
+use crate::cli_error::CliError;
 use crate::client::{ServerArgs, data_folder};
 use crate::clock;
-use crate::complaint::CliError;
 use crate::data::DataFolder;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, OutputArgs, bytes};
@@ -37,7 +37,7 @@ pub struct RestoreArgs {
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 
-    /// Only check that the backup is whole and that this release can use it
+    /// Only check that the backup is complete and that this release can use it
     #[arg(long)]
     check: bool,
 
@@ -58,7 +58,7 @@ pub fn run(args: RestoreArgs) -> Result<(), Failure> {
     }
     let server = ServerArgs { data: args.data.clone(), ..ServerArgs::default() };
     let folder = DataFolder::open(&data_folder(&server))
-        .map_err(|complaint| Failure::Ended(Exit::Conflict, complaint))?;
+        .map_err(|error| Failure::Ended(Exit::Conflict, error))?;
     let progress = Progress::of_bytes(&args.output, "restoring", size);
     let user = os_user();
     let by = (clock::now(), user.as_str());
@@ -87,8 +87,9 @@ pub fn run(args: RestoreArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Who restores, for the audit. There is no server to log in to, so it is the user of the operating
-/// system who runs the command. No user of Punctual has a colon in their name.
+/// The actor of the restore for the audit log. There is no server to log in to, so it is the user
+/// of the operating system who runs the command. The colon distinguishes it: users of Punctual have
+/// none in their name.
 fn os_user() -> String {
     let uid = nix::unistd::getuid();
     match nix::unistd::User::from_uid(uid) {
@@ -124,7 +125,7 @@ fn told(checked: &Checked) -> String {
     format!("made at {made_at:.0} by Punctual {version}, {} files, {size}", files.len())
 }
 
-/// What there is to say about the key that protects secrets.
+/// The note about the master key that protects secrets.
 fn about_key(data: &Path, manifest: &Manifest) -> Option<String> {
     let wanted = manifest.master_key.as_ref()?;
     let path = data.join("master.key");

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::job::Asking;
 use super::named::{DeleteArgs, ListArgs, Noun, OneArgs, fields};
-use crate::complaint::CliError;
+use crate::cli_error::CliError;
 use crate::exit::Failure;
 use crate::output::{Column, Shape, instant, text};
 
@@ -18,7 +18,7 @@ pub enum ShardCommand {
     List(ListArgs),
     /// Show a shard
     Show(OneArgs),
-    /// Make a shard
+    /// Create a shard
     Create(CreateArgs),
     /// Change some fields of a shard
     Edit(EditArgs),
@@ -50,7 +50,7 @@ Examples:
   punctual shard create shard_001 --database sales_001
   punctual shard create shard_eu --label zone=eu")]
 pub struct CreateArgs {
-    /// What jobs call it
+    /// The name that jobs use
     name: String,
 
     #[command(flatten)]
@@ -60,13 +60,13 @@ pub struct CreateArgs {
     asking: Asking,
 }
 
-/// What changes.
+/// The changes of a shard.
 #[derive(Args)]
 pub struct EditArgs {
     /// Name or id
     name: String,
 
-    /// Give it another name
+    /// Rename it
     #[arg(long, value_name = "NAME")]
     rename: Option<String>,
 

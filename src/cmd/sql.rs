@@ -1,4 +1,5 @@
-//! `punctual sql`: statements to a server's SQL door, for scripts and for those without psql.
+//! `punctual sql`: sends statements to a server's SQL interface, for scripts and machines without
+//! psql.
 
 mod connection;
 mod editor;
@@ -11,17 +12,17 @@ use clap::{Args, ValueEnum};
 use serde_json::{Map, Value};
 use tokio::runtime::Builder;
 
-use self::connection::{Address, Column, Connection, Said, Visitor, address_of};
+use self::connection::{Address, Column, Connection, Credentials, ServerMessage, address_of};
+use crate::cli_error::{CliError, visible};
 use crate::client::{Client, ServerArgs, data_folder};
-use crate::complaint::{CliError, visible};
 use crate::data::SQL_FILE;
 use crate::exit::{Exit, Failure};
 use crate::{output, table};
 
-/// Where a server answers SQL when nobody says otherwise.
+/// The default port of the SQL interface.
 const PORT_DEFAULT: u16 = 8632;
 
-/// What is asked, and how the answer looks.
+/// The statements, and the format of the output.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -56,7 +57,7 @@ pub struct SqlArgs {
     #[arg(short, long)]
     quiet: bool,
 
-    /// Address of the SQL door [default: that of the data folder, or port 8632 of the server]
+    /// Address of the SQL interface [default: that of the data folder, or port 8632 of the server]
     #[arg(long, value_name = "ADDR")]
     pg: Option<String>,
 
@@ -87,8 +88,8 @@ pub fn run(args: SqlArgs) -> Result<(), Failure> {
     let secret = client.place().token().unwrap_or_default().to_owned();
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let visitor = Visitor { user: &user, secret: &secret, tenant: &tenant };
-        let mut connection = Connection::open(&address, &visitor).await?;
+        let credentials = Credentials { user: &user, secret: &secret, tenant: &tenant };
+        let mut connection = Connection::open(&address, &credentials).await?;
         if is_typed {
             return repl::run(&mut connection, &args).await;
         }
@@ -131,12 +132,12 @@ fn find(args: &SqlArgs, client: &Client) -> Result<Address, Failure> {
     }
     let folder = data_folder(&args.server);
     let written = std::fs::read_to_string(folder.join(crate::data::URL_FILE)).unwrap_or_default();
-    // What the folder says is about its own server.
+    // The folder has the address of its own server only.
     if written.trim().trim_end_matches('/') == url.as_str().trim_end_matches('/') {
         let text = std::fs::read_to_string(folder.join(SQL_FILE)).unwrap_or_default();
         return address_of(text.trim(), tls).ok_or_else(|| {
             let text = format!("the server of {} does not answer SQL", folder.display());
-            let hint = "its SQL door is shut: start it with --pg 127.0.0.1:8632";
+            let hint = "the SQL interface is disabled: start the server with --pg 127.0.0.1:8632";
             Failure::Ended(Exit::Unreachable, CliError::new(text).hint(hint))
         });
     }
@@ -157,18 +158,18 @@ async fn show(connection: &mut Connection, text: &str, args: &SqlArgs) -> Result
     let (mut columns, mut rows, mut failure) = (None, Vec::new(), None);
     loop {
         match connection.next().await? {
-            Said::Columns(named) => columns = Some(named),
-            Said::Row(row) => rows.push(row),
-            Said::Lines(lines) => print_lines(&lines)?,
-            Said::Notice(text) => say(&format!("notice: {text}")),
-            Said::Done(tag) => match columns.take() {
+            ServerMessage::Columns(named) => columns = Some(named),
+            ServerMessage::Row(row) => rows.push(row),
+            ServerMessage::Lines(lines) => print_lines(&lines)?,
+            ServerMessage::Notice(text) => say(&format!("notice: {text}")),
+            ServerMessage::Done(tag) => match columns.take() {
                 Some(columns) => {
                     print(args.output, &columns, &std::mem::take(&mut rows))?;
                 }
                 None => say(&tag),
             },
-            Said::Failed(trouble) => failure = Some(trouble.failure(Some(text))),
-            Said::Ready => return failure.map_or(Ok(()), Err),
+            ServerMessage::Failed(trouble) => failure = Some(trouble.failure(Some(text))),
+            ServerMessage::Ready => return failure.map_or(Ok(()), Err),
         }
     }
 }

@@ -1,8 +1,8 @@
-//! What happened to a run as spans.
+//! The spans of a run.
 //!
-//! Every id follows from the run and the grant, so that nodes which know nothing of each other
-//! write parts of the same trace, and what a job calls finds its parent: the span of an attempt has
-//! the number of its grant, as `traceparent` says it to the job.
+//! Every id is derived from the run and the claim, so that nodes write spans of the same trace
+//! without coordination, and the services that a job calls find their parent: the span of an
+//! attempt has the number of its claim, as in the `traceparent` that the job gets.
 
 use agent::context::{trace_of, traceparent_in};
 use domain::run::{AttemptEnd, EndedAttempt, NewRun, Origin, Outcome};
@@ -19,11 +19,11 @@ pub struct Span {
     pub from: Timestamp,
     pub until: Timestamp,
     pub attributes: Vec<(&'static str, Value)>,
-    /// What went wrong, if something did.
+    /// The error of the attempt, if any.
     pub error: Option<String>,
 }
 
-/// What is known about a span.
+/// A span to export.
 #[derive(Debug, PartialEq)]
 pub enum Value {
     Text(String),

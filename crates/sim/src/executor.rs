@@ -101,7 +101,7 @@ impl Attempt {
         self.end = End::Result(AttemptResult::completed());
     }
 
-    /// Somebody asks it to stop. Some finish their work all the same.
+    /// Asks the attempt to stop. Some attempts complete their work all the same.
     pub fn stop(&mut self, random: &mut Random, end: AttemptEnd, now: i64) {
         self.ends_at = self.ends_at.min(now + random.between(0, 3 * SECOND));
         if random.percent(80) {

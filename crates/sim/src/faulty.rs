@@ -1,8 +1,8 @@
-//! A store that a network and a scheduler of threads could lie in front of.
+//! A store behind a faulty network, with calls that interleave.
 //!
-//! Each call can be parked before it reaches the store and after it was committed, can fail on
-//! its way there, and can lose its answer on the way back. What really happened is written down
-//! as [`Event`]s, whatever the caller was told.
+//! Each call can be parked before it reaches the store and after it was committed, can fail on its
+//! way there, and can lose its reply on the way back. Whatever the caller is told, the true result
+//! is recorded as [`Event`]s.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -150,7 +150,7 @@ fn unclaimed(run: &ClaimedRun, at: Timestamp) -> RunState {
     RunState::of_live(run.run.due_at <= at, false, None)
 }
 
-/// What the end of a grant is for its run; none when nothing was written.
+/// The state-machine event of the end of a claim; none when nothing was written.
 fn event_of(finish: &Finish, applied: Applied) -> Option<run::Event> {
     Some(match (applied, &finish.verdict) {
         (Applied::Stale, _) => return None,

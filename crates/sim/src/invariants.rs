@@ -1,4 +1,4 @@
-//! What must hold, one file each. An invariant sees every event when it happens, and the whole
+//! The invariants, one file each. An invariant sees every event when it happens, and the whole
 //! ledger now and then.
 
 use std::fmt;
@@ -30,9 +30,9 @@ mod started_is_recorded;
 /// Something that must not have happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// What must hold.
+    /// The name of the invariant.
     pub invariant: &'static str,
-    /// What happened instead.
+    /// The violation.
     pub detail: String,
 }
 

@@ -42,7 +42,7 @@ use world::World;
 pub struct Options {
     /// How many things happen before the quiet end.
     pub steps: usize,
-    /// What is wrong with the store, if something is.
+    /// A defect of the store, for tests of the invariants.
     pub sabotage: Option<Sabotage>,
 }
 
@@ -52,18 +52,18 @@ impl Default for Options {
     }
 }
 
-/// What became of a world.
+/// The result of a simulation.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The seed that made it.
     pub seed: u64,
     /// The same for two equal worlds.
     pub hash: u64,
-    /// What was wrong.
+    /// The first violation of an invariant.
     pub violation: Option<Violation>,
     /// How much of what happened.
     pub stats: Stats,
-    /// What happened, line by line.
+    /// The trace, line by line.
     pub trace: Vec<String>,
 }
 

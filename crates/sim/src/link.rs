@@ -26,13 +26,13 @@ pub struct Rates {
     pub lose: u64,
 }
 
-/// What all machines of a world share on their way to the store.
+/// The connection to the store that all machines of a world share.
 pub struct Link {
     /// The time.
     pub clock: VirtualClock,
     /// Where steps are parked.
     pub gate: Gate,
-    /// What is wrong with the store, if something is.
+    /// A defect of the store, for tests of the invariants.
     pub sabotage: Option<Sabotage>,
     state: Mutex<LinkState>,
 }
@@ -68,7 +68,7 @@ impl Link {
         self.state().rates = rates;
     }
 
-    /// What happened since the last question.
+    /// Takes the events since the last call.
     pub fn take_events(&self) -> Vec<Event> {
         std::mem::take(&mut self.state().events)
     }
@@ -91,7 +91,7 @@ impl Link {
         looks.truncate(LOOKS_MAX);
     }
 
-    /// What a machine saw on the store's clock lately.
+    /// The latest readings of the store's clock by a machine.
     pub(crate) fn looks(&self, machine: usize) -> Vec<Timestamp> {
         self.state().looks.get(&machine).cloned().unwrap_or_default()
     }

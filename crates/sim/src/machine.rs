@@ -21,7 +21,6 @@ use crate::random::Random;
 /// A node of the simulation.
 pub type SimNode = Node;
 
-/// A machine.
 pub struct Machine {
     /// Which one.
     pub index: usize,
@@ -35,7 +34,7 @@ pub struct Machine {
     pub back_at: i64,
     /// Steps that it is in the middle of.
     pub steps: Vec<Step>,
-    /// What it executes.
+    /// The attempts that it executes.
     pub attempts: Vec<Attempt>,
     /// When the last renewal that succeeded was asked for, in true time.
     pub renewed_at: i64,
@@ -47,7 +46,6 @@ pub struct Machine {
 
 /// A step under way.
 pub struct Step {
-    /// Which.
     pub kind: Kind,
     /// When it began, in true time.
     pub began_at: i64,
@@ -70,13 +68,13 @@ pub enum Kind {
     Reap,
     /// Deletes old history.
     Prune,
-    /// Does its part as one of several: looks after the lead, acknowledges, claims by place.
+    /// Takes part in the cluster: leadership, acknowledgements, claims by placement.
     Attend,
     /// Registers.
     Join,
     /// Goes in good order.
     Leave,
-    /// Does what somebody asked for.
+    /// Does the request of a client.
     Command,
 }
 
@@ -209,7 +207,7 @@ impl Machine {
         self.steps.push(Step { kind, began_at: now, future });
     }
 
-    /// Begins something that somebody asked for.
+    /// Begins a request of a client.
     pub fn command(&mut self, now: i64, future: impl Future<Output = String> + 'static) {
         let future = Box::pin(async move { Done::Command(future.await) });
         self.steps.push(Step { kind: Kind::Command, began_at: now, future });

@@ -1,4 +1,4 @@
-//! How much of what happened, so that nobody mistakes an idle world for a sound one.
+//! Counts of events, so that an idle world is not taken for a sound one.
 
 use domain::run::{Origin, Outcome, Wait};
 use store::{Applied, Verdict};
@@ -18,7 +18,7 @@ pub struct Stats {
     pub caught_up: u64,
     /// Rows for times without a run.
     pub ranges: u64,
-    /// Runs that somebody asked for.
+    /// Runs that clients submitted.
     pub submitted: u64,
     /// Attempts that began.
     pub started: u64,

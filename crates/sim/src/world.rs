@@ -28,7 +28,6 @@ mod faults;
 mod steps;
 mod work;
 
-/// A world.
 pub struct World {
     seed: u64,
     random: Random,
@@ -46,7 +45,7 @@ pub struct World {
     jobs: Vec<(JobId, TenantId)>,
     /// Whether everything goes well from now on.
     calm: bool,
-    /// Runs that somebody may want to cancel.
+    /// Runs that a client may cancel.
     runs: Vec<RunId>,
     runtime: Runtime,
     _folder: TempDir,
@@ -139,7 +138,7 @@ impl World {
         self.epilogue()
     }
 
-    /// What happened, for people.
+    /// The trace so far.
     pub fn trace(&self) -> &Trace {
         &self.trace
     }

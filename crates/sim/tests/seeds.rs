@@ -66,7 +66,7 @@ fn every_sabotage_is_found_out() {
     }
 }
 
-/// A share whose owner does nothing is everybody's before anything in it is late.
+/// Other nodes plan the buckets of an owner that does nothing before a job in them is late.
 #[test]
 fn a_scheduler_that_does_not_exist_loses_nothing() {
     let options = Options { sabotage: Some(Sabotage::GhostScheduler), ..Options::default() };

@@ -16,7 +16,7 @@ pub enum TenantCommand {
     List(ListArgs),
     /// Show a tenant
     Show(OneArgs),
-    /// Make a tenant
+    /// Create a tenant
     Create(CreateArgs),
     /// Change a tenant
     Edit(EditArgs),

@@ -1,4 +1,4 @@
-//! What applying documents would do to the jobs of a server.
+//! Plans the changes that applying documents makes to the jobs of a server.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,50 +8,45 @@ use super::order::upstream;
 use crate::document::{self, Change, Document};
 use crate::output::text;
 
-/// What becomes of one job.
+/// The change of one job or queue.
 pub enum Step {
     /// It is made.
     Create {
-        /// What it will be.
+        /// The new definition.
         document: Document,
     },
     /// It becomes something else.
     Change {
-        /// What it will be, with everything that the server must be told.
+        /// The new definition, with every field that the server must be sent.
         document: Document,
         /// The job's id.
         id: String,
         /// The version that the comparison saw.
         version: Option<u64>,
-        /// What differs.
+        /// The fields that differ.
         changes: Vec<Change>,
     },
     /// A queue is made.
     CreateQueue {
-        /// What it will be.
+        /// The new definition.
         document: Document,
     },
     /// A queue gets other settings.
     ChangeQueue {
-        /// What it will be.
+        /// The new definition.
         document: Document,
         /// The queue's id.
         id: String,
         /// The version that the comparison saw.
         version: Option<u64>,
-        /// What differs.
+        /// The fields that differ.
         changes: Vec<Change>,
     },
     /// It is what its document says.
-    Keep {
-        /// Its name.
-        name: String,
-    },
+    Keep { name: String },
     /// No document describes it.
     Prune {
-        /// Its name.
         name: String,
-        /// Its id.
         id: String,
         /// The version that was seen.
         version: Option<u64>,
@@ -59,7 +54,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// What was done, for programs and for people.
+    /// The result for output.
     pub fn told(&self) -> Value {
         match self {
             Step::Create { document } | Step::CreateQueue { document } => {
@@ -84,7 +79,7 @@ impl Step {
 
 /// Everything that applying documents would do.
 pub struct Plan {
-    /// What becomes of each job, in the order in which it is done.
+    /// The steps in the order in which they are done.
     pub steps: Vec<Step>,
     created: HashSet<String>,
 }
@@ -110,7 +105,7 @@ impl Plan {
             };
             document::complete(&mut document.fields, job);
             let before = Value::Object(document::of_job(job, name_of));
-            // What the server would not accept, it shall say itself.
+            // An invalid document is sent as it is: the server reports the error.
             let after = document::shown(&document.fields, name_of);
             let after = after.unwrap_or_else(|| Value::Object(document.fields.clone()));
             let changes = document::diff(&before, &after);

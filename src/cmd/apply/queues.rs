@@ -4,8 +4,8 @@ use serde_json::{Map, Value};
 use server::shape::queue::{QueueSpec, READ_ONLY};
 
 use super::plan::Step;
+use crate::cli_error::CliError;
 use crate::client::Client;
-use crate::complaint::CliError;
 use crate::document::{self, Document};
 use crate::exit::Failure;
 use crate::output::text;

@@ -13,7 +13,7 @@ use crate::clock;
 use crate::exit::Failure;
 use crate::times;
 
-/// What to explain, and as of when.
+/// The expressions to explain, and the present to assume.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 
-/// The longest line that is kept. A question needs a few hundred bytes.
+/// The longest line that is kept. A request needs a few hundred bytes.
 pub(super) const LINE_BYTES_MAX: usize = 64 * 1024;
 
 /// One line of the input, without its line feed.
@@ -83,7 +83,7 @@ mod tests {
         }
     }
 
-    /// What is read from `parts`: each line, `…` for one that is too long, `|` for each wait.
+    /// The lines read from `parts`: each line, `…` for one that is too long, `|` for each wait.
     fn read(parts: &[&[u8]]) -> String {
         let mut lines = Lines::new(Pipe(parts.iter().map(|part| part.to_vec()).collect()));
         let mut log = String::new();

@@ -1,4 +1,4 @@
-//! `punctual cron lint`: what may surprise somebody who relies on an expression.
+//! `punctual cron lint`: warns about expressions that may not mean what their author intended.
 
 use std::io::Write;
 
@@ -10,7 +10,7 @@ use crate::clock;
 use crate::exit::Failure;
 use crate::times;
 
-/// What to look at, and as of when.
+/// The expressions to check, and the present to assume.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -30,7 +30,7 @@ pub struct LintArgs {
     #[arg(long, value_name = "ZONE")]
     tz: String,
 
-    /// Look at the two years after this time [default: now]
+    /// Check the two years after this time [default: now]
     #[arg(long, value_name = "TIME", value_parser = times::future)]
     after: Option<Timestamp>,
 

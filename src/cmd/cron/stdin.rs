@@ -1,8 +1,9 @@
-//! `punctual cron next --stdin`: many questions, one JSON object a line, one line of answer each.
+//! `punctual cron next --stdin`: many requests, one JSON object per line, one line of response
+//! each.
 //!
-//! A line that cannot be answered is answered with an error, so that answers stay in step with
-//! questions. Answers are handed over whenever the next question has not arrived yet: a program
-//! that waits for each answer gets it at once, and a file costs few writes.
+//! A line with an error gets an error as its response, so that responses stay in step with
+//! requests. Responses are flushed whenever the next request has not arrived yet: a program that
+//! waits for each response gets it at once, and a file costs few writes.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -16,7 +17,7 @@ use super::lines::{LINE_BYTES_MAX, Line, Lines};
 use super::{COUNT_MAX, Utc, instant, runs_after};
 use crate::clock;
 
-/// What holds for lines that leave it out.
+/// Defaults for lines that leave a field out.
 pub(super) struct Defaults {
     /// The time zone.
     pub(super) zone: Zone,
@@ -49,7 +50,7 @@ pub(super) fn answer_all(
 /// One line of the input.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Question<'a> {
+struct Request<'a> {
     #[serde(borrow)]
     expr: Text<'a>,
     #[serde(borrow)]
@@ -112,19 +113,19 @@ impl From<ZoneError> for Problem {
 }
 
 fn answer(line: Line<'_>, zones: &mut ZoneCache, defaults: &Defaults) -> Result<Vec<Utc>, Problem> {
-    let question = read_question(line)?;
-    let cron: Cron = question.expr.0.parse()?;
-    let zone = match question.tz {
+    let request = read_request(line)?;
+    let cron: Cron = request.expr.0.parse()?;
+    let zone = match request.tz {
         Some(name) => zones.find(&name.0)?,
         None => defaults.zone.clone(),
     };
-    let after = match (question.after, defaults.after) {
+    let after = match (request.after, defaults.after) {
         (Some(text), _) => instant(&text.0)
             .map_err(|problem| Problem::request(format!("after: {:?} is {problem}", text.0)))?,
         (None, Some(after)) => after,
         (None, None) => clock::now(),
     };
-    let count = question.count.unwrap_or(defaults.count.into());
+    let count = request.count.unwrap_or(defaults.count.into());
     let count = u32::try_from(count).ok().filter(|count| (1..=COUNT_MAX).contains(count));
     let count =
         count.ok_or_else(|| Problem::request(format!("count: must be from 1 to {COUNT_MAX}")))?;
@@ -132,7 +133,7 @@ fn answer(line: Line<'_>, zones: &mut ZoneCache, defaults: &Defaults) -> Result<
     Ok(runs_after(&schedule, after, count).map(Utc).collect())
 }
 
-fn read_question(line: Line<'_>) -> Result<Question<'_>, Problem> {
+fn read_request(line: Line<'_>) -> Result<Request<'_>, Problem> {
     match line {
         Line::Bytes(bytes) if bytes.trim_ascii().is_empty() => {
             Err(Problem::request("the line is empty; expected a JSON object"))

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use domain::schedule::{Cron, Zones};
 use serde_json::{Map, Value, json};
 
-/// What the file does not say itself.
+/// Defaults for facts that the file does not contain.
 pub struct Reading<'a> {
     /// Whether the sixth field names a user, as in `/etc/crontab` and `/etc/cron.d`.
     pub system: bool,
@@ -21,18 +21,17 @@ pub struct Reading<'a> {
     pub prefix: &'a str,
 }
 
-/// What became of a line.
+/// One line of the file and its meaning.
 #[derive(Debug, PartialEq)]
 pub struct Line {
     /// Its number, from 1.
     pub number: usize,
-    /// What it means.
     pub verdict: Verdict,
-    /// What is different from cron, or worth knowing.
+    /// Differences from cron, and other notes for the user.
     pub notes: Vec<String>,
 }
 
-/// What a line means.
+/// The meaning of a line.
 #[derive(Debug, PartialEq)]
 pub enum Verdict {
     /// A job, as a document.

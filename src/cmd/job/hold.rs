@@ -29,12 +29,12 @@ pub struct ResumeArgs {
     #[command(flatten)]
     hold: HoldArgs,
 
-    /// What becomes of the times of the pause, instead of the job's own policy
+    /// Policy for the occurrences missed during the pause, instead of the job's own
     #[arg(long, value_name = "POLICY", value_parser = ["none", "last", "all"], ignore_case = true)]
     catch_up: Option<String>,
 }
 
-/// What is done to them.
+/// The operation on the jobs.
 #[derive(Clone, Copy)]
 enum Verb {
     /// Nothing of them starts.

@@ -1,13 +1,13 @@
 //! A line that is edited in a terminal: cursor keys, history, completion with the tab key.
 //!
-//! What a key does to the line is plain code; the terminal is read and drawn around it.
+//! The effect of a key on the line is pure code; the terminal is read and drawn around it.
 
 use std::io::{self, Write};
 
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, read};
 use ratatui::crossterm::terminal::{disable_raw_mode, enable_raw_mode};
 
-use crate::complaint::visible;
+use crate::cli_error::visible;
 
 /// The most lines of history.
 const HISTORY_MAX: usize = 1_000;
@@ -23,7 +23,7 @@ struct Line {
     draft: Vec<char>,
 }
 
-/// What a key asks for.
+/// The action of a key.
 #[derive(Debug, PartialEq, Eq)]
 enum Asked {
     /// The line is drawn again.
@@ -45,9 +45,8 @@ pub struct Editor {
     words: Vec<String>,
 }
 
-/// What was typed.
+/// The result of editing a line.
 pub enum Typed {
-    /// A line.
     Line(String),
     /// Ctrl-C: what was typed so far is given up.
     Cancelled,

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::connection::{Connection, Said};
+use super::connection::{Connection, ServerMessage};
 use super::editor::{Editor, Typed};
 use super::{SqlArgs, show};
 use crate::client::contexts::own_folder;
@@ -187,8 +187,8 @@ async fn words(connection: &mut Connection) -> Vec<String> {
     if connection.ask(question).await.is_ok() {
         loop {
             match connection.next().await {
-                Ok(Said::Row(row)) => words.extend(row.into_iter().flatten()),
-                Ok(Said::Ready) | Err(_) => break,
+                Ok(ServerMessage::Row(row)) => words.extend(row.into_iter().flatten()),
+                Ok(ServerMessage::Ready) | Err(_) => break,
                 Ok(_) => {}
             }
         }

@@ -1,4 +1,4 @@
-//! What there is to see: a few questions, and what follows from the answers.
+//! The data of the screen: requests to the server, and values derived from the responses.
 
 use std::collections::BTreeMap;
 
@@ -19,20 +19,19 @@ const FAILURES_MAX: usize = 200;
 /// How far back failures are looked for.
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 
-/// What the rate is counted over.
+/// The window of the rate.
 const MINUTE: SignedDuration = SignedDuration::from_mins(1);
 
 /// One look at a server, or why there was none.
 pub struct Snapshot {
     /// When it was looked.
     pub at: Timestamp,
-    /// Where.
     pub url: String,
-    /// What was seen.
+    /// The state of the server, or the error.
     pub seen: Result<Seen, String>,
 }
 
-/// What was seen.
+/// The state of a server at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Seen {
     /// Whether it is ready.
@@ -56,7 +55,6 @@ pub struct Seen {
 /// A run that runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Running {
-    /// The job.
     pub job: String,
     /// The time that it stands for.
     pub scheduled: Option<Timestamp>,
@@ -69,7 +67,6 @@ pub struct Running {
 /// A job that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failing {
-    /// The job.
     pub job: String,
     /// How often.
     pub count: usize,
@@ -82,7 +79,6 @@ pub struct Failing {
 /// A job that takes long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slow {
-    /// The job.
     pub job: String,
     /// How many runs were looked at.
     pub runs: u32,
@@ -95,8 +91,8 @@ pub struct Slow {
 /// Looks at a server: five questions.
 pub fn look(client: &Client, now: Timestamp) -> Snapshot {
     let seen = ask(client, now).map_err(|failure| match failure {
-        Failure::Refused(complaint) | Failure::Failed(complaint) | Failure::Ended(_, complaint) => {
-            complaint.message().to_owned()
+        Failure::Refused(error) | Failure::Failed(error) | Failure::Ended(_, error) => {
+            error.message().to_owned()
         }
         other => format!("{other:?}"),
     });

@@ -8,7 +8,7 @@ use ratatui::widgets::Paragraph;
 use serde_json::Value;
 
 use super::look::{Failing, Running, Seen, Snapshot};
-use crate::complaint::visible;
+use crate::cli_error::visible;
 
 /// Lines above the tables.
 const HEAD: u16 = 5;
@@ -74,7 +74,7 @@ impl ByFailing {
     }
 }
 
-/// What somebody wants to see.
+/// The user's choices: sort orders, and whether the screen is paused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct View {
     /// The order of running jobs.
@@ -85,7 +85,8 @@ pub struct View {
     pub is_paused: bool,
 }
 
-/// What is drawn: the last look that saw something, and since when there was none.
+/// The content of the screen: the last state that was read, and since when the server does not
+/// answer.
 pub struct Screen {
     url: String,
     every: u8,
@@ -94,7 +95,7 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// A picture of a server that nobody has looked at.
+    /// A screen before the first response.
     pub fn new(url: &str, every: u8) -> Self {
         Screen { url: url.to_owned(), every, seen: None, gone: None }
     }
@@ -114,16 +115,16 @@ impl Screen {
         }
     }
 
-    /// Draws all of it, on whatever room there is.
+    /// Draws the screen, as much as fits.
     pub fn draw(&self, frame: &mut Frame<'_>, view: View, now: Timestamp) {
         let area = frame.area();
         let mut lines = self.head(now);
         if let Some(seen) = &self.seen {
-            let room = area.height.saturating_sub(HEAD + 1) as usize;
+            let height = area.height.saturating_sub(HEAD + 1) as usize;
             // A heading and a row each at least; what others do not need is for what runs.
-            let failing = (seen.failing.len() + 1).min((room * 3 / 10).max(2));
-            let slowest = (seen.slowest.len() + 1).min((room * 3 / 10).max(2));
-            let most = room.saturating_sub(failing + slowest);
+            let failing = (seen.failing.len() + 1).min((height * 3 / 10).max(2));
+            let slowest = (seen.slowest.len() + 1).min((height * 3 / 10).max(2));
+            let most = height.saturating_sub(failing + slowest);
             lines.extend(fill(running(seen, view.running, now), most));
             lines.extend(fill(failing_jobs(seen, view.failing, now), failing));
             lines.extend(fill(slowest_jobs(seen), slowest));
@@ -196,7 +197,8 @@ fn ended_line(seen: &Seen) -> String {
     line
 }
 
-/// A table of so many lines with its heading; the last one says what has no room.
+/// A table of at most so many lines with its heading; the last line counts the rows that do not
+/// fit.
 fn fill(mut lines: Vec<Line<'static>>, most: usize) -> Vec<Line<'static>> {
     if lines.len() > most && most > 1 {
         let more = lines.len() - most + 1;

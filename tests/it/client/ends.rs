@@ -25,7 +25,7 @@ fn the_codes_mean_what_the_help_says() {
             "Mars/Base",
         ),
         (&["job", "create", "b", "--http", "ftp://x"], 2, "payload.endpoint"),
-        (&["job", "create", "b"], 2, "what the job does is missing"),
+        (&["job", "create", "b"], 2, "no action given"),
         (&["job", "show", "nobody"], 3, "nobody"),
         (&["job", "run", "nobody", "--wait"], 3, "nobody"),
         (&["job", "delete", "a", "nobody", "--yes"], 3, "nobody"),

@@ -1,16 +1,16 @@
-//! Addresses that are nobody's business from outside: everything that is not a public address of
-//! the internet.
+//! Addresses that need permission: everything that is not a public address of the internet.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
-/// What kind of address it is that needs permission.
+/// The kind of an address that needs permission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Inside somebody's network, or meaningless.
+    /// In a private network, or reserved.
     Private(&'static str),
-    /// Where clouds hand out credentials to whoever asks. Trust in a name does not cover it.
+    /// A metadata service, which gives credentials to every client. A rule for a name does not
+    /// cover it.
     Metadata(&'static str),
 }
 
@@ -56,7 +56,7 @@ const V6: &[([u16; 8], u8, Kind)] = &[
     ([0xff00, 0, 0, 0, 0, 0, 0, 0], 8, Private("a multicast address")),
 ];
 
-/// What public addresses of version 6 begin with. Everything else is not assigned to anybody.
+/// The prefix of public IPv6 addresses. Everything else is unassigned.
 const GLOBAL_V6: Ipv6Net = Ipv6Net::new_assert(Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
 
 /// The address that packets reach in the end: an address of version 4 in the clothes of version 6

@@ -30,7 +30,7 @@ const CHUNKS_MAX: u32 = FRAME_BYTES as u32;
 const TABLE_MAX: usize = 20 * FRAME_BYTES;
 const COMPRESSED_MAX: u32 = 4 * FRAME_BYTES as u32;
 
-/// What a header says.
+/// The fields of a header.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub is_end: bool,

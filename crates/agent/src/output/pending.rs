@@ -1,4 +1,4 @@
-//! What an attempt has written and the writing thread has not.
+//! Output that an attempt has written and the writing thread has not.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -40,7 +40,7 @@ pub(super) struct Pending {
     is_ended: bool,
 }
 
-/// What the writing thread takes in one go.
+/// The output that the writing thread takes in one go.
 pub(super) struct Taken {
     pub head: VecDeque<Chunk>,
     pub tail: VecDeque<Chunk>,
@@ -92,9 +92,9 @@ impl Pending {
             return (false, false);
         }
         let millis = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let room = self.limits.head_bytes.saturating_sub(self.total);
+        let free = self.limits.head_bytes.saturating_sub(self.total);
         let (head, tail) =
-            bytes.split_at(bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX)));
+            bytes.split_at(bytes.len().min(usize::try_from(free).unwrap_or(usize::MAX)));
         add(&mut self.head, stream, millis, self.total, head);
         add(&mut self.tail, stream, millis, self.total + head.len() as u64, tail);
         if let Some(short) = &mut self.short {
@@ -157,10 +157,10 @@ fn add(chunks: &mut VecDeque<Chunk>, stream: Stream, millis: u64, position: u64,
         && last.position + last.bytes.len() as u64 == position
         && millis.saturating_sub(last.millis) < MERGE_MILLIS
     {
-        let room = FRAME_BYTES.saturating_sub(last.bytes.len()).min(bytes.len());
-        last.bytes.extend_from_slice(&bytes[..room]);
-        position += room as u64;
-        bytes = &bytes[room..];
+        let free = FRAME_BYTES.saturating_sub(last.bytes.len()).min(bytes.len());
+        last.bytes.extend_from_slice(&bytes[..free]);
+        position += free as u64;
+        bytes = &bytes[free..];
     }
     for piece in bytes.chunks(FRAME_BYTES) {
         chunks.push_back(Chunk { stream, millis, position, bytes: piece.to_vec() });

@@ -186,7 +186,7 @@ pub(super) fn attempts(folder: &Path) -> io::Result<Vec<u32>> {
     Ok(attempts)
 }
 
-/// Every file of a run: attempt, piece of the tail, path. What has another name is not ours.
+/// Every file of a run: attempt, piece of the tail, path. Files with other names are ignored.
 fn files(folder: &Path) -> io::Result<Vec<(u32, Option<u32>, PathBuf)>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,

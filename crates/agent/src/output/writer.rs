@@ -10,13 +10,13 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::pending::{Chunk, FRAME_BYTES, Taken};
-use super::{Limits, Live, Room, frame, locked, private_folder};
+use super::{Limits, Live, Shared, frame, locked, private_folder};
 
 /// How long a byte waits for others before it is written.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// How long a short output is in memory only. What is at work for longer gets files, so that a
-/// crash leaves them.
+/// How long a short output is in memory only. An attempt that runs longer gets files, so that its
+/// output survives a crash.
 const SPILL_AFTER: Duration = Duration::from_secs(2);
 
 /// The frames of an output that needs no files, at most.
@@ -95,16 +95,16 @@ impl Queue {
     }
 }
 
-/// Starts the thread of a room. It ends when the room's owner is gone.
-pub(super) fn start(room: Arc<Room>) -> io::Result<()> {
+/// Starts the writing thread. It ends when the last handle is dropped.
+pub(super) fn start(shared: Arc<Shared>) -> io::Result<()> {
     let work = move || {
         // In the order in which they began to wait.
         let mut deferred: VecDeque<Deferred> = VecDeque::new();
         loop {
             let wait = deferred.front().map(|first| first.until.saturating_duration_since(now()));
-            let Some(attempts) = room.queue.next(wait) else { break };
+            let Some(attempts) = shared.queue.next(wait) else { break };
             for attempt in attempts {
-                let is_served = serve(&room, &attempt, true);
+                let is_served = serve(&shared, &attempt, true);
                 if !is_served && !attempt.is_deferred.swap(true, Ordering::Relaxed) {
                     deferred.push_back(Deferred { until: now() + SPILL_AFTER, attempt });
                 }
@@ -114,7 +114,7 @@ pub(super) fn start(room: Arc<Room>) -> io::Result<()> {
             {
                 // One that ended meanwhile has been seen to.
                 if !due.attempt.progress.borrow().is_final {
-                    serve(&room, &due.attempt, false);
+                    serve(&shared, &due.attempt, false);
                 }
             }
         }
@@ -129,7 +129,7 @@ fn now() -> Instant {
 }
 
 /// Writes what an attempt has waiting. Answers false if that is short and waits in memory instead.
-fn serve(room: &Room, attempt: &Arc<Live>, may_defer: bool) -> bool {
+fn serve(shared: &Shared, attempt: &Arc<Live>, may_defer: bool) -> bool {
     if may_defer
         && !locked(&attempt.sink).has_files()
         && let Some(total) = locked(&attempt.pending).defer()
@@ -148,7 +148,7 @@ fn serve(room: &Room, attempt: &Arc<Live>, may_defer: bool) -> bool {
     let short = short.and_then(|chunks| whole(chunks, total));
     let answer = match &short {
         Some(frames) => {
-            room.recent.put((attempt.run, attempt.attempt), frames);
+            shared.recent.put((attempt.run, attempt.attempt), frames);
             locked(&attempt.sink).discard()
         }
         None => locked(&attempt.sink).write(taken),
@@ -158,7 +158,7 @@ fn serve(room: &Room, attempt: &Arc<Live>, may_defer: bool) -> bool {
         tracing::error!(%run, attempt, %error, "output of an attempt is lost");
     }
     if is_final {
-        let mut live = locked(&room.live);
+        let mut live = locked(&shared.live);
         let key = (attempt.run, attempt.attempt);
         // The same attempt may have been opened again meanwhile.
         if live.get(&key).is_some_and(|other| other.as_ptr() == Arc::as_ptr(attempt)) {
@@ -206,7 +206,7 @@ pub(super) struct Sink {
     tail_next: u64,
     /// Number and length of the pieces of the tail that are full.
     full: VecDeque<(u32, u64)>,
-    /// What went wrong once: the rest is not tried.
+    /// The first error: after it, nothing more is written.
     broken: Option<io::ErrorKind>,
 }
 

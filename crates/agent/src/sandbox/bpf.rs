@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use seccompiler::sock_filter;
 
-/// What happens to a system call.
+/// The rule for a system call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Allow,
@@ -47,7 +47,7 @@ const JUMP_IF_AT_LEAST: u16 = 0x35;
 const JUMP_IF_BITS: u16 = 0x45;
 const RETURN: u16 = 0x06;
 
-/// What a filter returns.
+/// Return values of a filter.
 const RETURN_ALLOW: u32 = 0x7fff_0000;
 const RETURN_ERROR: u32 = 0x0005_0000;
 const RETURN_KILL: u32 = 0x8000_0000;
@@ -174,7 +174,8 @@ fn answer(verdict: &Verdict) -> Vec<sock_filter> {
                             (argument, JUMP_IF_AT_LEAST, value)
                         }
                     };
-                    // What does not hold leads behind the rest of its list. Lists are short.
+                    // A condition that does not hold jumps behind the rest of its list. Lists are
+                    // short.
                     let rest = u8::try_from((list.len() - at - 1) * 2 + 1).unwrap_or(u8::MAX);
                     program.push(code(LOAD, ARGUMENTS + 8 * u32::from(argument)));
                     program.push(match condition {
@@ -204,7 +205,7 @@ mod tests {
 
     const HERE: u32 = 0xc000_003e;
 
-    /// What the kernel would do with a call.
+    /// Interprets the filter as the kernel would.
     fn run(program: &[sock_filter], architecture: u32, number: u32, arguments: [u64; 6]) -> u32 {
         let (mut at, mut word, mut steps) = (0, 0, 0);
         loop {

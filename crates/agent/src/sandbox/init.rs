@@ -20,7 +20,7 @@ use super::spec::{self, Message, REQUEST_DESCRIPTORS, Spec};
 use super::start::{self, Starting};
 use super::{Level, confine, root, supervise};
 
-/// What the agent sends for a command.
+/// The agent's request to start a command.
 pub(super) struct Request {
     pub spec: Spec,
     pub stdout: OwnedFd,
@@ -29,7 +29,7 @@ pub(super) struct Request {
     pub group: Option<OwnedFd>,
 }
 
-/// What an init process has for its commands.
+/// The state of an init process that its commands share.
 #[derive(Default)]
 pub(super) struct Own {
     /// Whether `/proc` shows its own processes only.

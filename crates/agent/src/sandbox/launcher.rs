@@ -28,10 +28,10 @@ use super::{Feature, Level, Report, files, root};
 
 /// How long an init process may take to clean up when the agent is gone. When it is killed, all of
 /// its namespace is.
-const INIT_PATIENCE: Duration = Duration::from_secs(1);
+const INIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The same for an outer helper, which has to find the processes one by one.
-const OUTER_PATIENCE: Duration = Duration::from_secs(5);
+const OUTER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Which namespaces the launcher has entered.
 #[derive(Debug, Default)]
@@ -43,10 +43,10 @@ struct Namespaces {
     problem: String,
 }
 
-/// What all commands have in common, ready to be used.
+/// The state that all commands share, prepared by the launcher.
 pub(super) struct Common {
     pub setup: Setup,
-    /// What is in force before a command is started.
+    /// The features in force before a command is started.
     pub report: Report,
     pub has_root: bool,
     /// The pid namespace of the launcher, where it has one.
@@ -82,7 +82,7 @@ pub(super) fn run() -> io::Result<()> {
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
     setrlimit(Resource::RLIMIT_NOFILE, most, most)?;
     rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
-    // What a terminal sends to the agent is none of its business.
+    // A signal that a terminal sends to the agent must not reach the launcher.
     let _ = setsid();
     // The agent waits for this process in the thread that started it. Should the agent have died
     // before, the socket will tell.
@@ -179,14 +179,15 @@ fn serve(mut socket: UnixStream, setup: Setup, namespaces: &Namespaces) -> io::R
             socket = None;
             continue;
         };
-        // What did not arrive is closed, and the agent sees that.
+        // A request that did not arrive completely is dropped: the agent sees that its socket is
+        // closed.
         let Some(to_agent) = request else { continue };
         match begin(&common) {
             Ok(Forked::Parent(process)) => watched.push(Watched::new(process, to_agent)?),
             Ok(Forked::Child) => {
                 drop((socket, watched));
                 let code = init::run(&common, to_agent).map_or(1, |()| 0);
-                // What is to be done at the end of a process is up to the launcher.
+                // The exit handlers of the process belong to the launcher.
                 spawn::exit(code);
             }
             Err(error) => refuse(to_agent, &error),
@@ -267,8 +268,8 @@ fn wait(
         match one.state {
             State::Wanted(_) if happened.next().unwrap_or(false) => {
                 let has_namespace = common.namespace.is_some();
-                let patience = if has_namespace { INIT_PATIENCE } else { OUTER_PATIENCE };
-                one.state = State::Alone(now() + patience);
+                let limit = if has_namespace { INIT_TIMEOUT } else { OUTER_TIMEOUT };
+                one.state = State::Alone(now() + limit);
             }
             State::Alone(end) if now() >= end => {
                 let _ = kill(one.process, Signal::SIGKILL);

@@ -34,9 +34,9 @@ impl Refusal {
     }
 }
 
-/// What came of a request.
+/// The result of a request.
 pub(super) struct Starting {
-    /// What is in force, if it came to that.
+    /// The features in force, if the request got that far.
     pub report: Option<Report>,
     /// The process of the command; none if only the report was asked for.
     pub command: Result<Option<Pid>, Refusal>,
@@ -95,7 +95,8 @@ struct Command<'a> {
 }
 
 impl Command<'_> {
-    /// Puts everything in force, and says what that is. What is required and missing is refused.
+    /// Puts all features in force and reports them. Refuses the command when a required one is
+    /// missing.
     fn confine(&self, told: &mut Option<Report>) -> Result<(), Refusal> {
         let setup = &self.common.setup;
         let is_on = setup.sandbox != Level::Off;
@@ -259,7 +260,7 @@ fn stdin(spec: &Spec) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// What is executed: the command by its descriptor, with its arguments and variables.
+/// The program to execute: the command by its descriptor, with its arguments and variables.
 fn program(
     command: Option<&spec::Command>,
     file: Option<&OwnedFd>,

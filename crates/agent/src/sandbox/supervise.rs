@@ -40,7 +40,7 @@ pub(super) fn watch(socket: &mut UnixStream, command: Pid, is_first: bool) -> io
             match socket.read(&mut word) {
                 Ok(1) if word[0] == TERMINATE => {
                     let _ = killpg(command, Signal::SIGTERM);
-                    // What is stopped cannot end by itself.
+                    // A stopped process cannot end by itself.
                     let _ = killpg(command, Signal::SIGCONT);
                 }
                 Ok(1) if word[0] != KILL => {}
@@ -67,7 +67,7 @@ pub(super) fn watch(socket: &mut UnixStream, command: Pid, is_first: bool) -> io
 struct Watched {
     command: Pid,
     ended: Ended,
-    /// What all of its processes have used.
+    /// The resources that all of its processes have used.
     usage: Usage,
 }
 
@@ -149,7 +149,7 @@ fn sweep() -> io::Result<u32> {
             Err(Errno::ECHILD) => return Ok(killed),
             Ok(WaitStatus::StillAlive) => {
                 let all = descendants()?;
-                // First nobody can run away, then nobody is left.
+                // SIGSTOP first: no process can fork while the others are killed.
                 for signal in [Signal::SIGSTOP, Signal::SIGKILL] {
                     for process in &all {
                         let _ = kill(*process, signal);

@@ -6,7 +6,7 @@ use seccompiler::{BpfProgram, apply_filter};
 
 use super::bpf::{self, Condition, Verdict};
 
-/// What fails with "not permitted".
+/// System calls that fail with EPERM.
 const REFUSED: &[i64] = &[
     // Other processes, their memory and their files.
     libc::SYS_ptrace,
@@ -67,11 +67,11 @@ const REFUSED: &[i64] = &[
     libc::SYS_modify_ldt,
 ];
 
-/// What the helpers need until a command is started.
+/// System calls that the helpers need until a command is started.
 const HELPERS: &[i64] = &[libc::SYS_mount, libc::SYS_unshare, libc::SYS_setns];
 
-/// What is answered as if this kernel did not have it. Programs then use something older, whose
-/// arguments a filter can see, or a file, which cannot be executed.
+/// System calls that fail with ENOSYS. Programs then use an older call, whose arguments a filter
+/// can see, or a file, which cannot be executed.
 const UNKNOWN: &[i64] = &[
     libc::SYS_openat2,
     libc::SYS_memfd_create,
@@ -95,7 +95,8 @@ const NAMESPACES: i32 = libc::CLONE_NEWUSER
 /// The bits of a file's mode by which a program runs as the file's owner or group.
 const SET_ID: u32 = libc::S_ISUID | libc::S_ISGID;
 
-/// What `open` makes files with. The last is two bits, and the other one is that of folders.
+/// The flags with which `open` creates files. The last is two bits, and the other one is that of
+/// folders.
 const MAKES: i32 = libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY);
 
 /// Calls that give a file its mode, and the argument that is the mode.
@@ -158,14 +159,14 @@ pub(super) enum Sockets {
 pub(super) struct Filter(Result<BpfProgram, String>);
 
 impl Filter {
-    /// What neither the launcher nor the helpers need, once the root directory is built. The
-    /// launcher puts it in force on itself, and every command inherits it.
+    /// Denies the calls that neither the launcher nor the helpers need, once the root directory is
+    /// built. The launcher puts this filter in force on itself, and every command inherits it.
     pub fn of_launcher(sockets: Sockets) -> Self {
         Filter::new(&of_launcher(sockets))
     }
 
-    /// What the helpers need and commands do not. Shared memory is refused where no control group
-    /// counts it.
+    /// Denies the calls that the helpers need and commands do not. Shared memory is refused where
+    /// no control group counts it.
     pub fn of_command(allow_shared_memory: bool) -> Self {
         Filter::new(&of_command(allow_shared_memory))
     }
@@ -194,9 +195,8 @@ fn has(argument: u8, bits: i32) -> Condition {
     Condition::Has { argument, bits: bits.cast_unsigned() }
 }
 
-/// Families of sockets that are not of the network as programs use it: to the machine that this one
-/// is a guest of, to devices, to parts of the kernel. What is allowed is what names of hosts, the
-/// Internet and Unix sockets need.
+/// Socket families other than Unix, Internet and netlink routes, which host lookups need: those of
+/// virtual machine hosts, devices and parts of the kernel.
 fn other_families() -> Vec<Vec<Condition>> {
     let mut allowed = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
     allowed.sort_unstable();

@@ -1,5 +1,4 @@
-//! What a plan makes of times that have passed is exactly what the policy says, counted one by
-//! one.
+//! A plan handles missed occurrences exactly as the catch-up policy says, counted one by one.
 
 use domain::job::Definition;
 use domain::run::{LedgerEntry, Origin, Outcome, ReasonCode};
@@ -40,7 +39,7 @@ impl Invariant for CatchUpCounts {
         let definition =
             oracle.job(fire.job).and_then(|expected| expected.definitions.get(&fire.version));
         let Some(definition) = definition else {
-            return Err(format!("nobody defined version {} of job {}", fire.version, fire.job));
+            return Err(format!("job {} has no version {}", fire.job, fire.version));
         };
         let Some(schedule) = oracle.schedule(definition) else { return Ok(()) };
         let mut moments = looks.iter().flat_map(|now| {
@@ -110,7 +109,7 @@ fn fates(
     missed_until: Timestamp,
     now: Timestamp,
 ) -> Vec<Fate> {
-    let mut room = match definition.catch_up {
+    let mut left = match definition.catch_up {
         CatchUpPolicy::None => 0,
         CatchUpPolicy::Last => 1,
         CatchUpPolicy::All => definition.max_catch_up as usize,
@@ -126,10 +125,10 @@ fn fates(
                 Fate::Missed
             } else if *at > missed_until {
                 Fate::Runs
-            } else if room == 0 {
+            } else if left == 0 {
                 Fate::LetGo
             } else {
-                room -= 1;
+                left -= 1;
                 Fate::Runs
             }
         })

@@ -1,7 +1,7 @@
-//! A tenant that has nothing at work and one run that is due does not wait behind a flood of
-//! another tenant's runs: between the moment it can start and its start, the others start only
-//! as many runs as the slots hold a few times over. What nodes were handed before its time is in line
-//! already when its time comes, and may go first as well; but that is no more than nodes prepare.
+//! A tenant that has no running run and one run that is due does not wait behind a flood of another
+//! tenant's runs: between the moment it can start and its start, the others start only as many runs
+//! as the slots hold a few times over. Runs that nodes claimed ahead of time are queued already
+//! when its time comes, and may go first as well; but nodes prepare only so many.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ pub struct Fairness {
     prepared_max: usize,
     /// Set when the limit of a tenant decides, not fairness.
     limited: bool,
-    /// Runs of nobody's slot that are or will be due, and how many starts they have seen.
+    /// Unclaimed runs that are or will be due, and how many starts they have seen.
     waiting: BTreeMap<RunId, Waiting>,
     /// Grants that were handed out before their time, by fence.
     prepared: BTreeSet<i64>,
@@ -58,7 +58,8 @@ impl Fairness {
         });
         // One run of a tenant at a time: its others would wait behind it.
         let alone = self.waiting.values().all(|it| it.tenant != run.tenant);
-        // Who needs a place waits for it, not for a turn.
+        // A run with a placement request waits for a matching node, which is no question of
+        // fairness.
         let plain = plain && run.place.is_anywhere();
         if plain && alone && self.counted.insert(run.id) {
             let due_at = run.due_at.max(inserted_at);
@@ -100,10 +101,10 @@ impl Invariant for Fairness {
             Event::Stopped { grant } => {
                 self.working.remove(&grant.fence);
             }
-            // Who is first by clocks that differ is no question of fairness.
+            // When clocks differ, the order of starts is no question of fairness.
             Event::ClockSet => self.limited = true,
-            // What a machine held when it fell silent waits for its lease, not for its turn. A
-            // changed job may lose its prepared runs.
+            // The runs of a machine that stopped wait for the end of its lease. A changed job may
+            // lose its prepared runs.
             Event::Interrupted { .. } | Event::Unleased { .. } | Event::Defined { .. } => {
                 self.waiting.clear();
             }

@@ -1,6 +1,6 @@
-//! Nothing starts before its time by the store's clock. When somebody sets a clock, a machine is
-//! wrong about the time until it hears from the store again, but never by more than the time for
-//! which runs are handed out ahead.
+//! No run starts before its time by the store's clock. When a clock is set, a machine is wrong
+//! about the time until it hears from the store again, but never by more than the time for which
+//! runs are claimed ahead.
 
 use jiff::SignedDuration;
 

@@ -1,4 +1,4 @@
-//! An epoch has one leader, epochs grow, and what only the leader may do is done by nobody else.
+//! An epoch has one leader, epochs grow, and only the leader does the work that is reserved for it.
 
 use std::collections::BTreeMap;
 
@@ -48,11 +48,11 @@ impl Invariant for OneLeader {
                 }
                 self.grants.insert(run.grant.fence, run.run.job);
             }
-            // Somebody decided that it need not be the leader.
+            // The job was changed, so that any node may run it.
             Event::Defined { job, .. } if job.definition.class != Class::LeaderOnly => {
                 self.grants.retain(|_, of| *of != job.id);
             }
-            // Only its holder ends a run like this; others bury it.
+            // Only the run's own node ends it like this; other nodes end it as lost.
             Event::Finished { node, finish, applied: Applied::Ended(_) }
                 if finish.attempt.is_some() && matches!(finish.verdict, Verdict::End { .. }) =>
             {

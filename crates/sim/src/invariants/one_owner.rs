@@ -1,5 +1,4 @@
-//! A shard's run is handed to the owner of the shard and to nobody else, and every move has a
-//! larger fence.
+//! Only the owner of a shard claims the shard's run, and every move has a larger fencing token.
 
 use std::collections::BTreeMap;
 

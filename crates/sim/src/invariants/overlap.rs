@@ -1,6 +1,6 @@
-//! A job whose runs must not overlap never has more at work than it allows, and no run is ever
-//! worked on twice at a time. An executor whose right has ended does not count: nobody can stop a
-//! machine that stands still, only refuse its word.
+//! A job whose runs must not overlap never has more running than it allows, and no run is ever
+//! worked on twice at a time. An executor whose claim has ended does not count: a machine that
+//! stands still cannot be stopped, only its results can be rejected.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What has begun has a record from then on, whatever becomes of its job.
+//! A run that has started has a record from then on, whatever happens to its job.
 
 use std::collections::{BTreeMap, BTreeSet};
 

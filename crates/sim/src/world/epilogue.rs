@@ -53,7 +53,7 @@ impl World {
         }
         self.planned_in_time()?;
         self.switch_off()?;
-        // What is left must become less, again and again.
+        // The number of live runs must fall, again and again.
         let (mut least, mut idle) = (u64::MAX, 0);
         while least > 0 && idle < IDLE_ROUNDS_MAX {
             if idle > IDLE_ROUNDS_MAX / 2 {
@@ -68,7 +68,7 @@ impl World {
         self.judge_ledger(true)
     }
 
-    /// Whatever is due has somebody who plans it.
+    /// Checks that some node plans every job that is due.
     fn planned_in_time(&mut self) -> Result<(), Violation> {
         let mut due = Vec::new();
         for _ in 0..PLANS_MAX {
@@ -82,8 +82,7 @@ impl World {
             }
             self.judge_events()?;
         }
-        let detail =
-            format!("{} is due at {:?}, and nobody plans it", due[0].name, due[0].next_run);
+        let detail = format!("{} is due at {:?} and is not planned", due[0].name, due[0].next_run);
         Err(Violation { invariant: "planned in time", detail })
     }
 
@@ -131,8 +130,8 @@ impl World {
                 node.hint();
             }
         }
-        // What ends makes way for what waits. A machine that takes one at a time has its turn for
-        // each: in the time that has passed, a real one would have had many more.
+        // Each run that ends lets one that waits start. A machine that takes one at a time gets a
+        // turn for each: in the time that has passed, a real one would have had many more.
         let turns = if self.calm { self.live_runs().min(TURNS_MAX) as usize } else { 0 };
         for _ in 0..turns.max(TURNS) {
             let before = self.stats.started;

@@ -1,4 +1,4 @@
-//! What goes wrong with machines and clocks.
+//! The faults of machines and clocks.
 
 use store::{Cluster, NodeControl};
 
@@ -107,7 +107,7 @@ impl World {
         self.note(&format!("everything was off for {}s", us as f64 / 1e6));
     }
 
-    /// Somebody wants a node to take nothing new, or changes their mind.
+    /// An administrator drains a node, or resumes it.
     fn drain(&mut self, index: usize) {
         let Some(node) = self.machines[index].node.as_ref().map(|node| node.id()) else { return };
         let steer = if self.random.percent(50) { NodeControl::Drain } else { NodeControl::Resume };

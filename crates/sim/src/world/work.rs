@@ -1,4 +1,4 @@
-//! What the executors do, and the time that passes meanwhile.
+//! The work of executors, and the time that passes meanwhile.
 
 use super::World;
 use crate::clock::SECOND;

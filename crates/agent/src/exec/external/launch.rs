@@ -23,10 +23,10 @@ use crate::sandbox::{Feature, Report};
 use crate::stop::Stop;
 
 /// How long the helpers may take to kill what they were told to kill.
-const KILL_PATIENCE: Duration = Duration::from_secs(1);
+const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long output that is still under way is waited for when everything has ended.
-const DRAIN_PATIENCE: Duration = Duration::from_secs(1);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How much of the end of the complaints is remembered for the message.
 const LAST_WORDS: usize = 400;
@@ -45,7 +45,7 @@ pub(super) struct Launched<'a> {
     scratch: Option<Scratch>,
 }
 
-/// What the helpers have said.
+/// The messages of the helpers.
 #[derive(Default)]
 pub(super) struct Told {
     pub report: Option<Report>,
@@ -110,7 +110,7 @@ impl<'a> Launched<'a> {
         Ok(Launched { launcher, running, init, stdout, stderr, cgroup, group_report, scratch })
     }
 
-    /// What the helpers say when there is no command.
+    /// The messages of the helpers when there is no command.
     pub async fn answer(self) -> Told {
         let (_quiet, requests) = tokio::sync::watch::channel(None);
         let stop = &mut Stop::new(requests);
@@ -146,8 +146,9 @@ impl<'a> Launched<'a> {
                 }
             };
             if !is_drained {
-                // Everything has ended, so the pipes end too. If not, nobody waits for long.
-                let _ = timeout(DRAIN_PATIENCE, pumps).await;
+                // All processes have ended, so the pipes end too. The timeout covers a pipe that
+                // stays open.
+                let _ = timeout(DRAIN_TIMEOUT, pumps).await;
             }
             told
         };
@@ -254,14 +255,14 @@ impl Ender<'_, '_> {
         sleep(if end == AttemptEnd::Lost { grace.min(LOST_GRACE) } else { grace }).await;
         was_killed.store(true, Ordering::Relaxed);
         let _ = self.writer.write_all(&[spec::KILL]).await;
-        sleep(KILL_PATIENCE).await;
+        sleep(KILL_TIMEOUT).await;
         tracing::warn!("the sandbox's helper does not answer");
         if let Some(cgroup) = self.cgroup {
             cgroup.kill();
         }
         // The launcher takes this for the agent's end, and cleans up alone.
         let _ = self.writer.shutdown().await;
-        sleep(3 * KILL_PATIENCE).await;
+        sleep(3 * KILL_TIMEOUT).await;
     }
 }
 
@@ -292,8 +293,8 @@ impl Pump {
 
     /// Keeps what may be shown of the beginning and of the end.
     fn keep(&mut self, bytes: &[u8]) {
-        let room = (RESULT_BYTES_MAX + 1).saturating_sub(self.first.len());
-        self.first.extend(&bytes[..bytes.len().min(room)]);
+        let free = (RESULT_BYTES_MAX + 1).saturating_sub(self.first.len());
+        self.first.extend(&bytes[..bytes.len().min(free)]);
         self.last.extend(&bytes[bytes.len().saturating_sub(LAST_WORDS)..]);
         let excess = self.last.len().saturating_sub(LAST_WORDS);
         self.last.drain(..excess);

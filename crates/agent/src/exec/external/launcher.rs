@@ -21,7 +21,7 @@ use crate::sandbox::spec::{self, REQUEST, REQUEST_DESCRIPTORS, Ready};
 use crate::sandbox::{MARK, cgroup};
 
 /// How long a launcher may take to be ready.
-const READY_PATIENCE: Duration = Duration::from_secs(30);
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How many init processes wait for a command at most.
 const IDLE_MAX: usize = 16;
@@ -121,7 +121,7 @@ impl Running {
             socket.read_exact(&mut answer).await?;
             Ok(serde_json::from_slice(&answer)?)
         };
-        let ready = tokio::time::timeout(READY_PATIENCE, ready).await;
+        let ready = tokio::time::timeout(READY_TIMEOUT, ready).await;
         let ready: io::Result<Ready> =
             ready.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
         let ready = ready.map_err(|error| {

@@ -18,11 +18,11 @@ use crate::{Attempt, context};
 /// How we name ourselves.
 const USER_AGENT: &str = concat!("punctual/", env!("CARGO_PKG_VERSION"));
 
-/// What a value of a header of ours may hold as it is.
+/// Characters that the value of a context header keeps unescaped.
 const FACT: &AsciiSet = &CONTROLS.add(b'%');
 
-/// What a secret may bring into a URL as it is: it is a value, not syntax. Slashes pass, because
-/// the path of a webhook's address is a common secret.
+/// Characters that a secret in a URL keeps unescaped: it is a value, not syntax. Slashes pass,
+/// because the path of a webhook's address is a common secret.
 const IN_URL: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
@@ -44,7 +44,7 @@ pub(super) struct Request {
     pub method: Method,
     pub url: Url,
     pub body: Option<Body>,
-    /// Headers of ours, for whoever is asked.
+    /// The headers that Punctual adds.
     ours: HeaderMap,
     /// Headers of the job, for the host that it names.
     theirs: HeaderMap,

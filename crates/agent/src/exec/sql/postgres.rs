@@ -34,11 +34,11 @@ use session::Session;
 use work::Work;
 
 use super::record::Record;
-use super::{Stopped, Task, patience, stopped_message};
+use super::{Stopped, Task, stop_timeout, stopped_message};
 use crate::exec::Failure;
 use crate::{Attempt, Secrets};
 
-/// How far an attempt has come, for whoever must say what remains of it.
+/// The progress of an attempt, for the message when it is stopped.
 #[derive(Default)]
 struct Progress {
     /// Something may have been committed.
@@ -48,7 +48,7 @@ struct Progress {
 }
 
 impl Progress {
-    /// What became of work that the server stopped.
+    /// The fate of work that the server stopped, for the message.
     fn fate(&self) -> &'static str {
         match self.by_itself.load(Ordering::SeqCst) {
             true => "what it had not committed itself was rolled back",
@@ -124,7 +124,7 @@ async fn supervise(
                         }
                     }
                 };
-                match timeout(patience(end), settled).await {
+                match timeout(stop_timeout(end), settled).await {
                     Ok(done) => done.map_err(|failure| after_stop(end, failure, &progress)),
                     Err(_) if progress.committing.load(Ordering::SeqCst) => Err(Failure::other(
                         "COMMIT_UNKNOWN",

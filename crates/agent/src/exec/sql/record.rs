@@ -1,4 +1,4 @@
-//! What statements did: counted, shown and kept, within limits.
+//! The record of statements: counted, shown and kept, within limits.
 
 use domain::run::{AttemptEnd, AttemptResult};
 use serde_json::{Value, json};
@@ -72,7 +72,7 @@ impl Record {
         self.last_rows = 0;
     }
 
-    /// Whether nobody would see another row.
+    /// Whether no further row would be shown.
     pub fn is_full(&self) -> bool {
         self.hidden_rows > 0 && self.result_rows < self.last_rows
     }
@@ -111,7 +111,7 @@ impl Record {
         }
     }
 
-    /// A line for whoever reads the output.
+    /// Adds a line to the output.
     pub fn note(&self, line: &str) {
         self.output.write(Stream::Stderr, format!("{line}\n").as_bytes());
     }

@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
 use super::record::Record;
-use super::{Stopped, Task, maintenance, patience, script, stopped_message};
+use super::{Stopped, Task, maintenance, script, stop_timeout, stopped_message};
 use crate::Attempt;
 use crate::context::FACTS;
 use crate::exec::Failure;
@@ -60,14 +60,14 @@ impl SqliteDatabase {
         looked.unwrap_or_else(|_| Err("the file could not be looked at".to_owned()))
     }
 
-    /// How long a job waits while somebody else writes; 30 seconds if nothing is said.
+    /// How long a job waits while another connection writes; 30 seconds by default.
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
         self.busy_timeout = timeout;
         self
     }
 }
 
-/// What the thread works with.
+/// The input of the thread.
 struct Work {
     file: PathBuf,
     busy_timeout: Duration,
@@ -110,7 +110,7 @@ pub(super) async fn run(
         joined = &mut thread => Some(joined),
         end = stop.requested() => {
             stopped.set(end);
-            timeout(patience(end), &mut thread).await.ok()
+            timeout(stop_timeout(end), &mut thread).await.ok()
         }
     };
     drop(guard);
@@ -133,7 +133,7 @@ pub(super) async fn run(
     }
 }
 
-/// Ends the thread when nobody waits for it any more.
+/// Ends the thread when the attempt is dropped.
 struct StopOnDrop(Stopped);
 
 impl Drop for StopOnDrop {
@@ -282,7 +282,7 @@ impl Work {
         Ok(())
     }
 
-    /// Tries until nobody else holds the file, or it is time to stop.
+    /// Retries until the file is not locked, or it is time to stop.
     fn insist(&self, mut act: impl FnMut() -> rusqlite::Result<()>) -> Result<(), Failure> {
         let begun = Instant::now();
         loop {
@@ -318,7 +318,7 @@ impl Work {
                     (None, real) => statement.raw_bind_parameter(index, real),
                 },
                 Value::String(text) => statement.raw_bind_parameter(index, text),
-                // What SQLite's functions for JSON read.
+                // The functions of SQLite for JSON read text.
                 json => statement.raw_bind_parameter(index, json.to_string()),
             };
             bound.map_err(|error| failure(&error))?;

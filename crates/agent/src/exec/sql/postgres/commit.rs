@@ -14,16 +14,16 @@ use crate::exec::Failure;
 /// How long the server has to say what became of a commit whose answer was lost.
 const INQUIRY: Duration = Duration::from_secs(20);
 
-/// The processes of the server that serve nobody in particular. After a crash they are others.
+/// The background processes of the server. After a crash they have other ids.
 const HELPERS: &str = "ARRAY(SELECT pid FROM pg_catalog.pg_stat_activity WHERE datid IS NULL)";
 
-/// What a transaction wrote, for whoever must ask what became of it.
+/// The identity of a transaction, to ask later whether it committed.
 pub(super) struct Written {
     number: i64,
     helpers: Vec<i32>,
 }
 
-/// What became of a transaction.
+/// The state of a transaction.
 enum Fate {
     Committed,
     Aborted,
@@ -70,8 +70,8 @@ impl Work<'_, '_> {
         timeout(INQUIRY, inquiry).await.unwrap_or_else(|_| Err(commit_unknown(&error)))
     }
 
-    /// What the server knows of a transaction. After a crash it may have given the number of one
-    /// that left no trace to another: then only "no" is an answer.
+    /// Asks the server for the state of a transaction. After a crash the server may have reused the
+    /// number of a transaction that left no trace: then only "aborted" can be trusted.
     async fn fate_of(&self, written: &Written) -> Result<Fate, Failure> {
         let session = Session::open(self.database, self.attempt).await?;
         let sql = format!("SELECT pg_catalog.txid_status($1), {HELPERS}");

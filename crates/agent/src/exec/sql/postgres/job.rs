@@ -1,4 +1,4 @@
-//! What a job wants, as far as it is known without the server.
+//! The work of a job, as far as it is known before the connection.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::Attempt;
 use crate::exec::Failure;
 use crate::secrets::{OPEN, resolve};
 
-/// What to do.
+/// The statements of a job.
 pub(super) enum Job<'t> {
     Script {
         script: &'t str,

@@ -126,8 +126,8 @@ impl Routine {
         given >= least && (given <= inputs || is_variadic)
     }
 
-    /// The arguments of the call: what a procedure gives out has a place in its call too, which
-    /// nobody needs to fill.
+    /// The arguments of the call. An OUT parameter has a position in the call too, filled with
+    /// NULL.
     fn arguments(&self, given: usize) -> Vec<String> {
         let mut numbers = (1..=given).map(|at| format!("${at}"));
         let mut arguments = Vec::new();

@@ -1,5 +1,5 @@
-//! A connection for one attempt: what the server says besides goes to the output, and when nobody
-//! waits any more the server is told to stop.
+//! A connection for one attempt: notices of the server go to the output, and when the attempt is
+//! dropped the server is told to cancel.
 
 use std::future::poll_fn;
 use std::time::Duration;
@@ -60,7 +60,7 @@ impl Session {
         });
         let token = client.cancel_token();
         let session = Session { client, guard: Guard { token, tls, listener, is_over: false } };
-        // What a server does not know, it does without.
+        // Older servers do not know all of these settings, and continue without.
         let (vanished, watched) = tokio::join!(
             session.client.simple_query(VANISHED),
             session.client.simple_query(WATCHED)
@@ -80,7 +80,7 @@ impl Session {
     pub async fn close(self) {
         let Session { client, mut guard } = self;
         guard.is_over = true;
-        // The listener ends when there is nobody to answer.
+        // The listener ends when the client is dropped.
         drop(client);
         let _ = timeout(Duration::from_secs(1), &mut guard.listener).await;
     }

@@ -191,7 +191,7 @@ impl Work<'_, '_> {
         self.session.client.batch_execute(sql).await.map_err(|error| describe(&error, None))
     }
 
-    /// What the server would do anyhow when the connection ends, but now.
+    /// Rolls back at once. The server would do so anyhow when the connection ends.
     async fn roll_back(&self) {
         let _ = timeout(Duration::from_secs(1), self.own("ROLLBACK")).await;
     }
