@@ -23,7 +23,7 @@ pub struct Span {
     pub error: Option<String>,
 }
 
-/// A span to export.
+/// The value of an attribute.
 #[derive(Debug, PartialEq)]
 pub enum Value {
     Text(String),
