@@ -38,7 +38,7 @@ use crate::config::Config;
 pub use archive::Contents;
 pub use draft::{Draft, file_name, newest};
 pub use manifest::{Manifest, fingerprint};
-pub use restore::{Checked, MARK, check, restore};
+pub use restore::{CheckedBackup, MARK, check, restore};
 
 /// Parts of a stream that wait for a slow reader.
 const PARTS_WAITING: usize = 8;
@@ -107,7 +107,7 @@ impl Backups for DataBackups {
             let folder = self.folder(&order.target)?.to_owned();
             let turn = self.take_turn()?;
             let (contents, now, wish) = (self.contents.clone(), (self.clock)(), order.clone());
-            let wanted = Wanted::default();
+            let wanted = BackupWanted::default();
             let go_on = wanted.clone();
             let work = move || {
                 let _turn = turn;
@@ -129,7 +129,7 @@ impl Backups for DataBackups {
             let wanted = || !send.is_closed();
             let mut out = io::BufWriter::with_capacity(
                 256 << 10,
-                Parts { send: &send, runtime: Handle::current() },
+                StreamWriter { send: &send, runtime: Handle::current() },
             );
             let made = archive::write(&contents, outputs, now, &mut out, &wanted)
                 .and_then(|_| io::Write::flush(&mut out));
@@ -176,30 +176,30 @@ fn into_folder(
 
 /// Tells the thread that makes a backup that its caller is gone.
 #[derive(Clone, Default)]
-struct Wanted(Arc<Dropped>);
+struct BackupWanted(Arc<Dropped>);
 
 #[derive(Default)]
 struct Dropped(AtomicBool);
 
-impl Wanted {
+impl BackupWanted {
     fn is_wanted(&self) -> bool {
         !self.0.0.load(Ordering::Relaxed)
     }
 }
 
-impl Drop for Wanted {
+impl Drop for BackupWanted {
     fn drop(&mut self) {
         self.0.0.store(true, Ordering::Relaxed);
     }
 }
 
 /// Sends the written bytes to the reader of the stream.
-struct Parts<'a> {
+struct StreamWriter<'a> {
     send: &'a Sender<io::Result<Bytes>>,
     runtime: Handle,
 }
 
-impl io::Write for Parts<'_> {
+impl io::Write for StreamWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let part = Ok(Bytes::copy_from_slice(bytes));
         match self.runtime.block_on(self.send.send_timeout(part, STALLED_MAX)) {

@@ -42,7 +42,7 @@ pub struct Draft {
 }
 
 /// A file that was written.
-pub struct Written {
+pub struct WrittenFile {
     pub name: String,
     /// Its size.
     pub bytes: u64,
@@ -87,7 +87,7 @@ impl Draft {
     }
 
     /// Gives the file its name, when all of it is on disk. A file that has the name stays.
-    pub fn finish(mut self) -> io::Result<Written> {
+    pub fn finish(mut self) -> io::Result<WrittenFile> {
         self.file.sync_all()?;
         let name = self.folder.join(&self.name);
         fs::hard_link(&self.path, &name).or_else(|error| match error.kind() {
@@ -99,7 +99,7 @@ impl Draft {
         self.is_done = true;
         File::open(&self.folder).and_then(|folder| folder.sync_all())?;
         let sha256 = hex(&std::mem::take(&mut self.digest).finalize());
-        Ok(Written { name: self.name.clone(), bytes: self.bytes, sha256 })
+        Ok(WrittenFile { name: self.name.clone(), bytes: self.bytes, sha256 })
     }
 }
 

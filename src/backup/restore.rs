@@ -35,14 +35,14 @@ pub const MARK: &str = "restore.tmp";
 const MANIFEST_BYTES_MAX: u64 = 256 << 20;
 
 /// A backup that is what it says.
-pub struct Checked {
+pub struct CheckedBackup {
     pub manifest: Manifest,
     /// Its size, unpacked.
     pub bytes: u64,
 }
 
 /// Whether a backup is whole and this release can use it. `tell` hears how much was read.
-pub fn check(archive: &Path, tell: &dyn Fn(u64)) -> Result<Checked, Failure> {
+pub fn check(archive: &Path, tell: &dyn Fn(u64)) -> Result<CheckedBackup, Failure> {
     unpack(archive, None, tell)
 }
 
@@ -53,7 +53,7 @@ pub fn restore(
     data: &Path,
     (now, by): (Timestamp, &str),
     tell: &dyn Fn(u64),
-) -> Result<(Checked, Revived), Failure> {
+) -> Result<(CheckedBackup, Revived), Failure> {
     let draft = data.join(MARK);
     begin(data, &draft)?;
     let restored = unpack(archive, Some(&draft), tell).and_then(|checked| {
@@ -131,7 +131,11 @@ fn place(draft: &Path, data: &Path) -> io::Result<()> {
 
 /// Reads an archive to its end, writes its files into a folder if there is one, and compares all
 /// of it with the manifest.
-fn unpack(archive: &Path, into: Option<&Path>, tell: &dyn Fn(u64)) -> Result<Checked, Failure> {
+fn unpack(
+    archive: &Path,
+    into: Option<&Path>,
+    tell: &dyn Fn(u64),
+) -> Result<CheckedBackup, Failure> {
     let cannot =
         |error: io::Error| Failure::failed(format!("cannot read {}: {error}", archive.display()));
     let file = ReportingReader { file: File::open(archive).map_err(cannot)?, read: 0, tell };
@@ -178,7 +182,7 @@ fn unpack(archive: &Path, into: Option<&Path>, tell: &dyn Fn(u64)) -> Result<Che
     };
     let bytes = found.values().map(|file| file.bytes).sum();
     compare(archive, &manifest, found)?;
-    Ok(Checked { manifest, bytes })
+    Ok(CheckedBackup { manifest, bytes })
 }
 
 /// Copies; an error of the archive is told from one of the disk.

@@ -20,13 +20,13 @@ pub struct Contexts {
     pub current: Option<String>,
     /// The servers by name.
     #[serde(default)]
-    pub contexts: BTreeMap<String, Context>,
+    pub contexts: BTreeMap<String, ServerContext>,
 }
 
 /// A server.
 #[derive(Deserialize, Serialize, Clone, Debug, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub struct Context {
+pub struct ServerContext {
     /// Its address.
     pub url: String,
     /// The key for it.

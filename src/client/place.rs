@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use reqwest::Url;
 
 use super::ServerArgs;
-use super::contexts::{self, Context, Contexts};
+use super::contexts::{self, Contexts, ServerContext};
 use crate::cli_error::CliError;
 use crate::config::environment;
 use crate::data::{self, URL_FILE};
@@ -207,7 +207,7 @@ fn folder_key(
 fn context(
     name: Option<&str>,
     variable: &dyn Fn(&str) -> Option<String>,
-) -> Result<Option<Context>, Failure> {
+) -> Result<Option<ServerContext>, Failure> {
     let file = contexts::folder(variable).map(|folder| contexts::file_in(&folder));
     let known = match &file {
         Some(file) => Contexts::read(file)?,

@@ -9,19 +9,19 @@ use crate::exit::{Exit, Failure};
 
 #[derive(Deserialize)]
 struct Envelope {
-    error: Problem,
+    error: ProblemBody,
 }
 
 #[derive(Deserialize)]
-struct Problem {
+struct ProblemBody {
     code: String,
     message: String,
     #[serde(default)]
-    details: Vec<Detail>,
+    details: Vec<ProblemDetail>,
 }
 
 #[derive(Deserialize)]
-struct Detail {
+struct ProblemDetail {
     field: String,
     message: String,
 }

@@ -169,14 +169,14 @@ pub struct TokenArgs {
 
 /// The identity that an agent keeps on disk.
 #[derive(Serialize, Deserialize)]
-struct Credential {
+struct AgentCredential {
     name: String,
     labels: Labels,
     key: String,
 }
 
 /// The settings of an agent, parsed and checked.
-struct Plan {
+struct AgentPlan {
     servers: Vec<String>,
     trust: Trust,
     token: String,
@@ -235,7 +235,7 @@ impl AgentArgs {
     }
 }
 
-impl Plan {
+impl AgentPlan {
     fn from_config(config: &Config) -> Result<Self, CliError> {
         let servers: Vec<String> = config.list("agent.server").map(str::to_owned).collect();
         if servers.is_empty() {
@@ -264,7 +264,7 @@ impl Plan {
         };
         domain::object::check_name(&name)
             .map_err(|problem| CliError::new(format!("engine.name: {problem}")))?;
-        Ok(Plan {
+        Ok(AgentPlan {
             servers,
             trust: Trust { authorities, insecure },
             token: config.text("agent.join").trim().to_owned(),
@@ -299,7 +299,7 @@ fn machine() -> String {
 }
 
 fn start(config: &Config) -> Result<(), Failure> {
-    let plan = Plan::from_config(config)?;
+    let plan = AgentPlan::from_config(config)?;
     let options = jobs::options_elsewhere(config, &plan.data)?;
     let limits = jobs::output_limits(config)?;
     // Whom it speaks to is checked before anything is made.
@@ -408,7 +408,7 @@ fn gone(fatal: Fatal) -> Failure {
 }
 
 /// The key of an agent that has joined before.
-fn read_key(path: &Path) -> Result<Option<Credential>, Failure> {
+fn read_key(path: &Path) -> Result<Option<AgentCredential>, Failure> {
     use std::os::unix::fs::PermissionsExt;
     let metadata = match std::fs::metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -427,7 +427,7 @@ fn read_key(path: &Path) -> Result<Option<Credential>, Failure> {
 }
 
 /// Becomes an agent. A server that does not answer may do so later.
-async fn join(plan: &Plan, path: &Path) -> Result<Credential, Failure> {
+async fn join(plan: &AgentPlan, path: &Path) -> Result<AgentCredential, Failure> {
     if plan.token.is_empty() {
         let text = format!("this agent has not joined yet: there is no {}", path.display());
         let hint = "make a token with punctual agent token create, and give it with --join";
@@ -440,7 +440,7 @@ async fn join(plan: &Plan, path: &Path) -> Result<Credential, Failure> {
         match client.join(&plan.token, &join).await {
             Ok(joined) => {
                 let wire::shape::Joined { name, labels, key } = joined;
-                let credential = Credential { name, labels, key };
+                let credential = AgentCredential { name, labels, key };
                 let text = serde_json::to_string(&credential)
                     .map_err(|error| Failure::failed(error.to_string()))?;
                 write_private(path, &text)?;

@@ -15,7 +15,7 @@ use crate::client::{Call, Client, Flow};
 use crate::clock;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, bytes, text};
-use crate::progress::Progress;
+use crate::progress::ProgressLine;
 
 /// Where the backup goes.
 #[derive(Args)]
@@ -72,7 +72,7 @@ fn on_server(args: &BackupArgs, client: &Client) -> Result<(), Failure> {
     if let Some(keep) = args.keep {
         order["keep"] = keep.into();
     }
-    let progress = Progress::of_work(&args.asking.output, "the server makes the backup");
+    let progress = ProgressLine::of_work(&args.asking.output, "the server makes the backup");
     let made = client.post(&["v1", "backups"]).json(&order).send_whenever().map_err(|failure| {
         match failure {
             Failure::Ended(Exit::Usage, error) => {
@@ -105,7 +105,7 @@ fn to_file(args: &BackupArgs, client: &Client) -> Result<(), Failure> {
     let mut draft = Draft::begin(&folder, &name).map_err(cannot)?;
     receive(args, client, &mut |part| draft.write_all(part).map_err(cannot))?;
     // A file gets its name when it is known that it can be restored.
-    let progress = Progress::of_bytes(&args.asking.output, "checking", draft.written());
+    let progress = ProgressLine::of_bytes(&args.asking.output, "checking", draft.written());
     backup::check(draft.path(), &|read| progress.set(read))?;
     drop(progress);
     let written = draft.finish().map_err(cannot)?;
@@ -138,7 +138,7 @@ fn receive(
     client: &Client,
     take: &mut dyn FnMut(&[u8]) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let progress = Progress::of_stream(&args.asking.output, "backup");
+    let progress = ProgressLine::of_stream(&args.asking.output, "backup");
     let received = Cell::new(0);
     let outputs = if args.no_outputs { "false" } else { "true" };
     let call: Call<'_> = client.call(Method::GET, &["v1", "backup"]).query("outputs", outputs);

@@ -7,7 +7,7 @@ use server::ConfigurationEntry;
 
 use crate::cli_error::visible;
 use crate::client::{Client, ServerArgs};
-use crate::config::{Config, Origin, Sources, environment};
+use crate::config::{Config, SettingOrigin, Sources, environment};
 use crate::exit::Failure;
 use crate::output::text;
 use crate::table;
@@ -76,7 +76,7 @@ pub fn shown(config: &Config) -> Vec<ConfigurationEntry> {
     keys.chain(named).collect()
 }
 
-fn entry(name: String, value: &str, origin: &Origin, meaning: &str) -> ConfigurationEntry {
+fn entry(name: String, value: &str, origin: &SettingOrigin, meaning: &str) -> ConfigurationEntry {
     ConfigurationEntry {
         name,
         value: value.to_owned(),

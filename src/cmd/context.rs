@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use crate::cli_error::CliError;
-use crate::client::contexts::{Context, Contexts, file_in, own_folder};
+use crate::client::contexts::{Contexts, ServerContext, file_in, own_folder};
 use crate::client::{Client, Place};
 use crate::data::write_private;
 use crate::exit::{Exit, Failure};
@@ -152,7 +152,7 @@ pub fn run(command: ContextCommand) -> Result<(), Failure> {
     }
 }
 
-fn shown(name: &str, context: &Context, contexts: &Contexts) -> Value {
+fn shown(name: &str, context: &ServerContext, contexts: &Contexts) -> Value {
     json!({
         "name": name, "url": context.url, "tenant": context.tenant,
         "current": contexts.current.as_deref() == Some(name),
@@ -189,7 +189,8 @@ pub fn login(args: LoginArgs) -> Result<(), Failure> {
     // A user of a tenant acts in it anyway.
     let tenant = args.tenant.filter(|_| args.user.is_none());
     let url = client.place().url().to_string();
-    let context = Context { url: url.clone(), token: None, token_file: Some(token_file), tenant };
+    let context =
+        ServerContext { url: url.clone(), token: None, token_file: Some(token_file), tenant };
     contexts.contexts.insert(args.name.clone(), context);
     contexts.current = Some(args.name.clone());
     contexts.write(&file)?;
@@ -221,7 +222,7 @@ pub fn logout(args: LogoutArgs) -> Result<(), Failure> {
 }
 
 /// Removes the file of a key that `login` made. Another file belongs to the user.
-fn forget_key(name: &str, context: &Context) -> Result<(), Failure> {
+fn forget_key(name: &str, context: &ServerContext) -> Result<(), Failure> {
     let own = key_file(&own_folder()?, name);
     if context.token_file.as_ref() == Some(&own) && own.exists() {
         fs::remove_file(&own)?;

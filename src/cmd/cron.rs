@@ -63,8 +63,8 @@ pub fn run(command: CronCommand) -> Result<(), Failure> {
 #[derive(Args)]
 struct FormatArgs {
     /// Form of the output
-    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
-    output: Format,
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = CronFormat::Table)]
+    output: CronFormat,
 
     /// Short for --output json
     #[arg(long, conflicts_with = "output")]
@@ -72,13 +72,13 @@ struct FormatArgs {
 }
 
 impl FormatArgs {
-    fn format(&self) -> Format {
-        if self.json { Format::Json } else { self.output }
+    fn format(&self) -> CronFormat {
+        if self.json { CronFormat::Json } else { self.output }
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum CronFormat {
     Table,
     Json,
 }

@@ -29,7 +29,7 @@ pub enum DatabaseCommand {
 
 /// Where a database is.
 #[derive(Args)]
-struct Place {
+struct DatabaseFields {
     /// Address such as 'postgres://user:${secrets.NAME}@host/name'
     #[arg(long, value_name = "URL", conflicts_with = "address_file")]
     address: Option<String>,
@@ -39,7 +39,7 @@ struct Place {
     address_file: Option<String>,
 }
 
-impl Place {
+impl DatabaseFields {
     fn url(&self) -> Result<Option<Value>, Failure> {
         let said = self.address_file.as_deref().map(from_file).transpose()?;
         Ok(said.or_else(|| self.address.clone()).map(Value::String))
@@ -57,7 +57,7 @@ pub struct CreateArgs {
     name: String,
 
     #[command(flatten)]
-    place: Place,
+    place: DatabaseFields,
 
     /// For people
     #[arg(long, value_name = "TEXT")]
@@ -78,7 +78,7 @@ pub struct EditArgs {
     rename: Option<String>,
 
     #[command(flatten)]
-    place: Place,
+    place: DatabaseFields,
 
     /// For people
     #[arg(long, value_name = "TEXT")]
@@ -142,7 +142,7 @@ pub fn run(command: DatabaseCommand) -> Result<(), Failure> {
 
 fn given(
     name: Option<String>,
-    place: &Place,
+    place: &DatabaseFields,
     description: Option<String>,
 ) -> Result<Map<String, Value>, Failure> {
     Ok(fields([

@@ -9,7 +9,7 @@ use std::path::Path;
 use clap::Args;
 use reqwest::Method;
 
-use super::serve::{self, Ready};
+use super::serve::{self, ServerReady};
 use crate::cli_error::CliError;
 use crate::client::{Client, Place};
 use crate::clock;
@@ -70,7 +70,7 @@ fn settings(args: &DevArgs, folder: &Path) -> Result<Config, Failure> {
 }
 
 /// Makes the sample jobs and says where to look.
-async fn greet(ready: Ready) -> Result<(), Failure> {
+async fn greet(ready: ServerReady) -> Result<(), Failure> {
     let service = service::start().await?;
     let mut jobs = samples::jobs(&ready.url, &format!("http://{service}"), clock::now());
     // A command that this machine would refuse is no sample of one.
@@ -97,7 +97,7 @@ async fn greet(ready: Ready) -> Result<(), Failure> {
     Ok(())
 }
 
-fn welcome(Ready { url, data, login_link, .. }: &Ready) {
+fn welcome(ServerReady { url, data, login_link, .. }: &ServerReady) {
     eprintln!(
         "\
 Punctual {version} is ready, with sample jobs. Ctrl-C ends it, and then everything is gone.

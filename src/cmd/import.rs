@@ -16,7 +16,7 @@ use crate::document::{self, Document};
 use crate::exit::Failure;
 use crate::output::text;
 
-use crontab::{Line, Reading, Verdict};
+use crontab::{CrontabDefaults, CrontabLine, LineMeaning};
 
 /// Whose jobs.
 #[derive(Subcommand)]
@@ -77,13 +77,13 @@ pub fn run(command: ImportCommand) -> Result<(), Failure> {
     };
     let is_system =
         args.system || args.file == "/etc/crontab" || args.file.starts_with("/etc/cron.d/");
-    let reading = Reading { system: is_system, zone: &zone, prefix: &args.prefix };
+    let reading = CrontabDefaults { system: is_system, zone: &zone, prefix: &args.prefix };
     let lines = crontab::read(&read(&args.file)?, &reading, &zones);
     let refused = report(&args, &lines);
     let jobs: Vec<&Map<String, Value>> = lines
         .iter()
         .filter_map(|line| match &line.verdict {
-            Verdict::Job(job) => job.as_object(),
+            LineMeaning::Job(job) => job.as_object(),
             _ => None,
         })
         .collect();
@@ -108,21 +108,21 @@ pub fn run(command: ImportCommand) -> Result<(), Failure> {
 }
 
 /// Says what became of each line, and how many were refused.
-fn report(args: &CrontabArgs, lines: &[Line]) -> usize {
+fn report(args: &CrontabArgs, lines: &[CrontabLine]) -> usize {
     let mut refused = 0;
     for line in lines {
-        let Line { number, verdict, notes } = line;
+        let CrontabLine { number, verdict, notes } = line;
         match verdict {
-            Verdict::Job(job) => args.asking.output.say(&format!(
+            LineMeaning::Job(job) => args.asking.output.say(&format!(
                 "line {number}: job {}: {} {}",
                 text(job, "name"),
                 text(job, "cron_expression"),
                 text(job, "timezone")
             )),
-            Verdict::Setting(setting) => {
+            LineMeaning::Setting(setting) => {
                 args.asking.output.say(&format!("line {number}: {setting}"));
             }
-            Verdict::Refused(why) => {
+            LineMeaning::Refused(why) => {
                 refused += 1;
                 args.asking.output.say(&format!("line {number}: not imported: {why}"));
             }

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 
-use crate::backup::{self, Checked, Manifest, fingerprint};
+use crate::backup::{self, CheckedBackup, Manifest, fingerprint};
 use crate::cli_error::CliError;
 use crate::client::{ServerArgs, data_folder};
 use crate::clock;
 use crate::data::DataFolder;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, OutputArgs, bytes};
-use crate::progress::Progress;
+use crate::progress::ProgressLine;
 
 /// Which backup, and where to.
 #[derive(Args)]
@@ -50,7 +50,7 @@ pub fn run(args: RestoreArgs) -> Result<(), Failure> {
     let archive = find(&args.from)?;
     let size = fs::metadata(&archive).map_or(0, |file| file.len());
     if args.check {
-        let progress = Progress::of_bytes(&args.output, "checking", size);
+        let progress = ProgressLine::of_bytes(&args.output, "checking", size);
         let checked = backup::check(&archive, &|read| progress.set(read))?;
         drop(progress);
         let words = format!("{} is whole: {}", archive.display(), told(&checked));
@@ -59,7 +59,7 @@ pub fn run(args: RestoreArgs) -> Result<(), Failure> {
     let server = ServerArgs { data: args.data.clone(), ..ServerArgs::default() };
     let folder = DataFolder::open(&data_folder(&server))
         .map_err(|error| Failure::Ended(Exit::Conflict, error))?;
-    let progress = Progress::of_bytes(&args.output, "restoring", size);
+    let progress = ProgressLine::of_bytes(&args.output, "restoring", size);
     let user = os_user();
     let by = (clock::now(), user.as_str());
     let (checked, revived) =
@@ -111,7 +111,7 @@ fn find(from: &Path) -> Result<PathBuf, Failure> {
     newest.ok_or_else(|| missing(format!("there is no backup in {}", from.display())))
 }
 
-fn about(archive: &Path, checked: &Checked) -> serde_json::Value {
+fn about(archive: &Path, checked: &CheckedBackup) -> serde_json::Value {
     let Manifest { made_at, version, schema_version, files, .. } = &checked.manifest;
     json!({
         "file": archive.display().to_string(), "made_at": made_at, "version": version,
@@ -119,7 +119,7 @@ fn about(archive: &Path, checked: &Checked) -> serde_json::Value {
     })
 }
 
-fn told(checked: &Checked) -> String {
+fn told(checked: &CheckedBackup) -> String {
     let Manifest { made_at, version, files, .. } = &checked.manifest;
     let size = bytes(&json!({"bytes": checked.bytes}), "bytes");
     format!("made at {made_at:.0} by Punctual {version}, {} files, {size}", files.len())

@@ -39,7 +39,7 @@ mod listeners;
 mod plan;
 
 use listeners::{bind, cannot_listen, listen_for_sql, serve_http};
-pub use plan::Plan;
+pub use plan::ServerPlan;
 use plan::StoreKind;
 
 /// How long open connections may take to end when the work has.
@@ -123,7 +123,7 @@ impl ServeArgs {
 }
 
 /// A server that answers.
-pub struct Ready {
+pub struct ServerReady {
     /// Its address.
     pub url: String,
     /// Where SQL clients find it.
@@ -146,19 +146,19 @@ pub fn run(args: ServeArgs) -> Result<(), Failure> {
 }
 
 /// The callback of a server that is ready.
-type Greet = Box<dyn FnOnce(Ready) -> Pin<Box<dyn Future<Output = Result<(), Failure>>>>>;
+type Greet = Box<dyn FnOnce(ServerReady) -> Pin<Box<dyn Future<Output = Result<(), Failure>>>>>;
 
 /// Runs a server of these settings until it is told to stop. `greet` comes when it answers.
 pub fn start(
     config: &Config,
-    greet: impl AsyncFnOnce(Ready) -> Result<(), Failure> + 'static,
+    greet: impl AsyncFnOnce(ServerReady) -> Result<(), Failure> + 'static,
 ) -> Result<(), Failure> {
     // One type for all, so that what serves is compiled once.
     start_with(config, Box::new(move |ready| Box::pin(async move { greet(ready).await })))
 }
 
 fn start_with(config: &Config, greet: Greet) -> Result<(), Failure> {
-    let mut plan = Plan::from_config(config)?;
+    let mut plan = ServerPlan::from_config(config)?;
     logs::start(config, LogFormat::of(config)?)?;
     let settings = &mut plan.settings;
     settings.max_http_calls =
@@ -217,7 +217,7 @@ fn no_store(what: &str, error: &StoreError) -> Failure {
 }
 
 async fn serve(
-    plan: Plan,
+    plan: ServerPlan,
     folder: &DataFolder,
     store: impl FullStore,
     clock: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
@@ -393,7 +393,8 @@ async fn serve(
         true => joined(&engine, &id).await,
         false => None,
     };
-    let ready = Ready { url: url.clone(), sql, data, key: admin_key, is_new, login_link, cluster };
+    let ready =
+        ServerReady { url: url.clone(), sql, data, key: admin_key, is_new, login_link, cluster };
     greet(ready).await?;
     if let Some(sql) = sql {
         tracing::info!(address = %sql, "SQL interface listening");
@@ -453,7 +454,11 @@ async fn store_id(store: &SharedStore) -> Result<String, StoreError> {
 }
 
 /// The vault of a server, with the keys of its settings or of its folder.
-fn open_vault(plan: &Plan, folder: &DataFolder, store: &SharedStore) -> Result<Vault, Failure> {
+fn open_vault(
+    plan: &ServerPlan,
+    folder: &DataFolder,
+    store: &SharedStore,
+) -> Result<Vault, Failure> {
     let store = store.clone();
     Ok(match &plan.master_keys {
         Some(ring) => Vault::new(store, ring.clone(), FromSettings, random::bytes),
@@ -493,7 +498,7 @@ pub fn login_lines(link: String) -> String {
 
 /// The few lines that a user needs who sees the server for the first time: how to create a job, and
 /// the other ways in.
-async fn welcome(ready: Ready) -> Result<(), Failure> {
+async fn welcome(ready: ServerReady) -> Result<(), Failure> {
     if !ready.is_new && !std::io::stderr().is_terminal() {
         return Ok(());
     }
@@ -501,8 +506,8 @@ async fn welcome(ready: Ready) -> Result<(), Failure> {
     Ok(())
 }
 
-fn welcome_text(ready: &Ready) -> String {
-    let Ready { url, sql, data, login_link, cluster, .. } = ready;
+fn welcome_text(ready: &ServerReady) -> String {
+    let ServerReady { url, sql, data, login_link, cluster, .. } = ready;
     let key = data.join("admin.key");
     let key = key.display();
     // A client finds this folder by itself.
@@ -549,7 +554,7 @@ mod tests {
 
     #[test]
     fn the_first_lines_show_how_to_create_a_job_before_anything_else() {
-        let ready = Ready {
+        let ready = ServerReady {
             url: "http://127.0.0.1:8630".to_owned(),
             sql: Some("127.0.0.1:8632".parse().unwrap()),
             data: "/srv/punctual-data".into(),
@@ -563,7 +568,7 @@ mod tests {
         let order = ["joined cluster", "punctual job create", "psql", "curl", "/ui/ "].map(place);
         assert!(order.is_sorted(), "{text}");
         assert!(!text.contains("PUNCTUAL_DATA"), "{text}");
-        let elsewhere = welcome_text(&Ready { data: "/srv/jobs".into(), ..ready });
+        let elsewhere = welcome_text(&ServerReady { data: "/srv/jobs".into(), ..ready });
         assert!(elsewhere.contains("export PUNCTUAL_DATA=/srv/jobs\n"), "{elsewhere}");
     }
 }

@@ -29,7 +29,7 @@ pub enum ShardCommand {
 
 /// Where a shard is.
 #[derive(Args)]
-struct Place {
+struct ShardFields {
     /// Database in which the statements of its runs work
     #[arg(long, value_name = "NAME")]
     database: Option<String>,
@@ -54,7 +54,7 @@ pub struct CreateArgs {
     name: String,
 
     #[command(flatten)]
-    place: Place,
+    place: ShardFields,
 
     #[command(flatten)]
     asking: Asking,
@@ -71,7 +71,7 @@ pub struct EditArgs {
     rename: Option<String>,
 
     #[command(flatten)]
-    place: Place,
+    place: ShardFields,
 
     #[command(flatten)]
     asking: Asking,
@@ -133,7 +133,7 @@ pub fn run(command: ShardCommand) -> Result<(), Failure> {
     }
 }
 
-fn given(name: Option<String>, place: Place) -> Result<Map<String, Value>, Failure> {
+fn given(name: Option<String>, place: ShardFields) -> Result<Map<String, Value>, Failure> {
     let labels: Labels = place.label.join(",").parse().map_err(|error: LabelError| {
         CliError::new(format!("--label: {error}")).hint("a label looks like zone=eu")
     })?;

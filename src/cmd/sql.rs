@@ -12,7 +12,9 @@ use clap::{Args, ValueEnum};
 use serde_json::{Map, Value};
 use tokio::runtime::Builder;
 
-use self::connection::{Address, Column, Connection, Credentials, ServerMessage, address_of};
+use self::connection::{
+    Credentials, ResultColumn, ServerMessage, SqlAddress, SqlConnection, address_of,
+};
 use crate::cli_error::{CliError, visible};
 use crate::client::{Client, ServerArgs, data_folder};
 use crate::data::SQL_FILE;
@@ -50,8 +52,8 @@ pub struct SqlArgs {
     file: Option<PathBuf>,
 
     /// Form of the rows
-    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
-    output: Format,
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = RowFormat::Table)]
+    output: RowFormat,
 
     /// Print no remarks on stderr, only errors
     #[arg(short, long)]
@@ -67,7 +69,7 @@ pub struct SqlArgs {
 
 /// A form of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum RowFormat {
     Table,
     Json,
     Csv,
@@ -89,7 +91,7 @@ pub fn run(args: SqlArgs) -> Result<(), Failure> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let credentials = Credentials { user: &user, secret: &secret, tenant: &tenant };
-        let mut connection = Connection::open(&address, &credentials).await?;
+        let mut connection = SqlConnection::open(&address, &credentials).await?;
         if is_typed {
             return repl::run(&mut connection, &args).await;
         }
@@ -120,7 +122,7 @@ fn texts(args: &SqlArgs) -> Result<Vec<String>, Failure> {
 }
 
 /// Where the server answers SQL.
-fn find(args: &SqlArgs, client: &Client) -> Result<Address, Failure> {
+fn find(args: &SqlArgs, client: &Client) -> Result<SqlAddress, Failure> {
     let url = client.place().url();
     let tls = url.scheme() == "https";
     if let Some(text) = &args.pg {
@@ -143,11 +145,11 @@ fn find(args: &SqlArgs, client: &Client) -> Result<Address, Failure> {
     }
     let host = url.host_str().unwrap_or_default();
     let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-    Ok(Address { host, port: PORT_DEFAULT, tls })
+    Ok(SqlAddress { host, port: PORT_DEFAULT, tls })
 }
 
 /// Asks a text and prints the answers.
-async fn show(connection: &mut Connection, text: &str, args: &SqlArgs) -> Result<(), Failure> {
+async fn show(connection: &mut SqlConnection, text: &str, args: &SqlArgs) -> Result<(), Failure> {
     let say = |text: &str| {
         if !args.quiet {
             // When stderr is gone, there is no other place to report it.
@@ -174,10 +176,14 @@ async fn show(connection: &mut Connection, text: &str, args: &SqlArgs) -> Result
     }
 }
 
-fn print(format: Format, columns: &[Column], rows: &[Vec<Option<String>>]) -> io::Result<()> {
+fn print(
+    format: RowFormat,
+    columns: &[ResultColumn],
+    rows: &[Vec<Option<String>>],
+) -> io::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     match format {
-        Format::Table => {
+        RowFormat::Table => {
             let names: Vec<String> = columns.iter().map(|column| visible(&column.name)).collect();
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             let cells = |row: &Vec<Option<String>>| {
@@ -185,11 +191,11 @@ fn print(format: Format, columns: &[Column], rows: &[Vec<Option<String>>]) -> io
             };
             table::print(&mut out, "", &names, rows.iter().map(cells))?;
         }
-        Format::Json => {
+        RowFormat::Json => {
             let objects: Vec<Value> = rows.iter().map(|row| object(columns, row)).collect();
             writeln!(out, "{}", output::json(&objects, true))?;
         }
-        Format::Csv => {
+        RowFormat::Csv => {
             let names = columns.iter().map(|column| Some(column.name.as_str()));
             writeln!(out, "{}", csv(names))?;
             for row in rows {
@@ -210,8 +216,8 @@ fn print_lines(lines: &[u8]) -> io::Result<()> {
 }
 
 /// A row as JSON: numbers, truth and JSON are what they are, everything else is text.
-fn object(columns: &[Column], row: &[Option<String>]) -> Value {
-    let value = |column: &Column, value: &Option<String>| {
+fn object(columns: &[ResultColumn], row: &[Option<String>]) -> Value {
+    let value = |column: &ResultColumn, value: &Option<String>| {
         let Some(text) = value else { return Value::Null };
         let read = match column.oid {
             16 => Some(Value::Bool(text == "t")),
@@ -244,7 +250,7 @@ mod tests {
 
     #[test]
     fn values_keep_their_types_in_json() {
-        let column = |name: &str, oid| Column { name: name.to_owned(), oid };
+        let column = |name: &str, oid| ResultColumn { name: name.to_owned(), oid };
         let columns = [
             column("n", 20),
             column("yes", 16),

@@ -1,7 +1,7 @@
 //! The table of all settings.
 
 /// One setting.
-pub struct Key {
+pub struct SettingKey {
     /// Its path in the file.
     pub name: &'static str,
     /// Its value when it is not set.
@@ -12,16 +12,16 @@ pub struct Key {
     pub meaning: &'static str,
 }
 
-const fn key(name: &'static str, default: &'static str, meaning: &'static str) -> Key {
-    Key { name, default, is_secret: false, meaning }
+const fn key(name: &'static str, default: &'static str, meaning: &'static str) -> SettingKey {
+    SettingKey { name, default, is_secret: false, meaning }
 }
 
-const fn secret(name: &'static str, default: &'static str, meaning: &'static str) -> Key {
-    Key { name, default, is_secret: true, meaning }
+const fn secret(name: &'static str, default: &'static str, meaning: &'static str) -> SettingKey {
+    SettingKey { name, default, is_secret: true, meaning }
 }
 
 /// Every setting, in the order of the reference.
-pub const KEYS: &[Key] = &[
+pub const KEYS: &[SettingKey] = &[
     key("data", "./punctual-data", "folder for the embedded store, keys and outputs"),
     secret("store", "sqlite", "`sqlite` in the data folder, or `postgres://…`"),
     key("http", "127.0.0.1:8630", "address of the HTTP listener; port 0 uses a free one"),

@@ -160,5 +160,5 @@ fn defaults_are_those_of_the_parts() {
 #[test]
 fn every_default_fits() {
     let config = load(None, &[], &[]).unwrap_or_else(|error| panic!("{error}"));
-    assert!(crate::cmd::serve::Plan::from_config(&config).is_ok());
+    assert!(crate::cmd::serve::ServerPlan::from_config(&config).is_ok());
 }

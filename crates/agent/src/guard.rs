@@ -35,7 +35,7 @@ use reqwest::redirect::Policy;
 use reqwest::{ClientBuilder, Method, RequestBuilder};
 use url::{Host, Url};
 
-use ranges::Kind;
+use ranges::AddressKind;
 pub use rule::{Rule, RuleError};
 
 /// Names under which clouds hand out credentials. They are refused without a lookup.
@@ -172,8 +172,8 @@ impl Guard {
             return Ok(());
         }
         let what = match kind {
-            Kind::Metadata(what) => what,
-            Kind::Private(what) => {
+            AddressKind::Metadata(what) => what,
+            AddressKind::Private(what) => {
                 let name = name.map(rule::name_of);
                 if name.is_some_and(|name| self.rules.iter().any(|rule| rule.trusts(&name))) {
                     return Ok(());

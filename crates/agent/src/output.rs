@@ -37,11 +37,11 @@ use tokio::sync::watch;
 
 pub use mask::Mask;
 pub(crate) use masked::Masked;
-use pending::Pending;
+use pending::PendingOutput;
 pub use printable::printable;
 pub use reader::Slice;
 use recent::Recent;
-use writer::{Progress, Queue, Sink};
+use writer::{OutputFiles, WriteProgress, WriteQueue};
 
 /// Which of the two outputs of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,14 +73,14 @@ pub struct Outputs(Arc<Owner>);
 
 /// Tells the writing thread to end when the last handle is dropped.
 struct Owner {
-    shared: Arc<Shared>,
+    shared: Arc<SharedOutputs>,
 }
 
 /// The state that the writing thread shares with the handles.
-struct Shared {
+struct SharedOutputs {
     dir: PathBuf,
     limits: Limits,
-    queue: Queue,
+    queue: WriteQueue,
     /// Whether short outputs are handed over instead of written to files.
     keeps_short: bool,
     /// Short outputs that were handed over lately.
@@ -93,9 +93,9 @@ struct Shared {
 struct Live {
     run: RunId,
     attempt: u32,
-    pending: Mutex<Pending>,
-    sink: Mutex<Sink>,
-    progress: watch::Sender<Progress>,
+    pending: Mutex<PendingOutput>,
+    sink: Mutex<OutputFiles>,
+    progress: watch::Sender<WriteProgress>,
     /// Whether it waits in memory, or did.
     is_deferred: AtomicBool,
 }
@@ -115,7 +115,7 @@ pub struct Follower {
     outputs: Outputs,
     run: RunId,
     attempt: u32,
-    live: Option<watch::Receiver<Progress>>,
+    live: Option<watch::Receiver<WriteProgress>>,
     seen: u64,
 }
 
@@ -135,10 +135,10 @@ impl Outputs {
 
     fn open_folder(dir: PathBuf, limits: Limits, keeps_short: bool) -> io::Result<Self> {
         private_folder(&dir)?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedOutputs {
             dir,
             limits,
-            queue: Queue::default(),
+            queue: WriteQueue::default(),
             keeps_short,
             recent: Recent::default(),
             live: Mutex::default(),
@@ -164,9 +164,9 @@ impl Outputs {
         let live = Arc::new(Live {
             run,
             attempt,
-            pending: Mutex::new(Pending::new(shared.limits, shared.keeps_short)),
-            sink: Mutex::new(Sink::new(self.folder(run), attempt, shared.limits)),
-            progress: watch::Sender::new(Progress::default()),
+            pending: Mutex::new(PendingOutput::new(shared.limits, shared.keeps_short)),
+            sink: Mutex::new(OutputFiles::new(self.folder(run), attempt, shared.limits)),
+            progress: watch::Sender::new(WriteProgress::default()),
             is_deferred: AtomicBool::new(false),
         });
         shared.recent.forget(run, Some(attempt));

@@ -12,7 +12,7 @@ use store::{Applied, Cancelled, Finish, RecordPlan};
 
 /// Something that happened. Times are the store's, unless they say otherwise.
 #[derive(Clone, Debug)]
-pub enum Event {
+pub enum SimEvent {
     /// A job was created or changed.
     Defined {
         at: Timestamp,

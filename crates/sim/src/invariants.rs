@@ -6,7 +6,7 @@ use std::fmt;
 use jiff::{SignedDuration, Timestamp};
 use store::Store;
 
-use crate::event::Event;
+use crate::event::SimEvent;
 use crate::ledger::Ledger;
 use crate::oracle::Oracle;
 use crate::profile::Profile;
@@ -49,7 +49,7 @@ trait Invariant {
     fn name(&self) -> &'static str;
 
     /// Looks at something that happened.
-    fn see(&mut self, _event: &Event, _oracle: &Oracle) -> Held {
+    fn see(&mut self, _event: &SimEvent, _oracle: &Oracle) -> Held {
         Ok(())
     }
 
@@ -95,7 +95,7 @@ impl Judge {
     }
 
     /// Looks at something that happened.
-    pub fn see(&mut self, event: &Event) -> Result<(), Violation> {
+    pub fn see(&mut self, event: &SimEvent) -> Result<(), Violation> {
         self.oracle.see(event);
         for invariant in &mut self.invariants {
             let invariant_name = invariant.name();

@@ -33,7 +33,7 @@ use std::fmt;
 
 pub use invariants::Violation;
 pub use sabotage::Sabotage;
-pub use stats::Stats;
+pub use stats::SimStats;
 
 use world::World;
 
@@ -54,7 +54,7 @@ impl Default for Options {
 
 /// The result of a simulation.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct SimReport {
     /// The seed that made it.
     pub seed: u64,
     /// The same for two equal worlds.
@@ -62,28 +62,28 @@ pub struct Report {
     /// The first violation of an invariant.
     pub violation: Option<Violation>,
     /// How much of what happened.
-    pub stats: Stats,
+    pub stats: SimStats,
     /// The trace, line by line.
     pub trace: Vec<String>,
 }
 
 /// Lives through the world of a seed.
-pub fn simulate(seed: u64, options: &Options) -> Report {
+pub fn simulate(seed: u64, options: &Options) -> SimReport {
     let broken = |problem: String| Violation { invariant: "a world", detail: problem };
     let mut world = match World::new(seed, options) {
         Ok(world) => world,
         Err(error) => {
-            return Report {
+            return SimReport {
                 seed,
                 hash: 0,
                 violation: Some(broken(error.to_string())),
-                stats: Stats::default(),
+                stats: SimStats::default(),
                 trace: Vec::new(),
             };
         }
     };
     let violation = world.live(options).err();
-    Report {
+    SimReport {
         seed,
         hash: world.trace().hash(),
         violation,
@@ -95,7 +95,7 @@ pub fn simulate(seed: u64, options: &Options) -> Report {
 /// Lines of the trace that a failure shows.
 const LINES_SHOWN: usize = 60;
 
-impl fmt::Display for Report {
+impl fmt::Display for SimReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(violation) = &self.violation else {
             return write!(f, "seed {}: sound, trace {:016x}", self.seed, self.hash);

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use store::{Result, StoreError};
 
 use crate::clock::VirtualClock;
-use crate::event::Event;
+use crate::event::SimEvent;
 use crate::gate::Gate;
 use crate::random::Random;
 use crate::sabotage::Sabotage;
@@ -27,7 +27,7 @@ pub struct Rates {
 }
 
 /// The connection to the store that all machines of a world share.
-pub struct Link {
+pub struct StoreLink {
     /// The time.
     pub clock: VirtualClock,
     /// Where steps are parked.
@@ -40,12 +40,12 @@ pub struct Link {
 struct LinkState {
     random: Random,
     rates: Rates,
-    events: Vec<Event>,
+    events: Vec<SimEvent>,
     looks: BTreeMap<usize, Vec<Timestamp>>,
     lost_replies: u64,
 }
 
-impl Link {
+impl StoreLink {
     /// A link with faults.
     pub fn new(
         clock: VirtualClock,
@@ -60,7 +60,7 @@ impl Link {
             looks: BTreeMap::new(),
             lost_replies: 0,
         };
-        Link { clock, gate: Gate::default(), sabotage, state: Mutex::new(state) }
+        StoreLink { clock, gate: Gate::default(), sabotage, state: Mutex::new(state) }
     }
 
     /// From now on, calls are disturbed this often.
@@ -69,12 +69,12 @@ impl Link {
     }
 
     /// Takes the events since the last call.
-    pub fn take_events(&self) -> Vec<Event> {
+    pub fn take_events(&self) -> Vec<SimEvent> {
         std::mem::take(&mut self.state().events)
     }
 
     /// Writes down what happened outside the store.
-    pub fn saw(&self, event: Event) {
+    pub fn saw(&self, event: SimEvent) {
         self.state().events.push(event);
     }
 

@@ -13,7 +13,7 @@ use domain::schedule::{Schedule, Zones};
 use jiff::{SignedDuration, Timestamp};
 use store::{Applied, Verdict};
 
-use crate::event::Event;
+use crate::event::SimEvent;
 
 /// No node plans further ahead.
 const LOOK_AHEAD_MAX: SignedDuration = SignedDuration::from_secs(130);
@@ -75,10 +75,10 @@ impl Oracle {
     }
 
     /// Takes an event into account.
-    pub fn see(&mut self, event: &Event) {
+    pub fn see(&mut self, event: &SimEvent) {
         match event {
-            Event::Defined { at, job } => self.define(*at, job),
-            Event::Finished { finish, applied: Applied::Ended(_), .. }
+            SimEvent::Defined { at, job } => self.define(*at, job),
+            SimEvent::Finished { finish, applied: Applied::Ended(_), .. }
                 if matches!(finish.verdict, Verdict::End { .. }) =>
             {
                 self.end_one_time(finish);

@@ -6,14 +6,14 @@ use domain::id::{JobId, RunId};
 
 /// The lines of a world.
 #[derive(Debug, Default)]
-pub struct Trace {
+pub struct SimTrace {
     lines: Vec<String>,
     hash: u64,
     jobs: BTreeMap<JobId, String>,
     runs: BTreeMap<RunId, String>,
 }
 
-impl Trace {
+impl SimTrace {
     /// Adds a line.
     pub fn note(&mut self, line: String) {
         // FNV-1a, over every byte of every line.

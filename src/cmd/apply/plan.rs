@@ -9,7 +9,7 @@ use crate::document::{self, Change, Document};
 use crate::output::text;
 
 /// The change of one job or queue.
-pub enum Step {
+pub enum ApplyStep {
     /// It is made.
     Create {
         /// The new definition.
@@ -53,17 +53,17 @@ pub enum Step {
     },
 }
 
-impl Step {
+impl ApplyStep {
     /// The result for output.
     pub fn told(&self) -> Value {
         match self {
-            Step::Create { document } | Step::CreateQueue { document } => {
+            ApplyStep::Create { document } | ApplyStep::CreateQueue { document } => {
                 json!({"name": document.name, "action": "created"})
             }
-            Step::Keep { name } => json!({"name": name, "action": "unchanged"}),
-            Step::Prune { name, .. } => json!({"name": name, "action": "pruned"}),
-            Step::Change { document, changes, .. }
-            | Step::ChangeQueue { document, changes, .. } => {
+            ApplyStep::Keep { name } => json!({"name": name, "action": "unchanged"}),
+            ApplyStep::Prune { name, .. } => json!({"name": name, "action": "pruned"}),
+            ApplyStep::Change { document, changes, .. }
+            | ApplyStep::ChangeQueue { document, changes, .. } => {
                 let change = |change: &Change| {
                     json!({
                         "field": change.path, "from": change.from, "to": change.to,
@@ -78,13 +78,13 @@ impl Step {
 }
 
 /// Everything that applying documents would do.
-pub struct Plan {
+pub struct ApplyPlan {
     /// The steps in the order in which they are done.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ApplyStep>,
     created: HashSet<String>,
 }
 
-impl Plan {
+impl ApplyPlan {
     /// Compares documents with the jobs that there are; jobs with the tag `prune` and without a
     /// document go.
     pub fn new(documents: Vec<Document>, jobs: &[Value], prune: Option<&str>) -> Self {
@@ -96,11 +96,11 @@ impl Plan {
             .collect();
         let name_of = |id: &str| names.get(id).map(|name| (*name).to_owned());
         let described: HashSet<String> = documents.iter().map(|job| job.name.clone()).collect();
-        let mut plan = Plan { steps: Vec::new(), created: HashSet::new() };
+        let mut plan = ApplyPlan { steps: Vec::new(), created: HashSet::new() };
         for mut document in documents {
             let Some(job) = by_name.get(document.name.as_str()) else {
                 plan.created.insert(document.name.clone());
-                plan.steps.push(Step::Create { document });
+                plan.steps.push(ApplyStep::Create { document });
                 continue;
             };
             document::complete(&mut document.fields, job);
@@ -112,8 +112,8 @@ impl Plan {
             // A document that names a version was written for that one.
             let written_for = document.fields.get("version").and_then(Value::as_u64);
             plan.steps.push(match changes.is_empty() {
-                true => Step::Keep { name: document.name },
-                false => Step::Change {
+                true => ApplyStep::Keep { name: document.name },
+                false => ApplyStep::Change {
                     id: text(job, "job_id"),
                     version: written_for.or(job["version"].as_u64()),
                     document,
@@ -128,7 +128,7 @@ impl Plan {
             let name = text(job, "name");
             if prune.is_some_and(|tag| has_tag(job, tag)) && !described.contains(&name) {
                 let (id, version) = (text(job, "job_id"), job["version"].as_u64());
-                plan.steps.push(Step::Prune { name, id, version });
+                plan.steps.push(ApplyStep::Prune { name, id, version });
             }
         }
         plan

@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::Args;
 use jiff::Timestamp;
 
-use super::{Format, FormatArgs, print_json, warnings};
+use super::{CronFormat, FormatArgs, print_json, warnings};
 use crate::clock;
 use crate::exit::Failure;
 use crate::times;
@@ -43,9 +43,11 @@ pub(super) fn run(args: LintArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let schedule = super::schedule(&args.expr, &args.tz, &clock::zones())?;
     let found = schedule.lint(args.after.unwrap_or_else(clock::now));
     match args.format.format() {
-        Format::Json => print_json(out, &found.iter().map(warnings::to_json).collect::<Vec<_>>())?,
-        Format::Table if found.is_empty() => eprintln!("no warnings"),
-        Format::Table => warnings::print(out, &schedule, &found)?,
+        CronFormat::Json => {
+            print_json(out, &found.iter().map(warnings::to_json).collect::<Vec<_>>())?
+        }
+        CronFormat::Table if found.is_empty() => eprintln!("no warnings"),
+        CronFormat::Table => warnings::print(out, &schedule, &found)?,
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use clap::Args;
 use jiff::Timestamp;
 
 use super::{
-    COUNT_DEFAULT, COUNT_MAX, Format, FormatArgs, Utc, print_json, runs_after, stdin, table,
+    COUNT_DEFAULT, COUNT_MAX, CronFormat, FormatArgs, Utc, print_json, runs_after, stdin, table,
 };
 use crate::cli_error::CliError;
 use crate::clock;
@@ -79,8 +79,8 @@ pub(super) fn run(args: NextArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let after = args.after.unwrap_or_else(clock::now);
     let runs: Vec<Timestamp> = runs_after(&schedule, after, args.count).collect();
     match args.format.format() {
-        Format::Json => print_json(out, &runs.iter().copied().map(Utc).collect::<Vec<_>>())?,
-        Format::Table => table::print_runs(out, &schedule, after, &runs)?,
+        CronFormat::Json => print_json(out, &runs.iter().copied().map(Utc).collect::<Vec<_>>())?,
+        CronFormat::Table => table::print_runs(out, &schedule, after, &runs)?,
     }
     if runs.len() < args.count as usize {
         out.flush()?;

@@ -27,7 +27,7 @@ use crate::otlp::Collector;
 use crate::tls::{Certificate, CertificateFiles};
 use crate::{alerts, clock, jobs, tokens};
 
-pub struct Plan {
+pub struct ServerPlan {
     pub(super) data: PathBuf,
     pub(super) store: StoreKind,
     pub(super) http: SocketAddr,
@@ -65,7 +65,7 @@ pub(super) enum StoreKind {
     Postgres(PostgresAddress),
 }
 
-impl Plan {
+impl ServerPlan {
     /// Reads the settings.
     pub fn from_config(config: &Config) -> Result<Self, CliError> {
         let yes_or_no = "true or false";
@@ -178,7 +178,7 @@ impl Plan {
             CliError::new(format!("cannot create the HTTP client for alerts: {error}"))
         })?;
         let has_tls = certificate.is_some();
-        Ok(Plan {
+        Ok(ServerPlan {
             agent,
             poster,
             webhook: alerts::webhook(config)?,
@@ -340,7 +340,7 @@ mod tests {
             let flags = vec![("store", store.to_owned())];
             let file = Some(empty.path().to_owned());
             let config = Config::load(Sources { flags, file, environment: Vec::new() }).unwrap();
-            Plan::from_config(&config)
+            ServerPlan::from_config(&config)
                 .unwrap_or_else(|error| panic!("{error}"))
                 .settings
                 .clock_offset_max

@@ -24,7 +24,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 
 /// Where a server answers SQL.
 #[derive(Clone, Debug)]
-pub struct Address {
+pub struct SqlAddress {
     /// The name or number of the machine.
     pub host: String,
     pub port: u16,
@@ -32,7 +32,7 @@ pub struct Address {
     pub tls: bool,
 }
 
-impl std::fmt::Display for Address {
+impl std::fmt::Display for SqlAddress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.host.contains(':') {
             true => write!(f, "[{}]:{}", self.host, self.port),
@@ -51,7 +51,7 @@ pub struct Credentials<'a> {
 
 /// A column of an answer.
 #[derive(Clone, Debug)]
-pub struct Column {
+pub struct ResultColumn {
     pub name: String,
     /// The number of its type.
     pub oid: u32,
@@ -60,7 +60,7 @@ pub struct Column {
 /// A message of the server.
 pub enum ServerMessage {
     /// Rows with these columns follow.
-    Columns(Vec<Column>),
+    Columns(Vec<ResultColumn>),
     Row(Vec<Option<String>>),
     /// Lines that are written out as they are.
     Lines(Bytes),
@@ -87,23 +87,26 @@ pub struct SqlFailure {
     pub position: Option<usize>,
 }
 
-trait Line: AsyncRead + AsyncWrite + Unpin {}
+trait ByteStream: AsyncRead + AsyncWrite + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Unpin> Line for T {}
+impl<T: AsyncRead + AsyncWrite + Unpin> ByteStream for T {}
 
 /// A server that answers.
-pub struct Connection {
-    line: Box<dyn Line>,
+pub struct SqlConnection {
+    line: Box<dyn ByteStream>,
     incoming: BytesMut,
 }
 
-impl Connection {
+impl SqlConnection {
     /// Connects and proves who asks.
-    pub async fn open(address: &Address, credentials: &Credentials<'_>) -> Result<Self, Failure> {
+    pub async fn open(
+        address: &SqlAddress,
+        credentials: &Credentials<'_>,
+    ) -> Result<Self, Failure> {
         let connect = tokio::time::timeout(CONNECT_MAX, connect(address)).await;
         let connect = connect.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
         let line = connect.map_err(|error| unreachable(address, &error))?;
-        let mut connection = Connection { line, incoming: BytesMut::new() };
+        let mut connection = SqlConnection { line, incoming: BytesMut::new() };
         connection.begin(credentials).await.map_err(|failure| match failure {
             Failure::Io(error) => unreachable(address, &error),
             other => other,
@@ -158,7 +161,7 @@ impl Connection {
             return Ok(match self.message().await? {
                 Message::RowDescription(body) => {
                     let column = |field: postgres_protocol::message::backend::Field<'_>| {
-                        Ok(Column { name: field.name().to_owned(), oid: field.type_oid() })
+                        Ok(ResultColumn { name: field.name().to_owned(), oid: field.type_oid() })
                     };
                     ServerMessage::Columns(body.fields().map(column).collect()?)
                 }
@@ -204,7 +207,7 @@ impl Connection {
     }
 }
 
-async fn connect(address: &Address) -> io::Result<Box<dyn Line>> {
+async fn connect(address: &SqlAddress) -> io::Result<Box<dyn ByteStream>> {
     let mut stream = TcpStream::connect((address.host.as_str(), address.port)).await?;
     stream.set_nodelay(true)?;
     if !address.tls {
@@ -227,7 +230,7 @@ async fn connect(address: &Address) -> io::Result<Box<dyn Line>> {
     Ok(Box::new(stream))
 }
 
-fn unreachable(address: &Address, error: &io::Error) -> Failure {
+fn unreachable(address: &SqlAddress, error: &io::Error) -> Failure {
     let text = format!("cannot reach the SQL interface at {address}: {error}");
     let hint = "is it open (punctual serve --pg ADDR)? name another with --pg";
     Failure::Ended(Exit::Unreachable, CliError::new(text).hint(hint))
@@ -287,14 +290,14 @@ fn exit_of(sqlstate: &str) -> Exit {
 }
 
 /// The address of a text such as `127.0.0.1:8632`, or of a name and a port.
-pub fn address_of(text: &str, tls: bool) -> Option<Address> {
+pub fn address_of(text: &str, tls: bool) -> Option<SqlAddress> {
     if let Ok(address) = text.parse::<SocketAddr>() {
         let (host, port) = (address.ip().to_string(), address.port());
-        return Some(Address { host, port, tls });
+        return Some(SqlAddress { host, port, tls });
     }
     let (host, port) = text.rsplit_once(':')?;
     let is_name = !host.is_empty() && !host.contains([':', '/', '@', ' ']);
-    Some(Address { host: host.to_owned(), port: port.parse().ok()?, tls }).filter(|_| is_name)
+    Some(SqlAddress { host: host.to_owned(), port: port.parse().ok()?, tls }).filter(|_| is_name)
 }
 
 #[cfg(test)]

@@ -28,12 +28,12 @@ pub struct Snapshot {
     pub at: Timestamp,
     pub url: String,
     /// The state of the server, or the error.
-    pub seen: Result<Seen, String>,
+    pub seen: Result<ServerState, String>,
 }
 
 /// The state of a server at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Seen {
+pub struct ServerState {
     /// Whether it is ready.
     pub is_ready: bool,
     /// How its scheduling is, or what is wrong.
@@ -41,7 +41,7 @@ pub struct Seen {
     /// The answer of `/v1/stats`.
     pub stats: Value,
     /// Runs that run.
-    pub running: Vec<Running>,
+    pub running: Vec<RunningJob>,
     /// How the runs ended that ended in the last minute, and how many each way.
     pub ended: BTreeMap<String, usize>,
     /// Whether there may be more of them than were looked at.
@@ -54,7 +54,7 @@ pub struct Seen {
 
 /// A run that runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Running {
+pub struct RunningJob {
     pub job: String,
     /// The time that it stands for.
     pub scheduled: Option<Timestamp>,
@@ -99,10 +99,11 @@ pub fn look(client: &Client, now: Timestamp) -> Snapshot {
     Snapshot { at: now, url: client.place().url().as_str().to_owned(), seen }
 }
 
-fn ask(client: &Client, now: Timestamp) -> Result<Seen, Failure> {
+fn ask(client: &Client, now: Timestamp) -> Result<ServerState, Failure> {
     let (status, ready) =
         client.call(Method::GET, &["readyz"]).query("verbose", "true").send_any()?;
-    let mut seen = Seen { is_ready: status == 200, health: health(&ready), ..Seen::default() };
+    let mut seen =
+        ServerState { is_ready: status == 200, health: health(&ready), ..ServerState::default() };
     seen.stats = client.get(&["v1", "stats"])?;
     let list = |status: &str, since: Option<Timestamp>, limit| {
         let mut filters = vec![("status", status.to_owned())];
@@ -136,8 +137,8 @@ fn job(run: &Value) -> String {
     run["job_name"].as_str().unwrap_or("(deleted)").to_owned()
 }
 
-fn running(runs: &[Value]) -> Vec<Running> {
-    let read = |run| Running {
+fn running(runs: &[Value]) -> Vec<RunningJob> {
+    let read = |run| RunningJob {
         job: job(run),
         scheduled: time(run, "scheduled_time"),
         since: time(run, "started_at").or_else(|| time(run, "due_at")),

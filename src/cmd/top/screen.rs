@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 use serde_json::Value;
 
-use super::look::{Failing, Running, Seen, Snapshot};
+use super::look::{Failing, RunningJob, ServerState, Snapshot};
 use crate::cli_error::visible;
 
 /// Lines above the tables.
@@ -90,7 +90,7 @@ pub struct View {
 pub struct Screen {
     url: String,
     every: u8,
-    seen: Option<Seen>,
+    seen: Option<ServerState>,
     gone: Option<(Timestamp, String)>,
 }
 
@@ -179,7 +179,7 @@ fn now_line(stats: &Value, now: Timestamp) -> String {
     format!("{running} running, {queued} due ({lag}), {pending} for later, {dead} dead letters")
 }
 
-fn ended_line(seen: &Seen) -> String {
+fn ended_line(seen: &ServerState) -> String {
     let total: usize = seen.ended.values().sum();
     let more = if seen.is_more { " or more" } else { "" };
     let mut line = format!("last minute: {total}{more} ended");
@@ -213,15 +213,15 @@ fn heading(text: String) -> Line<'static> {
     Line::styled(format!("{text:<200}"), Modifier::REVERSED)
 }
 
-fn running(seen: &Seen, by: ByRunning, now: Timestamp) -> Vec<Line<'static>> {
-    let mut runs: Vec<&Running> = seen.running.iter().collect();
+fn running(seen: &ServerState, by: ByRunning, now: Timestamp) -> Vec<Line<'static>> {
+    let mut runs: Vec<&RunningJob> = seen.running.iter().collect();
     match by {
         ByRunning::Age => runs.sort_by_key(|run| run.since),
         ByRunning::Job => runs.sort_by(|a, b| a.job.cmp(&b.job)),
         ByRunning::Scheduled => runs.sort_by_key(|run| run.scheduled),
     }
     let mut lines = vec![heading(format!("{:>8}  {:JOB_WIDTH$}  TRY  FOR", "AGE", "RUNNING"))];
-    for Running { job, scheduled, since, attempt } in runs {
+    for RunningJob { job, scheduled, since, attempt } in runs {
         let age = since.map_or("-".to_owned(), |since| span(now.duration_since(since)));
         let time = scheduled.map_or("-".to_owned(), |time| format!("{time:.0}"));
         lines.push(Line::raw(format!("{age:>8}  {}  {attempt:>3}  {time}", fit(job))));
@@ -229,7 +229,7 @@ fn running(seen: &Seen, by: ByRunning, now: Timestamp) -> Vec<Line<'static>> {
     lines
 }
 
-fn failing_jobs(seen: &Seen, by: ByFailing, now: Timestamp) -> Vec<Line<'static>> {
+fn failing_jobs(seen: &ServerState, by: ByFailing, now: Timestamp) -> Vec<Line<'static>> {
     let mut jobs: Vec<&Failing> = seen.failing.iter().collect();
     match by {
         ByFailing::Count => jobs.sort_by_key(|job| std::cmp::Reverse(job.count)),
@@ -245,7 +245,7 @@ fn failing_jobs(seen: &Seen, by: ByFailing, now: Timestamp) -> Vec<Line<'static>
     lines
 }
 
-fn slowest_jobs(seen: &Seen) -> Vec<Line<'static>> {
+fn slowest_jobs(seen: &ServerState) -> Vec<Line<'static>> {
     let title = "SLOWEST LATELY";
     let mut lines = vec![heading(format!("{:>8}  {title:JOB_WIDTH$}    N  MEAN", "LONGEST"))];
     for slow in &seen.slowest {

@@ -16,11 +16,11 @@ use super::Failure;
 use crate::Attempt;
 use crate::context::FACTS;
 use crate::output::printable;
-use crate::sandbox::layout::Wanted;
+use crate::sandbox::layout::ConfiguredPaths;
 use crate::sandbox::spec::{self, Limits, Setup, User};
 use crate::sandbox::{Level, Report};
 use crate::secrets::Secrets;
-use launch::{Ending, Launched};
+use launch::{CommandEnding, Launched};
 pub(crate) use launcher::Launcher;
 
 /// Whether commands have a network.
@@ -168,9 +168,9 @@ impl ExternalOptions {
     }
 
     /// The paths that commands may see.
-    fn wanted(&self) -> Wanted<'_> {
+    fn wanted(&self) -> ConfiguredPaths<'_> {
         let writable = self.writable.iter().chain(&self.working_directory);
-        Wanted {
+        ConfiguredPaths {
             readable: self.allow.iter().chain(&self.readable).map(PathBuf::as_path).collect(),
             writable: writable.map(PathBuf::as_path).collect(),
             protected: &self.protected,
@@ -329,8 +329,8 @@ async fn prepare(
 }
 
 /// The result of the attempt.
-fn result(options: &ExternalOptions, path: &str, ending: Ending) -> AttemptResult {
-    let Ending { told, stopped, was_killed, bytes, said, last_words, is_clean } = ending;
+fn result(options: &ExternalOptions, path: &str, ending: CommandEnding) -> AttemptResult {
+    let CommandEnding { told, stopped, was_killed, bytes, said, last_words, is_clean } = ending;
     let mut details = json!({
         "command": path,
         "limits": options.limits,

@@ -75,7 +75,7 @@ pub(crate) struct Http {
 
 /// The state of an exchange so far, for the record.
 #[derive(Default)]
-struct Exchange {
+struct HttpExchange {
     /// The step in progress, for the message of a timeout or a cancellation.
     waits_for: String,
     status: Option<u16>,
@@ -142,7 +142,7 @@ impl Http {
     pub async fn execute(&self, action: &HttpAction, attempt: Attempt<'_>) -> AttemptResult {
         let started = Instant::now();
         let mut stop = attempt.stop.clone();
-        let mut exchange = Exchange::default();
+        let mut exchange = HttpExchange::default();
         let ended = tokio::select! {
             biased;
             end = stop.requested() => Err(end),
@@ -173,7 +173,7 @@ impl Http {
         &self,
         action: &HttpAction,
         attempt: &Attempt<'_>,
-        exchange: &mut Exchange,
+        exchange: &mut HttpExchange,
     ) -> Result<(), Failure> {
         let client = self.client(attempt.assignment.tenant).as_ref().map_err(|problem| {
             let message = format!("this agent cannot make secure connections: {problem}");
@@ -217,7 +217,7 @@ impl Http {
         &self,
         client: &Client,
         request: &Request,
-        exchange: &mut Exchange,
+        exchange: &mut HttpExchange,
     ) -> Result<Response, Failure> {
         exchange.waits_for = format!(" before {} answered", origin(&request.url));
         (exchange.status, exchange.version, exchange.remote) = (None, None, None);
@@ -243,7 +243,7 @@ impl Http {
         mut response: Response,
         url: &Url,
         attempt: &Attempt<'_>,
-        exchange: &mut Exchange,
+        exchange: &mut HttpExchange,
     ) -> Result<(), Failure> {
         exchange.waits_for = format!(" while {} was answering", origin(url));
         let mut body = Vec::new();
@@ -274,7 +274,7 @@ impl Http {
     }
 
     /// The details of the attempt for the record.
-    fn details(&self, exchange: &Exchange, took: Duration) -> String {
+    fn details(&self, exchange: &HttpExchange, took: Duration) -> String {
         json!({
             "status": exchange.status,
             "http_version": exchange.version.map(|version| format!("{version:?}")),

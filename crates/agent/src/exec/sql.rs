@@ -31,7 +31,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 pub use postgres::PostgresDatabase;
-use record::Record;
+use record::StatementRecord;
 pub use sqlite::SqliteDatabase;
 
 use super::Failure;
@@ -265,7 +265,7 @@ fn unknown(name: &str, known: &[String]) -> String {
 
 /// The work of a job in a database.
 #[derive(Clone, Copy)]
-enum Task<'t> {
+enum SqlTask<'t> {
     Script(&'t str),
     Procedure(&'t ProcedureAction),
 }
@@ -281,7 +281,7 @@ pub(crate) async fn script(
     action: &SqlAction,
     databases: &Databases,
 ) -> AttemptResult {
-    run(attempt, Task::Script(&action.sql), action.database.as_deref(), databases).await
+    run(attempt, SqlTask::Script(&action.sql), action.database.as_deref(), databases).await
 }
 
 /// Calls a procedure.
@@ -290,12 +290,12 @@ pub(crate) async fn procedure(
     action: &ProcedureAction,
     databases: &Databases,
 ) -> AttemptResult {
-    run(attempt, Task::Procedure(action), action.database.as_deref(), databases).await
+    run(attempt, SqlTask::Procedure(action), action.database.as_deref(), databases).await
 }
 
 async fn run(
     attempt: Attempt<'_>,
-    task: Task<'_>,
+    task: SqlTask<'_>,
     database: Option<&str>,
     databases: &Databases,
 ) -> AttemptResult {
@@ -305,7 +305,7 @@ async fn run(
         Ok(found) => found,
         Err(failure) => return AttemptResult::failed(failure.code, failure.message),
     };
-    let record = Record::new(attempt.output.clone());
+    let record = StatementRecord::new(attempt.output.clone());
     let stopped = Stopped::default();
     let (record, done) = match &database {
         Database::Postgres(database) => {

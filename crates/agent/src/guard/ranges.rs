@@ -6,7 +6,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 /// The kind of an address that needs permission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum AddressKind {
     /// In a private network, or reserved.
     Private(&'static str),
     /// A metadata service, which gives credentials to every client. A rule for a name does not
@@ -14,9 +14,9 @@ pub(super) enum Kind {
     Metadata(&'static str),
 }
 
-use Kind::{Metadata, Private};
+use AddressKind::{Metadata, Private};
 
-const V4: &[([u8; 4], u8, Kind)] = &[
+const V4: &[([u8; 4], u8, AddressKind)] = &[
     ([100, 100, 100, 200], 32, Metadata("a metadata service")),
     ([168, 63, 129, 16], 32, Metadata("a metadata service")),
     ([192, 0, 0, 192], 32, Metadata("a metadata service")),
@@ -37,7 +37,7 @@ const V4: &[([u8; 4], u8, Kind)] = &[
     ([240, 0, 0, 0], 4, Private("reserved")),
 ];
 
-const V6: &[([u16; 8], u8, Kind)] = &[
+const V6: &[([u16; 8], u8, AddressKind)] = &[
     ([0xfd00, 0x0ec2, 0, 0, 0, 0, 0, 0x0254], 128, Metadata("a metadata service")),
     (
         [0xfe80, 0, 0, 0, 0, 0, 0, 0],
@@ -77,7 +77,7 @@ pub(super) fn plain(address: IpAddr) -> IpAddr {
 
 /// Why an address in its plain form needs permission, and the network that says so; none for a
 /// public address.
-pub(super) fn kind(plain: IpAddr) -> Option<(IpNet, Kind)> {
+pub(super) fn kind(plain: IpAddr) -> Option<(IpNet, AddressKind)> {
     match plain {
         IpAddr::V4(address) => V4.iter().find_map(|&(base, length, kind)| {
             let net = Ipv4Net::new_assert(Ipv4Addr::from(base), length);

@@ -17,7 +17,7 @@
 use std::io::{self, Read};
 
 use super::Stream;
-use super::pending::{Chunk, FRAME_BYTES};
+use super::pending::{FRAME_BYTES, OutputChunk};
 
 const MAGIC: u32 = 0x184D_2A5D;
 const VERSION: u8 = 1;
@@ -48,7 +48,7 @@ impl Header {
 }
 
 /// A frame of chunks that follow each other and are no more than one frame holds.
-pub(super) fn of_text(chunks: &[Chunk]) -> io::Result<Vec<u8>> {
+pub(super) fn of_text(chunks: &[OutputChunk]) -> io::Result<Vec<u8>> {
     let Some(first) = chunks.first() else { return Ok(Vec::new()) };
     let text: Vec<u8> = chunks.iter().flat_map(|chunk| chunk.bytes.iter().copied()).collect();
     let mut compressor = zstd::bulk::Compressor::new(LEVEL)?;

@@ -16,7 +16,7 @@ const MERGE_MILLIS: u64 = 10;
 
 /// Some bytes of one stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Chunk {
+pub(super) struct OutputChunk {
     pub stream: Stream,
     /// When, since the output began.
     pub millis: u64,
@@ -26,32 +26,32 @@ pub(super) struct Chunk {
 }
 
 /// The buffer of an attempt. It holds no more than the limits let through.
-pub(super) struct Pending {
+pub(super) struct PendingOutput {
     limits: Limits,
     began: Instant,
-    head: VecDeque<Chunk>,
+    head: VecDeque<OutputChunk>,
     head_bytes: u64,
-    tail: VecDeque<Chunk>,
+    tail: VecDeque<OutputChunk>,
     tail_bytes: u64,
     total: u64,
     /// All of it, as long as it is short.
-    short: Option<VecDeque<Chunk>>,
+    short: Option<VecDeque<OutputChunk>>,
     is_queued: bool,
     is_ended: bool,
 }
 
 /// The output that the writing thread takes in one go.
-pub(super) struct Taken {
-    pub head: VecDeque<Chunk>,
-    pub tail: VecDeque<Chunk>,
+pub(super) struct TakenOutput {
+    pub head: VecDeque<OutputChunk>,
+    pub tail: VecDeque<OutputChunk>,
     pub total: u64,
     pub is_ended: bool,
 }
 
-impl Pending {
+impl PendingOutput {
     #[expect(clippy::disallowed_methods, reason = "output is stamped where it arrives")]
     pub fn new(limits: Limits, keeps_short: bool) -> Self {
-        Pending {
+        PendingOutput {
             limits,
             began: Instant::now(),
             head: VecDeque::new(),
@@ -66,7 +66,7 @@ impl Pending {
     }
 
     /// All of it, if it is short.
-    pub fn short(&self) -> Option<&VecDeque<Chunk>> {
+    pub fn short(&self) -> Option<&VecDeque<OutputChunk>> {
         self.short.as_ref()
     }
 
@@ -137,10 +137,10 @@ impl Pending {
     }
 
     /// Everything, out of the queue.
-    pub fn take(&mut self) -> Taken {
+    pub fn take(&mut self) -> TakenOutput {
         self.is_queued = false;
         (self.head_bytes, self.tail_bytes) = (0, 0);
-        Taken {
+        TakenOutput {
             head: std::mem::take(&mut self.head),
             tail: std::mem::take(&mut self.tail),
             total: self.total,
@@ -149,7 +149,13 @@ impl Pending {
     }
 }
 
-fn add(chunks: &mut VecDeque<Chunk>, stream: Stream, millis: u64, position: u64, bytes: &[u8]) {
+fn add(
+    chunks: &mut VecDeque<OutputChunk>,
+    stream: Stream,
+    millis: u64,
+    position: u64,
+    bytes: &[u8],
+) {
     let mut position = position;
     let mut bytes = bytes;
     if let Some(last) = chunks.back_mut()
@@ -163,7 +169,7 @@ fn add(chunks: &mut VecDeque<Chunk>, stream: Stream, millis: u64, position: u64,
         bytes = &bytes[free..];
     }
     for piece in bytes.chunks(FRAME_BYTES) {
-        chunks.push_back(Chunk { stream, millis, position, bytes: piece.to_vec() });
+        chunks.push_back(OutputChunk { stream, millis, position, bytes: piece.to_vec() });
         position += piece.len() as u64;
     }
 }

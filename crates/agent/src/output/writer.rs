@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::pending::{Chunk, FRAME_BYTES, Taken};
-use super::{Limits, Live, Shared, frame, locked, private_folder};
+use super::pending::{FRAME_BYTES, OutputChunk, TakenOutput};
+use super::{Limits, Live, SharedOutputs, frame, locked, private_folder};
 
 /// How long a byte waits for others before it is written.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -24,7 +24,7 @@ const FRAMES_MAX: usize = 4 << 10;
 
 /// How far the writing of an attempt has come.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Progress {
+pub(super) struct WriteProgress {
     pub written: u64,
     pub is_final: bool,
     pub error: Option<String>,
@@ -40,7 +40,7 @@ struct Deferred {
 
 /// The attempts that have something to be written.
 #[derive(Default)]
-pub(super) struct Queue {
+pub(super) struct WriteQueue {
     state: Mutex<Waiting>,
     wake: Condvar,
 }
@@ -52,7 +52,7 @@ struct Waiting {
     is_closed: bool,
 }
 
-impl Queue {
+impl WriteQueue {
     pub fn add(&self, attempt: Option<Arc<Live>>, is_urgent: bool) {
         let mut state = locked(&self.state);
         let was_idle = state.attempts.is_empty();
@@ -96,7 +96,7 @@ impl Queue {
 }
 
 /// Starts the writing thread. It ends when the last handle is dropped.
-pub(super) fn start(shared: Arc<Shared>) -> io::Result<()> {
+pub(super) fn start(shared: Arc<SharedOutputs>) -> io::Result<()> {
     let work = move || {
         // In the order in which they began to wait.
         let mut deferred: VecDeque<Deferred> = VecDeque::new();
@@ -129,7 +129,7 @@ fn now() -> Instant {
 }
 
 /// Writes what an attempt has waiting. Answers false if that is short and waits in memory instead.
-fn serve(shared: &Shared, attempt: &Arc<Live>, may_defer: bool) -> bool {
+fn serve(shared: &SharedOutputs, attempt: &Arc<Live>, may_defer: bool) -> bool {
     if may_defer
         && !locked(&attempt.sink).has_files()
         && let Some(total) = locked(&attempt.pending).defer()
@@ -177,7 +177,7 @@ fn serve(shared: &Shared, attempt: &Arc<Live>, may_defer: bool) -> bool {
 }
 
 /// All frames of an output, the last one included, if that is little enough to need no files.
-fn whole(chunks: VecDeque<Chunk>, total: u64) -> Option<Arc<[u8]>> {
+fn whole(chunks: VecDeque<OutputChunk>, total: u64) -> Option<Arc<[u8]>> {
     if total == 0 {
         return None;
     }
@@ -187,7 +187,7 @@ fn whole(chunks: VecDeque<Chunk>, total: u64) -> Option<Arc<[u8]>> {
 }
 
 /// Frames of text, one behind the other.
-pub(super) fn text_frames(chunks: VecDeque<Chunk>) -> io::Result<Vec<u8>> {
+pub(super) fn text_frames(chunks: VecDeque<OutputChunk>) -> io::Result<Vec<u8>> {
     let mut all = Vec::new();
     for chunks in frames(chunks) {
         all.extend(frame::of_text(&chunks)?);
@@ -196,12 +196,12 @@ pub(super) fn text_frames(chunks: VecDeque<Chunk>) -> io::Result<Vec<u8>> {
 }
 
 /// The files of one attempt.
-pub(super) struct Sink {
+pub(super) struct OutputFiles {
     folder: PathBuf,
     attempt: u32,
     limits: Limits,
     head: Option<File>,
-    tail: Option<Piece>,
+    tail: Option<TailPiece>,
     /// Where the next byte of the tail stands if none was left out before it.
     tail_next: u64,
     /// Number and length of the pieces of the tail that are full.
@@ -210,15 +210,15 @@ pub(super) struct Sink {
     broken: Option<io::ErrorKind>,
 }
 
-struct Piece {
+struct TailPiece {
     number: u32,
     file: File,
     length: u64,
 }
 
-impl Sink {
+impl OutputFiles {
     pub fn new(folder: PathBuf, attempt: u32, limits: Limits) -> Self {
-        Sink {
+        OutputFiles {
             folder,
             attempt,
             limits,
@@ -246,14 +246,14 @@ impl Sink {
         Ok(())
     }
 
-    fn write(&mut self, taken: Taken) -> io::Result<()> {
+    fn write(&mut self, taken: TakenOutput) -> io::Result<()> {
         if let Some(kind) = self.broken {
             return Err(kind.into());
         }
         self.add(taken).inspect_err(|error| self.broken = Some(error.kind()))
     }
 
-    fn add(&mut self, taken: Taken) -> io::Result<()> {
+    fn add(&mut self, taken: TakenOutput) -> io::Result<()> {
         if taken.total == 0 {
             return Ok(());
         }
@@ -277,7 +277,7 @@ impl Sink {
         Ok(())
     }
 
-    fn add_to_tail(&mut self, chunks: &[Chunk]) -> io::Result<()> {
+    fn add_to_tail(&mut self, chunks: &[OutputChunk]) -> io::Result<()> {
         let piece_bytes = self.limits.tail_bytes / 4;
         let position = chunks.first().map_or(0, |chunk| chunk.position);
         let has_gap = position != std::mem::replace(&mut self.tail_next, end_of(chunks));
@@ -289,7 +289,7 @@ impl Sink {
             None => {
                 let number = self.full.back().map_or(0, |(number, _)| number + 1);
                 let file = self.create(&format!("{}.t{number}.zst", self.attempt))?;
-                Piece { number, file, length: 0 }
+                TailPiece { number, file, length: 0 }
             }
         };
         piece.file.write_all(&frame::of_text(chunks)?)?;
@@ -326,13 +326,13 @@ impl Sink {
 }
 
 /// Where the first byte after these chunks stands.
-fn end_of(chunks: &[Chunk]) -> u64 {
+fn end_of(chunks: &[OutputChunk]) -> u64 {
     chunks.last().map_or(0, |chunk| chunk.position + chunk.bytes.len() as u64)
 }
 
 /// Chunks that follow each other, as many as fit a frame.
-fn frames(chunks: VecDeque<Chunk>) -> Vec<Vec<Chunk>> {
-    let mut frames: Vec<Vec<Chunk>> = Vec::new();
+fn frames(chunks: VecDeque<OutputChunk>) -> Vec<Vec<OutputChunk>> {
+    let mut frames: Vec<Vec<OutputChunk>> = Vec::new();
     let mut length = 0;
     let mut next = 0;
     for chunk in chunks {

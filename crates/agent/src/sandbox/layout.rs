@@ -85,7 +85,7 @@ pub struct Layout {
 }
 
 /// The configured paths.
-pub struct Wanted<'a> {
+pub struct ConfiguredPaths<'a> {
     pub readable: Vec<&'a Path>,
     pub writable: Vec<&'a Path>,
     pub protected: &'a [PathBuf],
@@ -114,7 +114,7 @@ impl Stamp {
     }
 }
 
-impl Wanted<'_> {
+impl ConfiguredPaths<'_> {
     /// The present identity of the mounted paths.
     pub fn mounted(&self) -> Vec<Stamp> {
         let paths = self.readable.iter().chain(&self.writable).copied();

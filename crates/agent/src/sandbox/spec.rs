@@ -128,7 +128,7 @@ impl User {
 
 /// For the agent, about one command.
 #[derive(Debug, Serialize, Deserialize)]
-pub enum Message {
+pub enum HelperMessage {
     /// The features in force.
     Report(Report),
     /// That was all, because there is no command.

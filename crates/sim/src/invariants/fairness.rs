@@ -11,7 +11,7 @@ use domain::run::NewRun;
 use jiff::Timestamp;
 
 use super::{Held, Invariant};
-use crate::event::Event;
+use crate::event::SimEvent;
 use crate::oracle::Oracle;
 use crate::profile::Profile;
 
@@ -22,7 +22,7 @@ pub struct Fairness {
     /// Set when the limit of a tenant decides, not fairness.
     limited: bool,
     /// Unclaimed runs that are or will be due, and how many starts they have seen.
-    waiting: BTreeMap<RunId, Waiting>,
+    waiting: BTreeMap<RunId, WaitingRun>,
     /// Grants that were handed out before their time, by fence.
     prepared: BTreeSet<i64>,
     /// Starts under way, by fence.
@@ -30,7 +30,7 @@ pub struct Fairness {
     counted: BTreeSet<RunId>,
 }
 
-struct Waiting {
+struct WaitingRun {
     tenant: TenantId,
     due_at: Timestamp,
     overtaken: usize,
@@ -64,7 +64,7 @@ impl Fairness {
         if plain && alone && self.counted.insert(run.id) {
             let due_at = run.due_at.max(inserted_at);
             let tenant = run.tenant;
-            let waiting = Waiting { tenant, due_at, overtaken: 0, overtaken_by_prepared: 0 };
+            let waiting = WaitingRun { tenant, due_at, overtaken: 0, overtaken_by_prepared: 0 };
             self.waiting.insert(run.id, waiting);
         }
     }
@@ -75,40 +75,40 @@ impl Invariant for Fairness {
         "fairness"
     }
 
-    fn see(&mut self, event: &Event, oracle: &Oracle) -> Held {
+    fn see(&mut self, event: &SimEvent, oracle: &Oracle) -> Held {
         if self.limited {
             return Ok(());
         }
         match event {
-            Event::Submitted { at, run } => self.add(run, *at, oracle),
-            Event::Fired { looks, fire } => {
+            SimEvent::Submitted { at, run } => self.add(run, *at, oracle),
+            SimEvent::Fired { looks, fire } => {
                 let planned_at = looks.first().copied().unwrap_or_default();
                 for run in &fire.runs {
                     self.add(run, planned_at, oracle);
                 }
             }
-            Event::Claimed { at, run, .. } if *at < run.run.due_at => {
+            SimEvent::Claimed { at, run, .. } if *at < run.run.due_at => {
                 self.prepared.insert(run.grant.fence);
             }
-            Event::Finished { finish, .. } => {
+            SimEvent::Finished { finish, .. } => {
                 self.prepared.remove(&finish.grant.fence);
                 self.waiting.remove(&finish.grant.run);
                 self.working.remove(&finish.grant.fence);
             }
-            Event::Cancelled { run, .. } => {
+            SimEvent::Cancelled { run, .. } => {
                 self.waiting.remove(run);
             }
-            Event::Stopped { grant } => {
+            SimEvent::Stopped { grant } => {
                 self.working.remove(&grant.fence);
             }
             // When clocks differ, the order of starts is no question of fairness.
-            Event::ClockSet => self.limited = true,
+            SimEvent::ClockSet => self.limited = true,
             // The runs of a machine that stopped wait for the end of its lease. A changed job may
             // lose its prepared runs.
-            Event::Interrupted { .. } | Event::Unleased { .. } | Event::Defined { .. } => {
+            SimEvent::Interrupted { .. } | SimEvent::Unleased { .. } | SimEvent::Defined { .. } => {
                 self.waiting.clear();
             }
-            Event::Started { at, started, .. } => {
+            SimEvent::Started { at, started, .. } => {
                 let tenant = started.run.run.tenant;
                 self.waiting.remove(&started.run.run.id);
                 self.working.insert(started.run.grant.fence, tenant);

@@ -10,7 +10,7 @@ use jiff::SignedDuration;
 use store::RunView;
 
 use super::{Held, Invariant};
-use crate::event::Event;
+use crate::event::SimEvent;
 use crate::ledger::{Coverage, Ledger, is_gap};
 use crate::oracle::{Expected, Oracle, Stretch};
 
@@ -26,10 +26,10 @@ impl Invariant for NoLostTick {
         "no lost tick"
     }
 
-    fn see(&mut self, event: &Event, _oracle: &Oracle) -> Held {
+    fn see(&mut self, event: &SimEvent, _oracle: &Oracle) -> Held {
         match event {
-            Event::Started { started, .. } => self.touched.insert(started.run.run.id),
-            Event::Cancelled { run, .. } => self.touched.insert(*run),
+            SimEvent::Started { started, .. } => self.touched.insert(started.run.run.id),
+            SimEvent::Cancelled { run, .. } => self.touched.insert(*run),
             _ => false,
         };
         Ok(())

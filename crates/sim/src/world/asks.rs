@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::World;
 use crate::clock::SECOND;
 use crate::jobs;
-use crate::machine::{Kind, SimNode};
+use crate::machine::{SimNode, StepKind};
 use crate::random::Random;
 
 impl World {
@@ -20,7 +20,7 @@ impl World {
     pub(super) fn ask(&mut self) {
         let able = |index: &usize| {
             let machine = &self.machines[*index];
-            machine.is_awake() && machine.joined && machine.has_room_for(Kind::Command)
+            machine.is_awake() && machine.joined && machine.has_room_for(StepKind::Command)
         };
         let able: Vec<usize> = (0..self.machines.len()).filter(able).collect();
         if able.is_empty() {

@@ -7,10 +7,10 @@ use store::{Cluster, NodeControl, Store};
 
 use super::World;
 use crate::clock::SECOND;
-use crate::event::Event;
+use crate::event::SimEvent;
 use crate::invariants::Violation;
 use crate::link::Rates;
-use crate::machine::{Kind, Machine};
+use crate::machine::{Machine, StepKind};
 
 /// Rounds in which the enabled jobs go on as usual.
 const USUAL_ROUNDS: usize = 12;
@@ -78,7 +78,7 @@ impl World {
                 return Ok(());
             }
             for index in 0..self.machines.len() {
-                self.begin_on(index, Kind::Plan);
+                self.begin_on(index, StepKind::Plan);
             }
             self.judge_events()?;
         }
@@ -102,7 +102,7 @@ impl World {
             let offset = machine.clock.offset_us().clamp(store - SECOND, store + SECOND);
             machine.clock.set_offset(offset);
         }
-        self.link.saw(Event::ClockSet);
+        self.link.saw(SimEvent::ClockSet);
     }
 
     /// Every machine does everything that it has to do.
@@ -114,18 +114,18 @@ impl World {
         self.wake_machines();
         for index in 0..self.machines.len() {
             if !self.machines[index].joined {
-                self.begin_on(index, Kind::Join);
+                self.begin_on(index, StepKind::Join);
             }
             // One that crashed while it was drained comes back drained.
             self.resume_nodes();
-            self.begin_on(index, Kind::Renew);
+            self.begin_on(index, StepKind::Renew);
             if !self.machines[index].joined {
-                self.begin_on(index, Kind::Join);
+                self.begin_on(index, StepKind::Join);
             }
         }
         for index in 0..self.machines.len() {
-            self.begin_on(index, Kind::Plan);
-            self.begin_on(index, Kind::Reap);
+            self.begin_on(index, StepKind::Plan);
+            self.begin_on(index, StepKind::Reap);
             if let Some(node) = &self.machines[index].node {
                 node.hint();
             }
@@ -136,9 +136,9 @@ impl World {
         for _ in 0..turns.max(TURNS) {
             let before = self.stats.started;
             for index in 0..self.machines.len() {
-                self.begin_on(index, Kind::Attend);
-                self.begin_on(index, Kind::Pump);
-                self.begin_on(index, Kind::Start);
+                self.begin_on(index, StepKind::Attend);
+                self.begin_on(index, StepKind::Pump);
+                self.begin_on(index, StepKind::Start);
                 self.judge_events()?;
             }
             while !self.attempts_over().is_empty() {

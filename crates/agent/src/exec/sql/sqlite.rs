@@ -14,8 +14,8 @@ use rusqlite::{Batch, Connection, OpenFlags, Statement, ffi};
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
-use super::record::Record;
-use super::{Stopped, Task, maintenance, script, stop_timeout, stopped_message};
+use super::record::StatementRecord;
+use super::{SqlTask, Stopped, maintenance, script, stop_timeout, stopped_message};
 use crate::Attempt;
 use crate::context::FACTS;
 use crate::exec::Failure;
@@ -68,7 +68,7 @@ impl SqliteDatabase {
 }
 
 /// The input of the thread.
-struct Work {
+struct SqliteWork {
     file: PathBuf,
     busy_timeout: Duration,
     script: String,
@@ -80,16 +80,16 @@ struct Work {
 pub(super) async fn run(
     database: &SqliteDatabase,
     attempt: &Attempt<'_>,
-    task: Task<'_>,
-    record: Record,
+    task: SqlTask<'_>,
+    record: StatementRecord,
     stopped: &Stopped,
-) -> (Record, Result<(), Failure>) {
+) -> (StatementRecord, Result<(), Failure>) {
     let script = match allowed(attempt, task) {
         Ok(script) => script.to_owned(),
         Err(failure) => return (record, Err(failure)),
     };
     let parameters = &attempt.assignment.parameters;
-    let work = Work {
+    let work = SqliteWork {
         file: database.file.clone(),
         busy_timeout: database.busy_timeout,
         script,
@@ -114,8 +114,9 @@ pub(super) async fn run(
         }
     };
     drop(guard);
-    let lost =
-        |message: &str| (Record::new(notes.clone()), Err(Failure::other("SQLITE_STUCK", message)));
+    let lost = |message: &str| {
+        (StatementRecord::new(notes.clone()), Err(Failure::other("SQLITE_STUCK", message)))
+    };
     let (record, done) = match joined {
         Some(Ok(ended)) => ended,
         Some(Err(_)) => lost("the thread that worked in the file has crashed"),
@@ -143,10 +144,10 @@ impl Drop for StopOnDrop {
 }
 
 /// The script, if SQLite can do what the job wants.
-fn allowed<'t>(attempt: &Attempt<'_>, task: Task<'t>) -> Result<&'t str, Failure> {
+fn allowed<'t>(attempt: &Attempt<'_>, task: SqlTask<'t>) -> Result<&'t str, Failure> {
     let script = match task {
-        Task::Script(script) => script,
-        Task::Procedure(action) => {
+        SqlTask::Script(script) => script,
+        SqlTask::Procedure(action) => {
             return Err(Failure::refused(
                 "NOT_SUPPORTED",
                 format!(
@@ -172,8 +173,8 @@ fn allowed<'t>(attempt: &Attempt<'_>, task: Task<'t>) -> Result<&'t str, Failure
     Ok(script)
 }
 
-impl Work {
-    fn run(&self, record: &mut Record) -> Result<(), Failure> {
+impl SqliteWork {
+    fn run(&self, record: &mut StatementRecord) -> Result<(), Failure> {
         let mut connection = self.open().map_err(|error| failure(&error))?;
         let rules = Rules::apply(&mut connection).map_err(|error| failure(&error))?;
         let commands = match script::read(&self.script) {
@@ -228,7 +229,7 @@ impl Work {
         &self,
         connection: &Connection,
         rules: &Rules,
-        record: &mut Record,
+        record: &mut StatementRecord,
     ) -> Result<(), Failure> {
         let ours = |sql: &str| rules.suspended(|| self.insist(|| connection.execute_batch(sql)));
         ours("BEGIN IMMEDIATE")?;
@@ -245,7 +246,11 @@ impl Work {
         done
     }
 
-    fn statements(&self, connection: &Connection, record: &mut Record) -> Result<(), Failure> {
+    fn statements(
+        &self,
+        connection: &Connection,
+        record: &mut StatementRecord,
+    ) -> Result<(), Failure> {
         let mut batch = Batch::new(connection, &self.script);
         while let Some(mut statement) = batch.next().map_err(|error| not_prepared(&error))? {
             if self.stopped.is_set() {
@@ -267,7 +272,7 @@ impl Work {
         connection: &Connection,
         rules: &Rules,
         commands: &[String],
-        record: &mut Record,
+        record: &mut StatementRecord,
     ) -> Result<(), Failure> {
         for command in commands {
             let vacuum = command == "VACUUM";
@@ -327,7 +332,7 @@ impl Work {
     }
 }
 
-fn execute(statement: &mut Statement<'_>, record: &mut Record) -> rusqlite::Result<()> {
+fn execute(statement: &mut Statement<'_>, record: &mut StatementRecord) -> rusqlite::Result<()> {
     let columns = statement.column_count();
     if columns > 0 {
         record.columns(statement.column_names());

@@ -30,20 +30,20 @@ const WATCHED: &str = "SELECT set_config('client_connection_check_interval', '2s
 const CANCEL: Duration = Duration::from_secs(3);
 
 /// An open connection.
-pub(super) struct Session {
+pub(super) struct AttemptSession {
     pub client: Client,
-    guard: Guard,
+    guard: CancelGuard,
 }
 
 /// Ends the connection, and what the server does for it.
-struct Guard {
+struct CancelGuard {
     token: CancelToken,
     tls: Tls,
     listener: JoinHandle<()>,
     is_over: bool,
 }
 
-impl Session {
+impl AttemptSession {
     pub async fn open(database: &PostgresDatabase, attempt: &Attempt<'_>) -> Result<Self, Failure> {
         let config = database.complete(attempt.assignment, attempt.secrets).await?;
         let tls = database.tls()?;
@@ -59,7 +59,8 @@ impl Session {
             }
         });
         let token = client.cancel_token();
-        let session = Session { client, guard: Guard { token, tls, listener, is_over: false } };
+        let session =
+            AttemptSession { client, guard: CancelGuard { token, tls, listener, is_over: false } };
         // Older servers do not know all of these settings, and continue without.
         let (vanished, watched) = tokio::join!(
             session.client.simple_query(VANISHED),
@@ -78,7 +79,7 @@ impl Session {
 
     /// Says goodbye, and waits until everything that the server said is written.
     pub async fn close(self) {
-        let Session { client, mut guard } = self;
+        let AttemptSession { client, mut guard } = self;
         guard.is_over = true;
         // The listener ends when the client is dropped.
         drop(client);
@@ -86,7 +87,7 @@ impl Session {
     }
 }
 
-impl Guard {
+impl CancelGuard {
     fn cancel(&self) {
         let (token, tls) = (self.token.clone(), self.tls.clone());
         let cancel = async move {
@@ -98,7 +99,7 @@ impl Guard {
     }
 }
 
-impl Drop for Guard {
+impl Drop for CancelGuard {
     fn drop(&mut self) {
         if !self.is_over && tokio::runtime::Handle::try_current().is_ok() {
             self.cancel();
