@@ -196,8 +196,8 @@ impl Node {
         }
         match change {
             JobChange::Create(job) => {
-                self.check(job)?;
-                self.check_dependencies(job, among).await
+                let job = (**job).clone();
+                self.begun(job, to_microsecond(self.now()), among).await.map(drop)
             }
             JobChange::Alter { .. } => self.checked(change, among).await.map(drop),
             JobChange::Drop { .. } => Ok(()),
