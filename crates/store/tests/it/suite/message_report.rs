@@ -24,7 +24,7 @@ pub async fn a_report_after_the_lease_is_stale<B: Bench>(lab: &Lab<B>) {
     let reason = Some(Reason { code: ReasonCode::RetriesExhausted, text: "attempt 2 of 2".into() });
     let verdict = Verdict::End { outcome: Outcome::Failed, reason, dead_letter: true };
     let lost = settled(&queue, &last, verdict.clone(), AttemptEnd::Lost);
-    assert_eq!(settle(lab, &[lost.clone()]).await, [Applied::Ended(Outcome::Failed)]);
+    assert_eq!(settle(lab, std::slice::from_ref(&lost)).await, [Applied::Ended(Outcome::Failed)]);
     for late in [
         done(&queue, &last),
         retried(&queue, &last, SignedDuration::ZERO),
@@ -43,9 +43,9 @@ pub async fn a_repeated_release_is_known<B: Bench>(lab: &Lab<B>) {
     let release =
         SettledMessage { verdict: Verdict::Release, result: None, ..done(&queue, &leased) };
     let unknown = SettledMessage { fence: Some(leased.fence + 1), ..release.clone() };
-    assert_eq!(settle(lab, &[unknown.clone()]).await, [Applied::Stale]);
+    assert_eq!(settle(lab, std::slice::from_ref(&unknown)).await, [Applied::Stale]);
     for _ in 0..2 {
-        assert_eq!(settle(lab, &[release.clone()]).await, [Applied::Again]);
+        assert_eq!(settle(lab, std::slice::from_ref(&release)).await, [Applied::Again]);
         assert_eq!(lab.state(id).await, RunState::Queued);
     }
     assert_eq!(settle(lab, &[unknown]).await, [Applied::Stale]);
