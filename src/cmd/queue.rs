@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::job::Asking;
 use super::named::{ListArgs, Noun, OneArgs, fields, from_file};
-use crate::complaint::CliError;
+use crate::cli_error::CliError;
 use crate::exit::Failure;
 use crate::output::{self, Column, Shape, confirm, instant, text};
 

@@ -221,8 +221,8 @@ fn half_open_logins_of_one_address_make_way() {
     let bed = Bed::with(
         &[],
         &[
-            ("PUNCTUAL_SQL__LOGIN_PATIENCE", "10m"),
-            ("PUNCTUAL_SQL__STRANGERS_MAX", "8"),
+            ("PUNCTUAL_SQL__LOGIN_TIMEOUT", "10m"),
+            ("PUNCTUAL_SQL__UNAUTHENTICATED_MAX", "8"),
             ("PUNCTUAL_SQL__UNAUTHENTICATED_PER_ADDRESS", "4"),
         ],
     );
@@ -240,7 +240,7 @@ fn half_sent_heads_of_one_address_make_way() {
     let bed = Bed::with(
         &[],
         &[
-            ("PUNCTUAL_API__HEAD_PATIENCE", "10m"),
+            ("PUNCTUAL_API__HEAD_TIMEOUT", "10m"),
             ("PUNCTUAL_API__CONNECTIONS_MAX", "16"),
             ("PUNCTUAL_API__UNAUTHENTICATED_PER_ADDRESS", "8"),
         ],
