@@ -192,8 +192,13 @@ impl<'a> Call<'a> {
     }
 
     /// The call with a body.
-    pub fn json(mut self, body: &Value) -> Self {
-        self.body = Some(body.to_string().into_bytes());
+    pub fn json(self, body: &Value) -> Self {
+        self.text(body.to_string())
+    }
+
+    /// The call with a body that is JSON already.
+    pub fn text(mut self, body: String) -> Self {
+        self.body = Some(body.into_bytes());
         self.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         self
     }
