@@ -12,7 +12,7 @@ use store::{
     WorkspaceDepths,
 };
 
-use super::{AuthorizedEngine, no_run};
+use super::AuthorizedEngine;
 use crate::commands::{Deletion, NewJob};
 use crate::error::{EngineError, Result};
 use crate::queues::{Message, MessageReport, no_queue};
@@ -26,6 +26,10 @@ pub struct QueueStatisticsView {
     pub depths: WorkspaceDepths,
     /// Messages per second.
     pub rates: QueueRates,
+}
+
+fn no_message(id: RunId) -> EngineError {
+    EngineError::NotFound(format!("message {id}"))
 }
 
 /// Queues.
@@ -53,7 +57,7 @@ impl AuthorizedEngine<'_> {
     fn sees_queue(&self, job: &Job) -> bool {
         job.definition.is_queue()
             && job.tenant == self.actor.tenant
-            && self.actor.sees_queue(&job.name, job.owner)
+            && self.actor.sees_queue(job.id, job.owner)
     }
 
     /// The queue of an id or a name as it was at some time, if the actor may use its messages.
@@ -79,7 +83,7 @@ impl AuthorizedEngine<'_> {
     }
 
     pub(super) fn may_use_queue(&self, job: &Job, right: QueueRight) -> Result<()> {
-        match self.actor.may_use_queue(right, &job.name, job.owner) {
+        match self.actor.may_use_queue(right, job.id, job.owner) {
             Ok(()) => Ok(()),
             Err(Refusal::Absent) => Err(no_queue(&job.name)),
             Err(refusal) => Err(refusal.into()),
@@ -246,11 +250,10 @@ impl AuthorizedEngine<'_> {
     pub async fn message(&self, queue: &Job, id: RunId) -> Result<RunView> {
         let found = self.node().run(id).await?;
         // Who may only send sees what they sent.
-        let sees_all = domain::access::may(self.actor, Deed::SeeRuns(queue.owner)).is_ok()
-            || self.may_use_queue(queue, QueueRight::Consume).is_ok();
+        let sees_all = self.sees_messages(queue).is_ok();
         let is_seen = |run: &RunView| sees_all || run.requested_by == Some(self.actor.user);
         let found = found.filter(|run| run.job == queue.id && is_seen(run));
-        found.ok_or_else(|| no_run(id))
+        found.ok_or_else(|| no_message(id))
     }
 
     /// The messages of a queue that a filter lets through, newest first. It takes the right to
@@ -274,7 +277,7 @@ impl AuthorizedEngine<'_> {
         let cancelled = self.node().store.cancel_message(queue.id, id, &reason).await?;
         self.engine.messages_changed(queue.id);
         match cancelled {
-            Cancelled::NotFound => Err(no_run(id)),
+            Cancelled::NotFound => Err(no_message(id)),
             Cancelled::EndedBefore(outcome) => {
                 Err(EngineError::WrongState(format!("message {id} has ended as {outcome} already")))
             }

@@ -60,7 +60,7 @@ pub(super) async fn send_of<B: Bench>(
     send(lab, queue, &messages).await
 }
 
-fn request(queue: &Job, node: NodeId, max: u32) -> LeaseRequest {
+pub(super) fn request(queue: &Job, node: NodeId, max: u32) -> LeaseRequest {
     LeaseRequest::new(queue.id, node, max, minutes(5))
 }
 
@@ -73,7 +73,7 @@ fn workspaces(leased: &[LeasedMessage]) -> Vec<&str> {
     leased.iter().map(|message| message.workspace.as_str()).collect()
 }
 
-fn settled(
+pub(super) fn settled(
     queue: &Job,
     leased: &LeasedMessage,
     verdict: Verdict,
@@ -90,11 +90,15 @@ pub(super) fn done(queue: &Job, leased: &LeasedMessage) -> SettledMessage {
     settled(queue, leased, verdict, AttemptEnd::Completed)
 }
 
-fn retried(queue: &Job, leased: &LeasedMessage, delay: SignedDuration) -> SettledMessage {
+pub(super) fn retried(
+    queue: &Job,
+    leased: &LeasedMessage,
+    delay: SignedDuration,
+) -> SettledMessage {
     settled(queue, leased, Verdict::Retry { delay }, AttemptEnd::Failed)
 }
 
-async fn settle<B: Bench>(lab: &Lab<B>, settled: &[SettledMessage]) -> Vec<Applied> {
+pub(super) async fn settle<B: Bench>(lab: &Lab<B>, settled: &[SettledMessage]) -> Vec<Applied> {
     lab.store.settle_messages(NodeId(lab.id()), settled).await.unwrap()
 }
 
