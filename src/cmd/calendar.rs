@@ -10,8 +10,8 @@ use domain::calendar::{Calendar, read_ics};
 
 use super::job::Asking;
 use super::named::{DeleteArgs, ListArgs, Noun, OneArgs, fields};
+use crate::cli_error::CliError;
 use crate::clock;
-use crate::complaint::CliError;
 use crate::exit::Failure;
 use crate::output::{Column, Shape, instant, text};
 

@@ -20,6 +20,7 @@ pub mod object;
 pub mod partition;
 pub mod pause;
 pub mod queue;
+pub mod raw_json;
 pub mod run;
 pub mod schedule;
 pub mod secret;

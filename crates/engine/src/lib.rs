@@ -27,7 +27,7 @@ mod start_log;
 mod stats;
 mod tracer;
 
-pub use acting::{AuthorizedEngine, Explained, Scope, SettledLetters};
+pub use acting::{AuthorizedEngine, Explained, QueueStatisticsView, Scope, SettledLetters};
 pub use calendars::calendar_of;
 pub use commands::{
     Backfill, CHANGES_MAX, ChangeRefused, Deletion, JobChange, JobChanges, NewJob, Trigger,

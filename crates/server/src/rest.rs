@@ -38,6 +38,7 @@ pub(crate) mod oidc_login;
 mod outlook;
 pub(crate) mod pause;
 mod queue_dead_letters;
+pub(crate) mod queue_stats;
 pub(crate) mod queues;
 mod roles;
 mod schedule;
@@ -108,6 +109,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(alert_channels::deliveries))
         .routes(routes!(queues::create, queues::list))
         .routes(routes!(queues::get, queues::replace, queues::patch, queues::delete))
+        .routes(routes!(queue_stats::stats))
         .routes(routes!(queues::pause))
         .routes(routes!(queues::resume))
         .routes(routes!(messages::send, messages::list))

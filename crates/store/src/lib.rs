@@ -56,6 +56,7 @@ mod lineage;
 mod messages;
 mod named_resources;
 pub mod postgres;
+mod queue_statistics;
 pub mod records;
 mod run_queries;
 mod secret_store;
@@ -85,6 +86,7 @@ pub use messages::{
 };
 pub use named_resources::{NamedResources, Put};
 pub use postgres::{PostgresAddress, PostgresOptions, PostgresStore};
+pub use queue_statistics::{QueueRates, QueueStatistics, WorkspaceDepths};
 pub use records::Records;
 pub use run_queries::{AHEAD_MAX, LastRun, LiveCounts, LiveRun, RecentEnd, RunQueries};
 pub use secret_store::{KeptSecret, Rewrapped, Sealed, SecretStore, SecretView};

@@ -3,9 +3,9 @@
 use domain::calendar::DayRule;
 use serde_json::{Map, Value};
 
-use super::plan::Step;
+use super::plan::ApplyStep;
+use crate::cli_error::CliError;
 use crate::client::Client;
-use crate::complaint::CliError;
 use crate::document::{self, Document};
 use crate::exit::Failure;
 use crate::output::text;
@@ -14,7 +14,7 @@ use crate::output::text;
 pub const FIELDS: [&str; 4] = ["name", "description", "days", "timezone"];
 
 /// Compares documents with the calendars that there are.
-pub fn steps(client: &Client, documents: Vec<Document>) -> Result<Vec<Step>, Failure> {
+pub fn steps(client: &Client, documents: Vec<Document>) -> Result<Vec<ApplyStep>, Failure> {
     if documents.is_empty() {
         return Ok(Vec::new());
     }
@@ -28,7 +28,7 @@ pub fn fields(calendar: &Value) -> Map<String, Value> {
     all.into_iter().filter(|(field, _)| FIELDS.contains(&field.as_str())).collect()
 }
 
-fn step(mut document: Document, calendars: &[Value]) -> Result<Step, Failure> {
+fn step(mut document: Document, calendars: &[Value]) -> Result<ApplyStep, Failure> {
     let refuse = |problem: String| CliError::new(format!("{}: {problem}", document.source));
     let days = document.fields.get("days").and_then(Value::as_array).cloned();
     let days = days.ok_or_else(|| refuse("days: must be a list of rules".to_owned()))?;
@@ -39,14 +39,14 @@ fn step(mut document: Document, calendars: &[Value]) -> Result<Step, Failure> {
     let days: Vec<Value> = days.iter().map(rule).collect::<Result<_, _>>()?;
     document.fields.insert("days".into(), days.into());
     let Some(calendar) = calendars.iter().find(|it| it["name"] == *document.name) else {
-        return Ok(Step::CreateResource { path: "calendars", document });
+        return Ok(ApplyStep::CreateResource { path: "calendars", document });
     };
     let written_for = document.fields.get("version").and_then(Value::as_u64);
     let after = Value::Object(fields(&Value::Object(document.fields.clone())));
     let changes = document::diff(&Value::Object(fields(calendar)), &after);
     Ok(match changes.is_empty() {
-        true => Step::Keep { name: document.name },
-        false => Step::ChangeResource {
+        true => ApplyStep::Keep { name: document.name },
+        false => ApplyStep::ChangeResource {
             path: "calendars",
             id: text(calendar, "calendar_id"),
             version: written_for.or(calendar["version"].as_u64()),

@@ -7,12 +7,30 @@ use domain::id::{JobId, RunId};
 use domain::job::{Job, JobState};
 use domain::run::{NewRun, Origin, Outcome, Reason, ReasonCode, RunState};
 use jiff::SignedDuration;
-use store::{Applied, Cancelled, Extended, JobFilter, LeasedMessage, Page, QueueDepth, RunView};
+use store::{
+    Applied, Cancelled, Extended, JobFilter, LeasedMessage, Page, QueueDepth, QueueRates, RunView,
+    WorkspaceDepths,
+};
 
-use super::{AuthorizedEngine, no_run};
+use super::AuthorizedEngine;
 use crate::commands::{Deletion, NewJob};
 use crate::error::{EngineError, Result};
 use crate::queues::{Message, MessageReport, no_queue};
+
+/// What a page about a queue shows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueueStatisticsView {
+    /// What the actor may do: `ALTER`, `DROP`, `SEND`, `CONSUME`, `VIEW_HISTORY`.
+    pub may: Vec<&'static str>,
+    /// The messages by workspace.
+    pub depths: WorkspaceDepths,
+    /// Messages per second.
+    pub rates: QueueRates,
+}
+
+fn no_message(id: RunId) -> EngineError {
+    EngineError::NotFound(format!("message {id}"))
+}
 
 /// Queues.
 impl AuthorizedEngine<'_> {
@@ -39,7 +57,7 @@ impl AuthorizedEngine<'_> {
     fn sees_queue(&self, job: &Job) -> bool {
         job.definition.is_queue()
             && job.tenant == self.actor.tenant
-            && self.actor.sees_queue(&job.name, job.owner)
+            && self.actor.sees_queue(job.id, job.owner)
     }
 
     /// The queue of an id or a name as it was at some time, if the actor may use its messages.
@@ -65,7 +83,7 @@ impl AuthorizedEngine<'_> {
     }
 
     pub(super) fn may_use_queue(&self, job: &Job, right: QueueRight) -> Result<()> {
-        match self.actor.may_use_queue(right, &job.name, job.owner) {
+        match self.actor.may_use_queue(right, job.id, job.owner) {
             Ok(()) => Ok(()),
             Err(Refusal::Absent) => Err(no_queue(&job.name)),
             Err(refusal) => Err(refusal.into()),
@@ -95,6 +113,33 @@ impl AuthorizedEngine<'_> {
         let ids: Vec<JobId> =
             queues.iter().filter(|job| self.sees_queue(job)).map(|job| job.id).collect();
         Ok(self.node().store.queue_depths(&ids).await?)
+    }
+
+    /// What the actor may do with a queue, the messages of its largest workspaces, and how fast
+    /// messages come and go.
+    pub async fn queue_statistics(&self, queue: &Job, limit: u32) -> Result<QueueStatisticsView> {
+        let may = |deed| domain::access::may(self.actor, deed).is_ok();
+        let may_use = |right| self.may_use_queue(queue, right).is_ok();
+        let rights = [
+            ("ALTER", may(Deed::AlterJob(queue.owner))),
+            ("DROP", may(Deed::DropJob(queue.owner))),
+            ("SEND", may_use(QueueRight::Send)),
+            ("CONSUME", may_use(QueueRight::Consume)),
+            ("VIEW_HISTORY", self.sees_messages(queue).is_ok()),
+        ];
+        let may = rights.iter().filter(|(_, may)| *may).map(|(word, _)| *word).collect();
+        let store = &self.node().store;
+        let depths = store.workspace_depths(queue.id, limit).await?;
+        let rates = store.queue_rates(queue.id).await?;
+        Ok(QueueStatisticsView { may, depths, rates })
+    }
+
+    /// Refuses an actor who may neither consume the messages of a queue nor see all runs.
+    fn sees_messages(&self, queue: &Job) -> Result<()> {
+        match domain::access::may(self.actor, Deed::SeeRuns(queue.owner)) {
+            Ok(()) => Ok(()),
+            Err(_) => self.may_use_queue(queue, QueueRight::Consume),
+        }
     }
 
     /// Changes a queue if `edit` agrees to it.
@@ -205,11 +250,10 @@ impl AuthorizedEngine<'_> {
     pub async fn message(&self, queue: &Job, id: RunId) -> Result<RunView> {
         let found = self.node().run(id).await?;
         // Who may only send sees what they sent.
-        let sees_all = domain::access::may(self.actor, Deed::SeeRuns(queue.owner)).is_ok()
-            || self.may_use_queue(queue, QueueRight::Consume).is_ok();
+        let sees_all = self.sees_messages(queue).is_ok();
         let is_seen = |run: &RunView| sees_all || run.requested_by == Some(self.actor.user);
         let found = found.filter(|run| run.job == queue.id && is_seen(run));
-        found.ok_or_else(|| no_run(id))
+        found.ok_or_else(|| no_message(id))
     }
 
     /// The messages of a queue that a filter lets through, newest first. It takes the right to
@@ -221,9 +265,7 @@ impl AuthorizedEngine<'_> {
         before: Option<RunId>,
         limit: u32,
     ) -> Result<Page<RunView, RunId>> {
-        if domain::access::may(self.actor, Deed::SeeRuns(queue.owner)).is_err() {
-            self.may_use_queue(queue, QueueRight::Consume)?;
-        }
+        self.sees_messages(queue)?;
         let filter = store::RunFilter { states, ..store::RunFilter::of_job(queue.id) };
         self.node().list_runs(&filter, before, limit).await
     }
@@ -235,7 +277,7 @@ impl AuthorizedEngine<'_> {
         let cancelled = self.node().store.cancel_message(queue.id, id, &reason).await?;
         self.engine.messages_changed(queue.id);
         match cancelled {
-            Cancelled::NotFound => Err(no_run(id)),
+            Cancelled::NotFound => Err(no_message(id)),
             Cancelled::EndedBefore(outcome) => {
                 Err(EngineError::WrongState(format!("message {id} has ended as {outcome} already")))
             }
