@@ -443,10 +443,15 @@ async fn a_queue_says_who_waits_and_how_fast_it_drains(world: &World) {
     let leased = lease(world, json!({"max": 3})).await;
     report(world, "ack", &[&leased[0]], json!({})).await;
     let stats = world.get("/v1/queues/mail/stats").await.json();
-    let counted: Vec<_> = stats["workspaces"].as_array().unwrap().iter().map(|it| {
-        let number = |name: &str| it[name].as_u64().unwrap();
-        (it["workspace"].as_str().unwrap(), number("ready"), number("leased"), number("weight"))
-    }).collect();
+    let counted: Vec<_> = stats["workspaces"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| {
+            let number = |name: &str| it[name].as_u64().unwrap();
+            (it["workspace"].as_str().unwrap(), number("ready"), number("leased"), number("weight"))
+        })
+        .collect();
     assert_eq!(counted, [("acme", 1, 1, 2), ("", 0, 1, 1)]);
     let per_minute = |name: &str| stats[name].as_f64().unwrap() * 60.0;
     assert_eq!((per_minute("sent_per_second"), per_minute("ended_per_second")), (4.0, 1.0));
