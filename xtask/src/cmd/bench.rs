@@ -60,6 +60,11 @@ const BENCHES: &[Bench] = &[
         measures: "jobs made in bulk, pages of long lists, trigger to start, all over HTTP",
     },
     Bench {
+        name: "queue",
+        package: "punctual",
+        measures: "messages a second, latency, fairness and idle workers of queues, all over HTTP",
+    },
+    Bench {
         name: "auth",
         package: "punctual",
         measures: "requests a second with a key, beside requests without one",
