@@ -25,7 +25,7 @@ mod start_log;
 mod stats;
 mod tracer;
 
-pub use acting::{AuthorizedEngine, Explained, SettledLetters};
+pub use acting::{AuthorizedEngine, Explained, PollRequest, SettledLetters, WorkerMessage};
 pub use commands::{
     Backfill, CHANGES_MAX, ChangeRefused, Deletion, JobChange, JobChanges, NewJob, Trigger,
 };
@@ -38,7 +38,8 @@ pub use node::{
 };
 pub use queues::{Message, MessageReapReport, MessageReport};
 pub use run::{
-    Activity, AgentLimits, AgentProxy, Carried, Engine, Executor, Health, Renewal, Stalled, Stop,
+    Activity, AgentLimits, AgentProxy, Carried, Engine, Executor, Health, PollAnswer, Renewal,
+    SessionView, Stalled, Stop, WorkerState,
 };
 pub use settings::{Env, Settings};
 pub use start_log::{BegunRun, BegunRuns, Predecessor, StartLog};
@@ -46,9 +47,9 @@ pub use stats::{HourlyStats, Stats};
 pub use store::{
     Acknowledgement, Answer, Applied, AttemptView, AuditFilter, Begun, Cancelled, Channel, Counts,
     Cursor, DeliveryKey, DeliveryView, Extended, FullStore, Given, Identity, JobFilter, JobVersion,
-    LastRun, LeasedMessage, LiveCounts, NamedResources, NodeControl, NodeControlOutcome, NodeInfo,
-    NodeView, Operation, OwnedShard, Page, Put, QueueDepth, RecentEnd, Replaces, RunFilter,
+    LastRun, LeasedMessage, LiveCounts, MessagePlace, NamedResources, NodeControl, NodeControlOutcome, NodeInfo,
+    NodeView, Operation, OwnedShard, Page, Put, QueueDepth, QueueLine, RecentEnd, Replaces, RunFilter,
     RunView, RunsOf, Set, Setting, SharedStore, StartFilter, StartKey, StoreError, StoreMetrics,
-    as_author,
+    WorkspaceDepth, as_author,
 };
 pub use tracer::{Planned, Settled, Tracer};

@@ -26,7 +26,7 @@ pub(crate) mod explain;
 pub(crate) mod find;
 mod grants;
 mod job_choice;
-mod jobs;
+pub(crate) mod jobs;
 mod keys;
 mod logs;
 mod messages;
@@ -35,6 +35,7 @@ mod objects;
 pub(crate) mod oidc_login;
 mod outlook;
 mod queue_dead_letters;
+mod queue_schedules;
 pub(crate) mod queues;
 mod roles;
 mod schedule;
@@ -51,6 +52,7 @@ mod users;
 mod verbs;
 pub(crate) mod versions;
 pub(crate) mod warnings;
+mod workers;
 
 /// Every route that needs a key.
 pub(crate) fn routes() -> OpenApiRouter<App> {
@@ -71,6 +73,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(calendar::day))
         .routes(routes!(explain::explain))
         .routes(routes!(explain::explain_run))
+        .routes(routes!(explain::explain_message))
         .routes(routes!(backfill::backfill))
         .routes(routes!(executions::list_of_job))
         .routes(routes!(executions::list))
@@ -107,6 +110,9 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(queues::get, queues::replace, queues::patch, queues::delete))
         .routes(routes!(queues::pause))
         .routes(routes!(queues::resume))
+        .routes(routes!(queues::drain))
+        .routes(routes!(queue_schedules::put, queue_schedules::delete))
+        .routes(routes!(queues::workspaces))
         .routes(routes!(messages::send, messages::list))
         .routes(routes!(messages::lease))
         .routes(routes!(messages::ack))
@@ -114,6 +120,9 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(messages::fail))
         .routes(routes!(messages::extend))
         .routes(routes!(messages::get, messages::cancel))
+        .routes(routes!(workers::poll))
+        .routes(routes!(workers::set_state))
+        .routes(routes!(workers::list))
         .routes(routes!(queue_dead_letters::list))
         .routes(routes!(queue_dead_letters::redrive))
         .routes(routes!(queue_dead_letters::purge))

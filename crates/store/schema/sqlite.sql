@@ -279,7 +279,11 @@ CREATE TABLE messages (
     -- Of a leased one: the fencing token, the node that leased it for a worker, and when.
     fence INTEGER,
     node_id BLOB,
-    leased_at INTEGER
+    leased_at INTEGER,
+    -- When its time limit ends, once its worker has begun.
+    deadline INTEGER,
+    -- What its worker said last about how far it is.
+    progress TEXT
 ) STRICT;
 
 CREATE INDEX messages_delayed ON messages (queue_id, at) WHERE state = 1;

@@ -14,7 +14,7 @@ macro_rules! on_both_stores {
             $(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $name() {
-                    super::$name(&super::World::now().await).await;
+                    super::$name(&crate::world::World::now().await).await;
                 }
             )*
         }
@@ -22,12 +22,14 @@ macro_rules! on_both_stores {
             $(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $name() {
-                    super::$name(&super::World::of_postgres().await).await;
+                    super::$name(&crate::world::World::of_postgres().await).await;
                 }
             )*
         }
     };
 }
+
+pub(crate) use on_both_stores;
 
 on_both_stores! {
     a_queue_is_made_changed_and_removed
@@ -46,13 +48,13 @@ on_both_stores! {
     dead_letters_are_listed_redriven_and_purged
 }
 
-async fn create(world: &World, body: Value) -> Value {
+pub async fn create(world: &World, body: Value) -> Value {
     let made = world.post("/v1/queues", body).await;
     assert_eq!(made.status, 201, "{}", made.text);
     made.json()
 }
 
-async fn send(world: &World, body: Value) -> Vec<String> {
+pub async fn send(world: &World, body: Value) -> Vec<String> {
     let sent = world.post("/v1/queues/mail/messages", body).await;
     assert_eq!(sent.status, 200, "{}", sent.text);
     let ids = sent.json()["messages"].as_array().unwrap().clone();
@@ -330,7 +332,7 @@ async fn messages_are_seen_in_sql(world: &World) {
 }
 
 /// The rows of a statement, or its error.
-async fn sql(world: &World, text: &str) -> Reply {
+pub async fn sql(world: &World, text: &str) -> Reply {
     world.post("/v1/sql", json!({ "sql": text })).await
 }
 

@@ -25,7 +25,9 @@ impl Statement {
             Statement::CancelRun(_) => "CANCEL JOB RUN",
             Statement::RetryRun(_) => "RETRY JOB RUN",
             Statement::BackfillJob(_) => "BACKFILL JOB",
-            Statement::ExplainJob(_) | Statement::ExplainRun(_) => "EXPLAIN",
+            Statement::ExplainJob(_) | Statement::ExplainRun(_) | Statement::ExplainMessage(_) => {
+                "EXPLAIN"
+            },
             Statement::RestoreJob { .. } => "RESTORE JOB",
             Statement::ShowCreateJob { .. }
             | Statement::ShowVersions { .. }
@@ -42,6 +44,7 @@ impl Statement {
                 thing(queue.verb, ["CREATE QUEUE", "ALTER QUEUE", "DROP QUEUE"])
             }
             Statement::PauseQueue(_) => "PAUSE QUEUE",
+            Statement::DrainQueue(_) => "DRAIN QUEUE",
             Statement::ResumeQueue(_) => "RESUME QUEUE",
             Statement::Send(_) => "SEND",
             Statement::Grant(_) => "GRANT",
@@ -99,6 +102,7 @@ impl Statement {
             | Statement::Shard(_)
             | Statement::Queue(_)
             | Statement::PauseQueue(_)
+            | Statement::DrainQueue(_)
             | Statement::ResumeQueue(_)
             | Statement::Send(_)
             | Statement::Transaction(Transaction::Commit) => true,
