@@ -52,7 +52,8 @@ fn hold(service: &Service, store: StoreKind, work: impl FnOnce() -> Result<()>) 
                 let (client, connection) =
                     tokio_postgres::connect(&url, tokio_postgres::NoTls).await?;
                 tokio::spawn(connection);
-                let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM punctual.jobs";
+                let begin =
+                    "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM punctual.jobs";
                 client.batch_execute(begin).await?;
                 anyhow::Ok(client)
             })?;

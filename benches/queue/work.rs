@@ -16,7 +16,13 @@ pub fn create(service: &Service, name: &str) -> Result<()> {
 }
 
 /// Sends so many messages to a queue in batches.
-pub fn send(client: &mut Client, queue: &str, count: usize, batch: usize, workspace: &str) -> Result<()> {
+pub fn send(
+    client: &mut Client,
+    queue: &str,
+    count: usize,
+    batch: usize,
+    workspace: &str,
+) -> Result<()> {
     let path = format!("/v1/queues/{queue}/messages");
     let mut left = count;
     while left > 0 {

@@ -86,7 +86,7 @@ impl Service {
         self.client_with(&self.key()?)
     }
 
-    /// The administrator's key.
+    /// The key of the administrator.
     pub fn key(&self) -> Result<String> {
         let key = std::fs::read_to_string(self.folder.path().join("data/admin.key"))?;
         Ok(key.trim().to_owned())

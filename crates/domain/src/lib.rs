@@ -17,6 +17,7 @@ pub mod job;
 pub mod object;
 pub mod partition;
 pub mod queue;
+pub mod raw_json;
 pub mod run;
 pub mod schedule;
 pub mod secret;

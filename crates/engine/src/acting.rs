@@ -30,6 +30,7 @@ mod workers;
 
 pub use dead_letters::SettledLetters;
 pub use explain::Explained;
+pub use queues::QueueStatisticsView;
 pub use workers::{PollRequest, WorkerMessage};
 
 /// An engine as somebody sees it.
@@ -134,6 +135,11 @@ impl AuthorizedEngine<'_> {
         let job = self.job_for(id, Deed::ExecuteJob).await?;
         self.actor.may_do(&job.definition.action)?;
         Ok(job)
+    }
+
+    /// Checks the change of one job among those of a transaction.
+    pub async fn check_change(&self, id: JobId, among: &JobChanges) -> Result<()> {
+        self.node().check_change(id, among).await
     }
 
     /// Whether every job that a definition waits for is one that the actor sees.

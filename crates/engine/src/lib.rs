@@ -25,7 +25,9 @@ mod start_log;
 mod stats;
 mod tracer;
 
-pub use acting::{AuthorizedEngine, Explained, PollRequest, SettledLetters, WorkerMessage};
+pub use acting::{
+    AuthorizedEngine, Explained, PollRequest, QueueStatisticsView, SettledLetters, WorkerMessage,
+};
 pub use commands::{
     Backfill, CHANGES_MAX, ChangeRefused, Deletion, JobChange, JobChanges, NewJob, Trigger,
 };
@@ -47,9 +49,9 @@ pub use stats::{HourlyStats, Stats};
 pub use store::{
     Acknowledgement, Answer, Applied, AttemptView, AuditFilter, Begun, Cancelled, Channel, Counts,
     Cursor, DeliveryKey, DeliveryView, Extended, FullStore, Given, Identity, JobFilter, JobVersion,
-    LastRun, LeasedMessage, LiveCounts, MessagePlace, NamedResources, NodeControl, NodeControlOutcome, NodeInfo,
-    NodeView, Operation, OwnedShard, Page, Put, QueueDepth, QueueLine, RecentEnd, Replaces, RunFilter,
-    RunView, RunsOf, Set, Setting, SharedStore, StartFilter, StartKey, StoreError, StoreMetrics,
-    WorkspaceDepth, as_author,
+    LastRun, LeasedMessage, LiveCounts, MessagePlace, NamedResources, NodeControl,
+    NodeControlOutcome, NodeInfo, NodeView, Operation, OwnedShard, Page, Put, QueueDepth,
+    QueueLine, RecentEnd, Replaces, RunFilter, RunView, RunsOf, Set, Setting, SharedStore,
+    StartFilter, StartKey, StoreError, StoreMetrics, WorkspaceDepth, as_author,
 };
 pub use tracer::{Planned, Settled, Tracer};

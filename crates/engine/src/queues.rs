@@ -105,7 +105,8 @@ impl Node {
         if let Some((least, most)) = settings.priority_range {
             let given = messages.iter().filter_map(|message| message.priority);
             if let Some(wrong) = given.into_iter().find(|it| !(least..=most).contains(it)) {
-                let problem = format!("{wrong} is not in the range of the queue, {least} to {most}");
+                let problem =
+                    format!("{wrong} is not in the range of the queue, {least} to {most}");
                 return Err(EngineError::Invalid { field: "priority", problem });
             }
         }
@@ -258,7 +259,7 @@ impl Node {
             if !is_member && !owner.privileges.has(Privilege::AdministerCluster) {
                 return Err(no_queue(&send.queue));
             }
-            owner.actor(None).may_use_queue(QueueRight::Send, &queue.name, queue.owner)?;
+            owner.actor(None).may_use_queue(QueueRight::Send, queue.id, queue.owner)?;
         }
         let mut body = send.body(run.run.run.parameters.as_deref());
         let (run, failed) = (run.run.grant.run, run.run.attempts);

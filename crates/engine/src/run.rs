@@ -44,9 +44,9 @@ use lines::Lines;
 use patience::StoreHealth;
 pub use pulse::Stalled;
 use pulse::{Pulse, Vital};
+use sessions::Sessions;
 pub(crate) use sessions::{LastPolls, to_cancel};
 pub use sessions::{PollAnswer, SessionView, WorkerState};
-use sessions::Sessions;
 
 /// Pumps that run side by side, so that the store works while results come in.
 const PUMPS: usize = 3;

@@ -44,6 +44,8 @@ pub(crate) struct TenantRows {
 /// What is known of a job.
 struct JobRow {
     name: String,
+    /// The name in lower case, which is searched.
+    searched: String,
     version: u32,
     state: JobState,
     owner: UserId,
@@ -205,6 +207,7 @@ fn upsert(rows: &mut HashMap<JobId, JobRow>, job: &Job, now: Timestamp, zones: &
     }
     let row = JobRow {
         name: job.name.clone(),
+        searched: job.name.to_lowercase(),
         version: job.version,
         state: job.state,
         owner: job.owner,
@@ -260,9 +263,10 @@ impl TenantRows {
     /// A page of a list.
     pub fn select(&self, selection: &Selection<'_>, now: Timestamp, zones: &Zones) -> Selected {
         let mut rows = lock(&self.rows);
+        let filter = lowered(selection.filter);
         let mut found: Vec<(i64, &str, JobId)> = Vec::new();
         for (id, row) in rows.iter_mut() {
-            if !row.is_like(selection.filter) || !row.ended(selection.last) {
+            if !row.is_like(&filter) || !row.ended(selection.last) {
                 continue;
             }
             if selection.order == JobOrder::Next && row.next.is_some_and(|next| next <= now) {
@@ -271,22 +275,20 @@ impl TenantRows {
             found.push((row.key(selection.order), &row.name, *id));
         }
         found.sort_unstable();
-        let first = match selection.after.and_then(|after| after.split_once(' ')) {
-            Some((key, name)) => {
-                let last = (key.parse().unwrap_or(i64::MIN), name);
-                found.partition_point(|(key, name, _)| (*key, *name) <= last)
-            }
+        let first = match selection.after.map(|after| selection.order.last_of(after)) {
+            Some(last) => found.partition_point(|(key, name, _)| (*key, *name) <= last),
             None => 0,
         };
         let page = &found[first..found.len().min(first + selection.limit)];
         let has_more = first + page.len() < found.len();
-        let next = page.last().filter(|_| has_more).map(|(key, name, _)| format!("{key} {name}"));
+        let next = page.last().filter(|_| has_more);
+        let next = next.map(|(key, name, _)| selection.order.cursor(*key, name));
         Selected { jobs: page.iter().map(|(_, _, id)| *id).collect(), next }
     }
 
     /// How many jobs there are of each kind.
     pub fn count(&self, selection: &Selection<'_>) -> Counts {
-        let any_state = JobFilter { states: Vec::new(), ..selection.filter.clone() };
+        let any_state = JobFilter { states: Vec::new(), ..lowered(selection.filter) };
         let mut counts = Counts::default();
         for row in lock(&self.rows).values().filter(|row| row.is_like(&any_state)) {
             let states = &selection.filter.states;
@@ -305,6 +307,33 @@ impl TenantRows {
     }
 }
 
+/// A filter whose part of a name is in lower case, as rows are searched.
+fn lowered(filter: &JobFilter) -> JobFilter {
+    let contains = filter.contains.as_deref().map(str::to_lowercase);
+    JobFilter { contains, ..filter.clone() }
+}
+
+impl JobOrder {
+    /// Where the page after this job begins. A list by name has the cursors of the store, so that
+    /// either can answer the next page.
+    fn cursor(self, key: i64, name: &str) -> String {
+        match self {
+            JobOrder::Name => name.to_owned(),
+            JobOrder::Next | JobOrder::Last => format!("{key} {name}"),
+        }
+    }
+
+    /// The job that a page ended with.
+    fn last_of(self, cursor: &str) -> (i64, &str) {
+        match (self, cursor.split_once(' ')) {
+            (JobOrder::Next | JobOrder::Last, Some((key, name))) => {
+                (key.parse().unwrap_or(i64::MIN), name)
+            }
+            _ => (0, cursor),
+        }
+    }
+}
+
 impl JobRow {
     fn is_like(&self, filter: &JobFilter) -> bool {
         (filter.states.is_empty() || filter.states.contains(&self.state))
@@ -313,10 +342,7 @@ impl JobRow {
             && filter.schedule.as_ref().is_none_or(|kind| self.when.kind() == kind)
             && filter.action.as_ref().is_none_or(|kind| self.action == kind)
             && filter.owner.is_none_or(|owner| self.owner == owner)
-            && filter
-                .contains
-                .as_ref()
-                .is_none_or(|part| self.name.to_lowercase().contains(&part.to_lowercase()))
+            && filter.contains.as_ref().is_none_or(|part| self.searched.contains(part))
     }
 
     fn ended(&self, outcomes: &[Outcome]) -> bool {

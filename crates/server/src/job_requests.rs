@@ -117,7 +117,7 @@ fn report_of(taken: Result<Value>) -> Report {
 /// Does what one message asks for, as its sender.
 async fn take(app: &App, queue: &Job, message: &LeasedMessage) -> Result<Value> {
     let payload = message.parameters.as_deref().and_then(MessageBody::from_parameters);
-    let payload = payload.map(|body| body.payload).unwrap_or_default();
+    let payload = payload.map(|body| body.payload.value()).unwrap_or_default();
     let sender = app.engine.node().run(message.id).await?.and_then(|run| run.requested_by);
     let unknown = || Problem::new(Code::Forbidden, "the sender of the message does not exist");
     let sender = app.engine.node().standing(sender.ok_or_else(unknown)?).await?;
@@ -131,8 +131,7 @@ async fn take_as(app: &App, actor: &Actor, message: RunId, payload: Value) -> Re
     if payload.get("run").is_some() {
         let request: RunRequest = parse_value("", payload)?;
         let parameters = request.parameters.map(|it| Value::Object(it).to_string());
-        let trigger =
-            Trigger { parameters, chosen: Some(message.0), ..Trigger::default() };
+        let trigger = Trigger { parameters, chosen: Some(message.0), ..Trigger::default() };
         let run = app.engine.by(actor).trigger_named(&request.run, trigger).await?;
         return Ok(json!({ "execution_id": run.id.to_string() }));
     }

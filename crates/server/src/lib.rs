@@ -33,6 +33,7 @@ mod queries;
 mod reads;
 mod rest;
 mod scram;
+mod shared_answers;
 mod shared_key;
 pub mod sql;
 mod sweeper;

@@ -36,6 +36,7 @@ pub(crate) mod oidc_login;
 mod outlook;
 mod queue_dead_letters;
 mod queue_schedules;
+pub(crate) mod queue_stats;
 pub(crate) mod queues;
 mod roles;
 mod schedule;
@@ -108,6 +109,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(alert_channels::deliveries))
         .routes(routes!(queues::create, queues::list))
         .routes(routes!(queues::get, queues::replace, queues::patch, queues::delete))
+        .routes(routes!(queue_stats::stats))
         .routes(routes!(queues::pause))
         .routes(routes!(queues::resume))
         .routes(routes!(queues::drain))

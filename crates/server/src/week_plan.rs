@@ -30,7 +30,7 @@ const AGE_MAX: SignedDuration = SignedDuration::from_mins(30);
 const LATE: SignedDuration = SignedDuration::from_secs(2);
 
 /// How long a request waits for what is being counted.
-const PATIENCE: Duration = Duration::from_millis(250);
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Changed jobs that are looked at for those of the tenant.
 const CHANGES: u32 = 50;

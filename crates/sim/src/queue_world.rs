@@ -12,6 +12,7 @@ use domain::decide::settle::Settlement;
 use domain::id::{JobId, NodeId, RunId, TenantId, UserId};
 use domain::job::{Definition, Job, JobState, RetryPolicy};
 use domain::queue::{MessageBody, QueueSettings, Report, settle_message};
+use domain::raw_json::RawJson;
 use domain::run::{Outcome, RunState};
 use domain::schedule::Zones;
 use engine::{Message, Node, Settings};
@@ -117,11 +118,8 @@ impl QueueWorld {
             SqliteOptions { durable: false },
         )?;
         let store = Arc::new(store);
-        let rates = Rates {
-            park: 0,
-            fail: random.pick(&[0, 30, 100]),
-            lose: random.pick(&[0, 30, 150]),
-        };
+        let rates =
+            Rates { park: 0, fail: random.pick(&[0, 30, 100]), lose: random.pick(&[0, 30, 150]) };
         let link = Arc::new(Link::new(clock.clone(), random.fork(), rates, None));
         let settings = QueueSettings {
             lease: LEASE,
@@ -231,7 +229,7 @@ impl QueueWorld {
             let key = self.random.percent(20).then(|| format!("k{}", self.random.below(8)));
             let ordering = self.random.percent(25).then(|| format!("o{}", self.random.below(2)));
             let body = MessageBody {
-                payload: n.into(),
+                payload: RawJson::from_text(&n.to_string()).unwrap_or_default(),
                 workspace,
                 ordering_key: ordering,
                 deduplication_key: key,
@@ -452,8 +450,12 @@ impl QueueWorld {
             self.lease(0)?;
             let served: BTreeSet<String> =
                 self.workers[0].iter().map(|held| held.message.workspace.clone()).collect();
-            let ready: Vec<String> =
-                line.workspaces.iter().filter(|it| it.ready > 0).map(|it| it.workspace.clone()).collect();
+            let ready: Vec<String> = line
+                .workspaces
+                .iter()
+                .filter(|it| it.ready > 0)
+                .map(|it| it.workspace.clone())
+                .collect();
             // Nobody else holds messages, so no limit keeps a workspace from its turn.
             let is_alone = line.workspaces.iter().all(|it| it.leased == 0);
             waiting.retain(|workspace, _| ready.contains(workspace));
@@ -477,7 +479,9 @@ impl QueueWorld {
     fn all_have_ended(&mut self) -> Sound {
         for id in self.told.clone() {
             let run = self.runtime.block_on(self.store.run(id)).ok().flatten();
-            let Some(run) = run else { return wrong("no message is lost", format!("{id} is gone")) };
+            let Some(run) = run else {
+                return wrong("no message is lost", format!("{id} is gone"));
+            };
             let RunState::Ended(outcome) = run.state else {
                 return wrong("every message ends", format!("{id} is {}", run.state));
             };

@@ -88,6 +88,7 @@ awards.tenant_id uuid not null
 awards.to_id uuid not null
 awards.role_id uuid
 awards.privilege text
+awards.queue_id uuid
 claims.id bigint not null
 claims.node_id uuid not null
 claims.claimed_at bigint not null
@@ -213,6 +214,7 @@ messages.state smallint not null
 messages.workspace text not null collate C
 messages.ordering_key text collate C
 messages.progress text
+messages.released_fence bigint
 node_starts.node_id uuid not null
 node_starts.run_ids uuid[] not null
 node_starts.turns integer[] not null
@@ -379,6 +381,7 @@ CREATE INDEX audit_job ON punctual.audit USING btree (job_id, place) WHERE (kind
 CREATE INDEX audit_run ON punctual.audit USING btree (run_id) WHERE (run_id IS NOT NULL)
 CREATE INDEX audit_tenant ON punctual.audit USING btree (tenant_id, place)
 CREATE INDEX audit_unsealed ON punctual.audit USING btree (place) WHERE (number IS NULL)
+CREATE INDEX awards_queue ON punctual.awards USING btree (queue_id) WHERE (queue_id IS NOT NULL)
 CREATE INDEX awards_role ON punctual.awards USING btree (role_id) WHERE (role_id IS NOT NULL)
 CREATE INDEX awards_tenant ON punctual.awards USING btree (tenant_id, id)
 CREATE INDEX awards_to ON punctual.awards USING btree (to_id)

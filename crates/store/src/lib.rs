@@ -57,6 +57,7 @@ mod message_queries;
 mod messages;
 mod named_resources;
 pub mod postgres;
+mod queue_statistics;
 pub mod records;
 mod run_queries;
 mod secret_store;
@@ -87,6 +88,7 @@ pub use messages::{
 };
 pub use named_resources::{NamedResources, Put};
 pub use postgres::{PostgresAddress, PostgresOptions, PostgresStore};
+pub use queue_statistics::{QueueRates, QueueStatistics, WorkspaceDepths};
 pub use records::Records;
 pub use run_queries::{AHEAD_MAX, LastRun, LiveCounts, LiveRun, RecentEnd, RunQueries};
 pub use secret_store::{KeptSecret, Rewrapped, Sealed, SecretStore, SecretView};

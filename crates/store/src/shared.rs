@@ -31,12 +31,13 @@ use crate::{
     Begun, Cancelled, Chain, Change, ChangeFeed, Changed, Channel, ClaimFor, ClaimRequest, Cluster,
     Counts, Cursor, DeadLetters, Delivery, DeliveryKey, DeliveryView, DueJobs, EntryFilter,
     Exchanged, Extended, FactsFor, Finish, FullStore, Given, HeldLease, IdempotencyKeys, Identity,
-    JobFilter, JobRecords, JobVersion, Joined, KeptSecret, Lapsed, LastRun, LeaseExtension, LeaseRequest, Leased,
-    LiveCounts, LiveRun, MessagePlace, MessageQueries, Messages, Move, NamedResources, NewMessage, NodeControl,
-    NodeControlOutcome, NodeInfo, NodeView, OwnedShard, Page, PrunedJobs, Put, QueueDepth, QueueLine, Reach,
-    Reaped, RecentEnd, RecordPlan, Recorded, Removed, Renewed, Result, RetentionCutoff, Rewrapped,
+    JobFilter, JobRecords, JobVersion, Joined, KeptSecret, Lapsed, LastRun, LeaseExtension,
+    LeaseRequest, Leased, LiveCounts, LiveRun, MessagePlace, MessageQueries, Messages, Move,
+    NamedResources, NewMessage, NodeControl, NodeControlOutcome, NodeInfo, NodeView, OwnedShard,
+    Page, PrunedJobs, Put, QueueDepth, QueueLine, QueueRates, QueueStatistics, Reach, Reaped,
+    RecentEnd, RecordPlan, Recorded, Removed, Renewed, Result, RetentionCutoff, Rewrapped,
     RunFilter, RunQueries, RunView, SecretStore, SecretView, Sent, Set, Setting, Settings,
-    SettledMessage, Shards, StartFilter, StartKey, Store, Submitted, Whole,
+    SettledMessage, Shards, StartFilter, StartKey, Store, Submitted, Whole, WorkspaceDepths,
 };
 
 /// Receives how long each call of a store took.
@@ -230,6 +231,10 @@ operations! {
     DeadLetters {
         Acknowledge acknowledge(runs: &[RunId]) -> Vec<bool>;
         CountDeadLetters count_dead_letters(tenant: TenantId, most: u32) -> u32;
+    }
+    QueueStatistics {
+        WorkspaceDepths workspace_depths(queue: JobId, limit: u32) -> WorkspaceDepths;
+        QueueRates queue_rates(queue: JobId) -> QueueRates;
     }
     Settings {
         Settings settings() -> Vec<Setting>;

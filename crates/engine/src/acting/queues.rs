@@ -13,10 +13,10 @@ use domain::run::{NewRun, Origin, Outcome, Reason, ReasonCode, RunState};
 use jiff::SignedDuration;
 use store::{
     Applied, Cancelled, Extended, JobFilter, LeaseExtension, LeasedMessage, MessagePlace, Page,
-    QueueDepth, QueueLine, RunView, TimeLimit,
+    QueueDepth, QueueLine, QueueRates, RunView, TimeLimit, WorkspaceDepths,
 };
 
-use super::{AuthorizedEngine, Explained, no_run};
+use super::{AuthorizedEngine, Explained};
 use crate::commands::{Deletion, NewJob};
 use crate::error::{EngineError, Result};
 use crate::queues::{Message, MessageReport, no_queue};
@@ -24,6 +24,21 @@ use crate::run::LeaseTerms;
 
 /// So many ended messages tell the pace of a queue.
 const PACE_RUNS: u32 = 100;
+
+/// What a page about a queue shows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueueStatisticsView {
+    /// What the actor may do: `ALTER`, `DROP`, `SEND`, `CONSUME`, `VIEW_HISTORY`.
+    pub may: Vec<&'static str>,
+    /// The messages by workspace.
+    pub depths: WorkspaceDepths,
+    /// Messages per second.
+    pub rates: QueueRates,
+}
+
+fn no_message(id: RunId) -> EngineError {
+    EngineError::NotFound(format!("message {id}"))
+}
 
 /// Queues.
 impl AuthorizedEngine<'_> {
@@ -50,15 +65,11 @@ impl AuthorizedEngine<'_> {
     fn sees_queue(&self, job: &Job) -> bool {
         job.definition.is_queue()
             && job.tenant == self.actor.tenant
-            && self.actor.sees_queue(&job.name, job.owner)
+            && self.actor.sees_queue(job.id, job.owner)
     }
 
     /// The queue of an id or a name as it was at some time, if the actor may use its messages.
-    pub(super) async fn queue_for(
-        &self,
-        name: &str,
-        right: QueueRight,
-    ) -> Result<Arc<Job>> {
+    pub(super) async fn queue_for(&self, name: &str, right: QueueRight) -> Result<Arc<Job>> {
         let node = self.node();
         let mut found = None;
         if let Ok(id) = name.parse::<JobId>() {
@@ -80,7 +91,7 @@ impl AuthorizedEngine<'_> {
     }
 
     pub(super) fn may_use_queue(&self, job: &Job, right: QueueRight) -> Result<()> {
-        match self.actor.may_use_queue(right, &job.name, job.owner) {
+        match self.actor.may_use_queue(right, job.id, job.owner) {
             Ok(()) => Ok(()),
             Err(Refusal::Absent) => Err(no_queue(&job.name)),
             Err(refusal) => Err(refusal.into()),
@@ -116,6 +127,33 @@ impl AuthorizedEngine<'_> {
         Ok(self.node().store.queue_depths(&ids).await?)
     }
 
+    /// What the actor may do with a queue, the messages of its largest workspaces, and how fast
+    /// messages come and go.
+    pub async fn queue_statistics(&self, queue: &Job, limit: u32) -> Result<QueueStatisticsView> {
+        let may = |deed| domain::access::may(self.actor, deed).is_ok();
+        let may_use = |right| self.may_use_queue(queue, right).is_ok();
+        let rights = [
+            ("ALTER", may(Deed::AlterJob(queue.owner))),
+            ("DROP", may(Deed::DropJob(queue.owner))),
+            ("SEND", may_use(QueueRight::Send)),
+            ("CONSUME", may_use(QueueRight::Consume)),
+            ("VIEW_HISTORY", self.sees_messages(queue).is_ok()),
+        ];
+        let may = rights.iter().filter(|(_, may)| *may).map(|(word, _)| *word).collect();
+        let store = &self.node().store;
+        let depths = store.workspace_depths(queue.id, limit).await?;
+        let rates = store.queue_rates(queue.id).await?;
+        Ok(QueueStatisticsView { may, depths, rates })
+    }
+
+    /// Refuses an actor who may neither consume the messages of a queue nor see all runs.
+    fn sees_messages(&self, queue: &Job) -> Result<()> {
+        match domain::access::may(self.actor, Deed::SeeRuns(queue.owner)) {
+            Ok(()) => Ok(()),
+            Err(_) => self.may_use_queue(queue, QueueRight::Consume),
+        }
+    }
+
     /// Changes a queue if `edit` agrees to it.
     pub async fn alter_queue<E: From<EngineError>>(
         &self,
@@ -132,7 +170,8 @@ impl AuthorizedEngine<'_> {
     /// takes messages again when it is resumed.
     pub async fn pause_queue(&self, queue: &Job, pause: bool) -> Result<Job> {
         self.may_manage(queue, Deed::AlterJob(queue.owner))?;
-        let is_draining = |job: &Job| job.definition.queue.as_ref().is_some_and(|it| it.is_draining);
+        let is_draining =
+            |job: &Job| job.definition.queue.as_ref().is_some_and(|it| it.is_draining);
         let job = match pause {
             true => self.node().pause_job(queue.id).await?,
             false if queue.state == JobState::Paused => {
@@ -140,7 +179,8 @@ impl AuthorizedEngine<'_> {
             }
             false => queue.clone(),
         };
-        let job = if !pause && is_draining(&job) { self.set_draining(&job, false).await? } else { job };
+        let job =
+            if !pause && is_draining(&job) { self.set_draining(&job, false).await? } else { job };
         self.engine.messages_changed(queue.id);
         Ok(job)
     }
@@ -163,7 +203,7 @@ impl AuthorizedEngine<'_> {
     /// The workspaces of a queue that have messages. It takes the right to consume them, or to see
     /// all runs.
     pub async fn queue_line(&self, queue: &Job) -> Result<QueueLine> {
-        self.may_see_messages(queue)?;
+        self.sees_messages(queue)?;
         Ok(self.node().store.queue_line(queue.id).await?)
     }
 
@@ -176,8 +216,8 @@ impl AuthorizedEngine<'_> {
     /// Says where a message stands, or how it ended. None of the first if it has ended.
     pub async fn explain_message(&self, id: RunId) -> Result<(Option<MessageLine>, Explained)> {
         let run = self.node().run(id).await?.filter(|run| run.origin == Origin::Message);
-        let run = run.ok_or_else(|| no_run(id))?;
-        let queue = self.queue_of_run(&run).await?.ok_or_else(|| no_run(id))?;
+        let run = run.ok_or_else(|| no_message(id))?;
+        let queue = self.queue_of_run(&run).await?.ok_or_else(|| no_message(id))?;
         self.message(&queue, id).await?;
         let Some(place) = self.node().store.message_place(id).await? else {
             return Ok((None, Explained { report: ended_message(&run), job: queue }));
@@ -199,12 +239,15 @@ impl AuthorizedEngine<'_> {
         let ends = node.list_runs(&filter, None, PACE_RUNS).await?.items;
         let now = node.now();
         let first = ends.iter().filter_map(|run| run.finished_at).min();
-        let rate = first.map(|first| now.duration_since(first).as_secs_f64()).filter(|it| *it > 0.0);
+        let rate =
+            first.map(|first| now.duration_since(first).as_secs_f64()).filter(|it| *it > 0.0);
         let rate = rate.map(|seconds| ends.len() as f64 / seconds);
         let mut limits = Vec::new();
         let leased: u64 = line.workspaces.iter().map(|it| it.leased).sum();
         if let Some(most) = queue.definition.concurrency.filter(|most| leased >= u64::from(*most)) {
-            limits.push(format!("workers have {leased} messages of the queue (concurrency = {most})"));
+            limits.push(format!(
+                "workers have {leased} messages of the queue (concurrency = {most})"
+            ));
         }
         let own = line.workspaces.iter().find(|it| it.workspace == place.workspace);
         if let (Some(most), Some(own)) = (settings.workspace_concurrency, own)
@@ -235,13 +278,6 @@ impl AuthorizedEngine<'_> {
             rate,
             now,
         })
-    }
-
-    fn may_see_messages(&self, queue: &Job) -> Result<()> {
-        match domain::access::may(self.actor, Deed::SeeRuns(queue.owner)) {
-            Ok(()) => Ok(()),
-            Err(_) => self.may_use_queue(queue, QueueRight::Consume),
-        }
     }
 
     /// Removes a queue. It must be empty, unless its messages are to be cancelled.
@@ -340,11 +376,10 @@ impl AuthorizedEngine<'_> {
     pub async fn message(&self, queue: &Job, id: RunId) -> Result<RunView> {
         let found = self.node().run(id).await?;
         // Who may only send sees what they sent.
-        let sees_all = domain::access::may(self.actor, Deed::SeeRuns(queue.owner)).is_ok()
-            || self.may_use_queue(queue, QueueRight::Consume).is_ok();
+        let sees_all = self.sees_messages(queue).is_ok();
         let is_seen = |run: &RunView| sees_all || run.requested_by == Some(self.actor.user);
         let found = found.filter(|run| run.job == queue.id && is_seen(run));
-        found.ok_or_else(|| no_run(id))
+        found.ok_or_else(|| no_message(id))
     }
 
     /// The messages of a queue that a filter lets through, newest first. It takes the right to
@@ -356,7 +391,7 @@ impl AuthorizedEngine<'_> {
         before: Option<RunId>,
         limit: u32,
     ) -> Result<Page<RunView, RunId>> {
-        self.may_see_messages(queue)?;
+        self.sees_messages(queue)?;
         let filter = store::RunFilter { states, ..store::RunFilter::of_job(queue.id) };
         self.node().list_runs(&filter, before, limit).await
     }
@@ -368,7 +403,7 @@ impl AuthorizedEngine<'_> {
         let cancelled = self.node().store.cancel_message(queue.id, id, &reason).await?;
         self.engine.messages_changed(queue.id);
         match cancelled {
-            Cancelled::NotFound => Err(no_run(id)),
+            Cancelled::NotFound => Err(no_message(id)),
             Cancelled::EndedBefore(outcome) => {
                 Err(EngineError::WrongState(format!("message {id} has ended as {outcome} already")))
             }

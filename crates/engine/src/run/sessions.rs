@@ -18,8 +18,8 @@ use store::{Extended, LeaseExtension, LeasedMessage, StoreError, TimeLimit};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::lines::LeaseTerms;
 use super::Engine;
+use super::lines::LeaseTerms;
 use crate::error::{EngineError, Result};
 
 /// How many answers of a session are kept: the worker may send a poll while one is open.
@@ -343,7 +343,8 @@ impl Engine {
             let of_queue = |it| (Arc::clone(&queue), it);
             Ok::<_, EngineError>(leased.into_iter().map(of_queue).collect::<Vec<_>>())
         };
-        let mut waits: Vec<_> = queues.iter().map(|queue| Box::pin(one(Arc::clone(queue)))).collect();
+        let mut waits: Vec<_> =
+            queues.iter().map(|queue| Box::pin(one(Arc::clone(queue)))).collect();
         // What the others are dealt in the same moment goes back when they are dropped.
         std::future::poll_fn(|context| {
             let mut i = 0;

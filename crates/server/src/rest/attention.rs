@@ -22,7 +22,10 @@ use crate::problem::{ErrorBody, Result};
 const SINCE: SignedDuration = SignedDuration::from_hours(24);
 
 /// How many runs that did not complete are looked at.
-const RUNS_MAX: u32 = 500;
+const RUNS_MAX: u32 = 200;
+
+/// How many jobs are listed.
+const JOBS_MAX: usize = 50;
 
 /// How many ends of each job are shown.
 const ENDS: u32 = 20;
@@ -74,8 +77,10 @@ pub struct AttentionItem {
 /// The jobs that need a person.
 #[derive(Serialize, ToSchema)]
 pub struct Attention {
-    /// Worst first.
+    /// Worst first, at most 50.
     pub data: Vec<AttentionItem>,
+    /// How many jobs need a person, among those that were looked at.
+    pub total: usize,
     /// Whether there was more trouble in the last 24 hours than was looked at.
     pub is_cut: bool,
 }
@@ -122,7 +127,9 @@ pub(crate) async fn attention(State(app): State<App>, actor: Actor) -> Result<Js
     };
     let mut data: Vec<AttentionItem> = jobs.iter().filter_map(item).collect();
     data.sort_by(|a, b| (a.kind, b.count, &a.job_name).cmp(&(b.kind, a.count, &b.job_name)));
-    Ok(Json(Attention { data, is_cut }))
+    let total = data.len();
+    data.truncate(JOBS_MAX);
+    Ok(Json(Attention { data, total, is_cut }))
 }
 
 /// What is wrong with a job, by its last ends.

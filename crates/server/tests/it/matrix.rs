@@ -71,6 +71,7 @@ DELETE /v1/shards/{name}                              401      403   403   403  
 GET    /v1/queues                                     401      200   200   200    200      200   200     200
 POST   /v1/queues                                     401      201   403   201    403      403   201     201
 GET    /v1/queues/{queue}                             401      404   404   200    200      200   200     200
+GET    /v1/queues/{queue}/stats                       401      404   404   200    200      200   200     200
 PUT    /v1/queues/{queue}                             401      404   404   200    403      403   200     200
 PATCH  /v1/queues/{queue}                             401      404   404   200    403      403   200     200
 DELETE /v1/queues/{queue}                             401      404   404   409    403      403   409     409

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::queues::{create, on_both_stores, send, sql};
+use crate::queues::{create, send, sql};
 use crate::world::{Reply, World, until};
 
 on_both_stores! {
@@ -68,8 +68,17 @@ async fn results_ride_on_the_next_poll(world: &World) {
     // The fields of a task message.
     let it = &got[0];
     for field in [
-        "execution_id", "job_id", "tenant_id", "priority", "payload", "timeout_seconds",
-        "attempt_number", "max_attempts", "retry_delay_seconds", "scheduled_time", "enqueued_at",
+        "execution_id",
+        "job_id",
+        "tenant_id",
+        "priority",
+        "payload",
+        "timeout_seconds",
+        "attempt_number",
+        "max_attempts",
+        "retry_delay_seconds",
+        "scheduled_time",
+        "enqueued_at",
         "correlation_id",
     ] {
         assert!(!it[field].is_null(), "{field}: {it}");
@@ -93,7 +102,10 @@ async fn results_ride_on_the_next_poll(world: &World) {
     let released = shown(world, &got[2]).await;
     assert_eq!((&released["status"], &released["attempts"]), (&json!("QUEUED"), &json!(0)));
     let running = shown(world, &got[3]).await;
-    assert_eq!((&running["status"], &running["progress"]["percent"]), (&json!("RUNNING"), &json!(5)));
+    assert_eq!(
+        (&running["status"], &running["progress"]["percent"]),
+        (&json!("RUNNING"), &json!(5))
+    );
     let id = got[0]["id"].as_str().unwrap();
     let output = world.get(&format!("/v1/executions/{id}/logs")).await;
     assert!(output.text.contains("hello"), "{}", output.text);
@@ -283,9 +295,8 @@ async fn a_message_is_explained(world: &World) {
     let message = |workspace: &str| json!({"payload": 1, "workspace": workspace});
     let messages = [message("a"), message("a"), message("b"), message("c")];
     let ids = send(world, json!({ "messages": messages })).await;
-    let explain = async |id: &str| {
-        world.get(&format!("/v1/queues/mail/messages/{id}/explain")).await.json()
-    };
+    let explain =
+        async |id: &str| world.get(&format!("/v1/queues/mail/messages/{id}/explain")).await.json();
     let last = explain(&ids[3]).await;
     assert_eq!((&last["verdict"], &last["place"]), (&json!("READY"), &json!(3)), "{last}");
     assert_eq!(last["workspaces_before"], json!(["a", "b"]), "{last}");
@@ -350,12 +361,20 @@ async fn a_run_awaits_the_outcome_of_its_message(world: &World) {
     assert_eq!(status, "RUNNING", "it waits for the worker");
     polled(world, 2, json!({"done": [with(&it, "result", json!({"sent": 3}))]})).await;
     let ended = world.ended(&run).await;
-    assert_eq!((&ended["status"], &ended["result"]["sent"]), (&json!("COMPLETED"), &json!(3)), "{ended}");
+    assert_eq!(
+        (&ended["status"], &ended["result"]["sent"]),
+        (&json!("COMPLETED"), &json!(3)),
+        "{ended}"
+    );
     let run = world.trigger("digest").await;
     let it = polled(world, 3, json!({"want": 1, "wait_s": 20})).await["messages"][0].clone();
     polled(world, 4, json!({"failed": [with(&it, "error", "no")]})).await;
     let ended = world.ended(&run).await;
-    assert_eq!((&ended["status"], &ended["error_name"]), (&json!("FAILED"), &json!("MESSAGE_FAILED")), "{ended}");
+    assert_eq!(
+        (&ended["status"], &ended["error_name"]),
+        (&json!("FAILED"), &json!("MESSAGE_FAILED")),
+        "{ended}"
+    );
     let text = "CREATE JOB later AS SEND TO mail PAYLOAD 'x' AWAIT; SHOW CREATE JOB later";
     let printed = sql(world, text).await;
     assert!(printed.text.contains("AWAIT"), "{}", printed.text);
@@ -391,7 +410,8 @@ async fn a_message_creates_and_runs_a_job(world: &World) {
         })
         .await
     };
-    let job = json!({"name": "nightly", "cron_expression": "0 3 * * *", "payload": {"type": "NOOP"}});
+    let job =
+        json!({"name": "nightly", "cron_expression": "0 3 * * *", "payload": {"type": "NOOP"}});
     let made = send(job.clone()).await;
     assert_eq!(made["status"], "COMPLETED", "{made}");
     assert_eq!(world.get("/v1/jobs/nightly").await.json()["cron_expression"], "0 3 * * *");
@@ -405,14 +425,19 @@ async fn a_message_creates_and_runs_a_job(world: &World) {
         (json!("text"), ""),
     ] {
         let failed = send(payload.clone()).await;
-        assert_eq!((&failed["status"], &failed["reason"]), (&json!("FAILED"), &json!("NOT_RETRYABLE")), "{failed}");
+        assert_eq!(
+            (&failed["status"], &failed["reason"]),
+            (&json!("FAILED"), &json!("NOT_RETRYABLE")),
+            "{failed}"
+        );
         assert!(failed["message"].as_str().unwrap().contains(part), "{failed}");
     }
     requests.abort();
 }
 
 async fn completed_messages_are_kept_as_the_queue_says(world: &World) {
-    create(world, json!({"name": "mail", "keep_completed": "NONE", "priority_range": [2, 8]})).await;
+    create(world, json!({"name": "mail", "keep_completed": "NONE", "priority_range": [2, 8]}))
+        .await;
     let ids = send(world, json!({"messages": [{"payload": 1}, {"payload": 2}]})).await;
     let got = polled(world, 1, json!({"want": 2})).await["messages"].clone();
     let reports = json!({"done": [key(&got[0])], "failed": [with(&got[1], "is_permanent", true)]});

@@ -4,13 +4,14 @@ use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::partition::Part;
 use domain::run::{NewRun, Reason};
 use store::{
-    Applied, Cancelled, Extended, HeldLease, Lapsed, LastRun, LeaseExtension, LeaseRequest, Leased, LiveCounts,
-    LiveRun, Messages, Move, NewMessage, OwnedShard, Page, QueueDepth, RecentEnd, Records, Result,
-    RunQueries, RunView, Sent, SettledMessage, Shards, StartFilter, StartKey, Whole,
+    Applied, Cancelled, Extended, HeldLease, Lapsed, LastRun, LeaseExtension, LeaseRequest, Leased,
+    LiveCounts, LiveRun, Messages, Move, NewMessage, OwnedShard, Page, QueueDepth, RecentEnd,
+    Records, Result, RunQueries, RunView, Sent, SettledMessage, Shards, StartFilter, StartKey,
+    Whole,
 };
 
 use super::FaultyStore;
-use crate::event::Event;
+use crate::event::SimEvent;
 
 impl<S: RunQueries> RunQueries for FaultyStore<S> {
     through! {
@@ -54,7 +55,7 @@ impl<S: Shards + Records> Shards for FaultyStore<S> {
         let moved = self.inner.assign(node, epoch, moves).await;
         if let Ok(Some(_)) = &moved {
             for shard in self.inner.shards(None).await? {
-                self.link.saw(Event::Owned { shard: shard.object.id, owner: shard.owner });
+                self.link.saw(SimEvent::Owned { shard: shard.object.id, owner: shard.owner });
             }
         }
         self.link.back(moved).await
@@ -66,7 +67,7 @@ impl<S: Shards + Records> Shards for FaultyStore<S> {
         let divided = self.inner.divide(run, parts).await;
         if let Ok(true) = &divided {
             for part in parts {
-                self.link.saw(Event::Submitted { at, run: part.clone() });
+                self.link.saw(SimEvent::Submitted { at, run: part.clone() });
             }
         }
         self.link.back(divided).await

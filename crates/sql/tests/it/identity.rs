@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use domain::action::{
-    Action, AdaptiveInterval, BackupAction, ExternalAction, HttpAction, ProcedureAction, QueueAction,
-    QueueMetric, SqlAction,
+    Action, AdaptiveInterval, BackupAction, ExternalAction, HttpAction, ProcedureAction,
+    QueueAction, QueueMetric, SqlAction,
 };
 use domain::cluster::{Class, Labels};
 use domain::id::JobId;

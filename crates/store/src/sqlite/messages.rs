@@ -14,8 +14,8 @@ use super::{SqliteStore, message_ends, rows, runs};
 use crate::author::author;
 use crate::messages::{PROMOTE_MAX, refilled, share, state, until_token};
 use crate::{
-    Applied, Cancelled, Extended, HeldLease, LapseKind, Lapsed, LeaseExtension, LeaseRequest, Leased,
-    LeasedMessage, Messages, NewMessage, QueueDepth, Result, Sent, SettledMessage,
+    Applied, Cancelled, Extended, HeldLease, LapseKind, Lapsed, LeaseExtension, LeaseRequest,
+    Leased, LeasedMessage, Messages, NewMessage, QueueDepth, Result, Sent, SettledMessage,
 };
 
 impl Messages for SqliteStore {

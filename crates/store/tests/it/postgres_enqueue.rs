@@ -26,10 +26,9 @@ async fn world(settings: QueueSettings) -> World {
     queue.definition.queue = Some(settings);
     lab.create(&queue).await;
     let tenant = TenantId::DEFAULT.0;
-    for (id, kind, of, name) in [
-        (tenant, 1_i16, uuid::Uuid::nil(), "default"),
-        (lab.id(), 2, tenant, "sender"),
-    ] {
+    for (id, kind, of, name) in
+        [(tenant, 1_i16, uuid::Uuid::nil(), "default"), (lab.id(), 2, tenant, "sender")]
+    {
         let sql = "INSERT INTO punctual.identities (id, kind, tenant_id, name, body, version, created_at, updated_at)
                    VALUES ($1, $2, $3, $4, '{}', 1, 0, 0) ON CONFLICT DO NOTHING";
         admin.execute(sql, &[&id, &kind, &of, &name]).await.unwrap();
@@ -100,7 +99,8 @@ async fn a_role_sends_to_named_queues_only() {
     assert_eq!(message(&refused).0, "42501", "{refused}");
     world.allow().await;
     world.app.query_one(send, &[]).await.unwrap();
-    let other = world.app.query_one("SELECT punctual.enqueue('other', '1')", &[]).await.unwrap_err();
+    let other =
+        world.app.query_one("SELECT punctual.enqueue('other', '1')", &[]).await.unwrap_err();
     assert_eq!(
         message(&other),
         ("42501".to_owned(), "permission denied for queue \"other\"".to_owned())

@@ -22,12 +22,14 @@ mod list_jobs;
 mod list_runs;
 mod message;
 mod message_lease;
+mod message_report;
 mod node;
 mod object;
 mod order;
 mod output;
 mod prepared;
 mod prune;
+mod queue_statistics;
 mod read;
 mod record;
 mod request;
@@ -101,6 +103,12 @@ promises! {
         queues_with_messages_are_found
         the_output_of_an_attempt_is_kept
         a_completed_message_can_be_forgotten;
+    queue_statistics:
+        messages_are_counted_by_workspace
+        rates_are_those_of_the_last_minute;
+    message_report:
+        a_report_after_the_lease_is_stale
+        a_repeated_release_is_known;
     version:
         every_version_of_a_job_is_kept_with_its_author
         a_refused_change_leaves_no_version
@@ -431,6 +439,7 @@ promises! {
         entries_are_listed_by_name_in_pages
         what_belongs_to_a_user_goes_with_them
         rights_are_reached_by_way_of_roles
+        rights_to_a_queue_go_with_it
         racing_roles_never_contain_each_other
         expired_keys_are_forgotten_after_a_day
         changes_of_identity_are_recorded_with_them

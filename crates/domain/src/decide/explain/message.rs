@@ -85,7 +85,8 @@ pub fn message_line(facts: &MessageFacts) -> Option<MessageLine> {
     if facts.state != MessageState::Ready {
         return None;
     }
-    let weight = |workspace: &str| u64::from(facts.weights.get(workspace).copied().unwrap_or(1).max(1));
+    let weight =
+        |workspace: &str| u64::from(facts.weights.get(workspace).copied().unwrap_or(1).max(1));
     // The turn of a workspace in a round: those after the one that was served last come first.
     let turn = |workspace: &str| (workspace <= facts.served.as_str(), workspace.to_owned());
     let (own, rounds) = (turn(&facts.workspace), facts.ahead / weight(&facts.workspace));
@@ -153,7 +154,11 @@ pub fn explain_message(facts: &MessageFacts) -> Report {
     if let Some(line) = &line {
         tell(Aspect::State, None, format!("place {} in line", line.place));
         if facts.ahead > 0 {
-            tell(Aspect::State, None, format!("{} of its workspace before it", messages(facts.ahead)));
+            tell(
+                Aspect::State,
+                None,
+                format!("{} of its workspace before it", messages(facts.ahead)),
+            );
         }
         if !line.workspaces_before.is_empty() {
             let count = line.workspaces_before.len();

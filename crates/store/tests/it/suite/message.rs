@@ -41,7 +41,11 @@ pub(super) async fn draft<B: Bench>(lab: &Lab<B>, queue: &Job, workspace: &str) 
     }
 }
 
-pub(super) async fn send<B: Bench>(lab: &Lab<B>, queue: &Job, messages: &[NewMessage]) -> Vec<RunId> {
+pub(super) async fn send<B: Bench>(
+    lab: &Lab<B>,
+    queue: &Job,
+    messages: &[NewMessage],
+) -> Vec<RunId> {
     match lab.store.send_messages(queue.id, None, messages).await.unwrap() {
         Sent::Done(ids) => ids.into_iter().map(|(id, _)| id).collect(),
         other => panic!("{other:?}"),
@@ -49,7 +53,11 @@ pub(super) async fn send<B: Bench>(lab: &Lab<B>, queue: &Job, messages: &[NewMes
 }
 
 /// Sends one message of each of these workspaces.
-pub(super) async fn send_of<B: Bench>(lab: &Lab<B>, queue: &Job, workspaces: &[&str]) -> Vec<RunId> {
+pub(super) async fn send_of<B: Bench>(
+    lab: &Lab<B>,
+    queue: &Job,
+    workspaces: &[&str],
+) -> Vec<RunId> {
     let mut messages = Vec::new();
     for workspace in workspaces {
         messages.push(draft(lab, queue, workspace).await);
@@ -88,7 +96,11 @@ pub(super) fn done(queue: &Job, leased: &LeasedMessage) -> SettledMessage {
     settled(queue, leased, verdict, AttemptEnd::Completed)
 }
 
-pub(super) fn retried(queue: &Job, leased: &LeasedMessage, delay: SignedDuration) -> SettledMessage {
+pub(super) fn retried(
+    queue: &Job,
+    leased: &LeasedMessage,
+    delay: SignedDuration,
+) -> SettledMessage {
     settled(queue, leased, Verdict::Retry { delay }, AttemptEnd::Failed)
 }
 

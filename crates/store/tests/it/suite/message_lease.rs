@@ -5,11 +5,13 @@ use domain::job::Job;
 use domain::run::{AttemptEnd, Outcome, RunState};
 use jiff::SignedDuration;
 use store::{
-    Applied, Extended, LapseKind, LeaseExtension, LeaseRequest, Messages, RunQueries, SettledMessage, Store,
-    TimeLimit, Verdict,
+    Applied, Extended, LapseKind, LeaseExtension, LeaseRequest, Messages, RunQueries,
+    SettledMessage, Store, TimeLimit, Verdict,
 };
 
-use super::message::{depth, done, draft, lease, queue, request, retried, send, send_of, settle, settled};
+use super::message::{
+    depth, done, draft, lease, queue, request, retried, send, send_of, settle, settled,
+};
 use crate::bench::Bench;
 use crate::lab::{Lab, minutes, seconds};
 
@@ -37,10 +39,8 @@ pub async fn a_lease_ends_with_the_time_limit<B: Bench>(lab: &Lab<B>) {
     let queue = queue(lab, "mail").await;
     let ids = send_of(lab, &queue, &["a", "b"]).await;
     // A limit that begins with the lease.
-    let short = LeaseRequest {
-        time_limit: Some(seconds(30)),
-        ..request(&queue, NodeId(lab.id()), 1)
-    };
+    let short =
+        LeaseRequest { time_limit: Some(seconds(30)), ..request(&queue, NodeId(lab.id()), 1) };
     let first = lab.store.lease_messages(&short).await.unwrap().messages.remove(0);
     let left = first.lease_until.duration_since(lab.now().await);
     assert!(left <= seconds(30) && left > seconds(20), "{left}");
@@ -152,10 +152,16 @@ pub async fn a_completed_message_can_be_forgotten<B: Bench>(lab: &Lab<B>) {
         forget(settled(&queue, of(2), dead, AttemptEnd::Failed)),
     ];
     let completed = Applied::Ended(Outcome::Completed);
-    assert_eq!(settle(lab, &reports).await, [completed, completed, Applied::Ended(Outcome::Failed)]);
+    assert_eq!(
+        settle(lab, &reports).await,
+        [completed, completed, Applied::Ended(Outcome::Failed)]
+    );
     assert_eq!(depth(lab, &queue).await, [0; 4]);
     let found = |id| async move { lab.store.run(id).await.unwrap().is_some() };
     // Only what completed is forgotten, with its attempts.
-    assert_eq!([found(ids[0]).await, found(ids[1]).await, found(ids[2]).await], [false, true, true]);
+    assert_eq!(
+        [found(ids[0]).await, found(ids[1]).await, found(ids[2]).await],
+        [false, true, true]
+    );
     assert_eq!(lab.store.attempts(ids[0]).await.unwrap(), []);
 }
