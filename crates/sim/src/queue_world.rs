@@ -29,7 +29,7 @@ use uuid::Uuid;
 use crate::clock::{MachineClock, SECOND, VirtualClock};
 use crate::faulty::FaultyStore;
 use crate::invariants::Violation;
-use crate::link::{Link, Rates};
+use crate::link::{Rates, StoreLink};
 use crate::machine::Machine;
 use crate::random::Random;
 
@@ -65,7 +65,7 @@ struct Held {
 struct QueueWorld {
     random: Random,
     clock: VirtualClock,
-    link: Arc<Link>,
+    link: Arc<StoreLink>,
     store: Arc<SqliteStore>,
     machines: Vec<Machine>,
     queue: Job,
@@ -120,7 +120,7 @@ impl QueueWorld {
         let store = Arc::new(store);
         let rates =
             Rates { park: 0, fail: random.pick(&[0, 30, 100]), lose: random.pick(&[0, 30, 150]) };
-        let link = Arc::new(Link::new(clock.clone(), random.fork(), rates, None));
+        let link = Arc::new(StoreLink::new(clock.clone(), random.fork(), rates, None));
         let settings = QueueSettings {
             lease: LEASE,
             workspace_concurrency: random.pick(&[None, None, Some(1), Some(2)]),
