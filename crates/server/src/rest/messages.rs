@@ -517,7 +517,7 @@ pub(crate) async fn get(
     if view.status == "RUNNING"
         && let Some(place) = app.engine.by(&actor).message_place(&job, id).await?
     {
-        view.progress = place.progress.and_then(|text| serde_json::from_str(&text).ok());
+        view.progress = place.progress.and_then(|text| RawJson::from_text(&text).ok());
         view.lease_until = Some(place.at);
     }
     Ok(Json(view))

@@ -550,7 +550,8 @@ pub struct MessageView {
     pub is_dead_letter: bool,
     /// What its worker said last about how far it is, while it runs. One message alone shows it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub progress: Option<Value>,
+    #[schema(value_type = Option<serde_json::Value>)]
+    pub progress: Option<RawJson>,
     /// When its lease ends. One message alone shows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_until: Option<Timestamp>,
