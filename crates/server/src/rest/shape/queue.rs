@@ -550,7 +550,7 @@ pub struct MessageView {
     pub is_dead_letter: bool,
     /// What its worker said last about how far it is, while it runs. One message alone shows it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<serde_json::Value>)]
+    #[schema(value_type = Option<Value>)]
     pub progress: Option<RawJson>,
     /// When its lease ends. One message alone shows it.
     #[serde(skip_serializing_if = "Option::is_none")]
