@@ -325,6 +325,18 @@ pub enum WhenError {
 }
 
 impl When {
+    /// This schedule with the first occurrence of another one, if both are the same interval.
+    pub fn with_start_of(self, other: &When) -> Self {
+        match (self, other) {
+            (When::Every { interval, ends, .. }, When::Every { interval: same, starts, .. })
+                if interval == *same =>
+            {
+                When::Every { interval, starts: *starts, ends }
+            }
+            (when, _) => when,
+        }
+    }
+
     /// The compiled schedule; none if the job has no scheduled times.
     pub fn compile(&self, zones: &Zones) -> Result<Option<Schedule>, WhenError> {
         Ok(Some(match self {

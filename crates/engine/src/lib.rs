@@ -27,7 +27,10 @@ mod start_log;
 mod stats;
 mod tracer;
 
-pub use acting::{AuthorizedEngine, Explained, QueueStatisticsView, Scope, SettledLetters};
+pub use acting::{
+    AuthorizedEngine, Explained, PollRequest, QueueStatisticsView, Scope, SettledLetters,
+    WorkerMessage,
+};
 pub use calendars::calendar_of;
 pub use commands::{
     Backfill, CHANGES_MAX, ChangeRefused, Deletion, JobChange, JobChanges, NewJob, Trigger,
@@ -42,7 +45,8 @@ pub use node::{
 pub use pauses::PauseView;
 pub use queues::{Message, MessageReapReport, MessageReport};
 pub use run::{
-    Activity, AgentLimits, AgentProxy, Carried, Engine, Executor, Health, Renewal, Stalled, Stop,
+    Activity, AgentLimits, AgentProxy, Carried, Engine, Executor, Health, PollAnswer, Renewal,
+    SessionView, Stalled, Stop, WorkerState,
 };
 pub use settings::{Env, Settings};
 pub use start_log::{BegunRun, BegunRuns, Predecessor, StartLog};
@@ -50,9 +54,9 @@ pub use stats::{HourlyStats, Stats};
 pub use store::{
     Acknowledgement, Answer, Applied, AttemptView, AuditFilter, Begun, Cancelled, Channel, Counts,
     Cursor, DeliveryKey, DeliveryView, Extended, FullStore, Given, Identity, JobFilter, JobVersion,
-    LastRun, LeasedMessage, LiveCounts, NamedResources, NodeControl, NodeControlOutcome, NodeInfo,
-    NodeView, Operation, OwnedShard, Page, Put, QueueDepth, RecentEnd, Replaces, RunFilter,
-    RunView, RunsOf, Set, Setting, SharedStore, StartFilter, StartKey, StoreError, StoreMetrics,
-    as_author,
+    LastRun, LeasedMessage, LiveCounts, MessagePlace, NamedResources, NodeControl,
+    NodeControlOutcome, NodeInfo, NodeView, Operation, OwnedShard, Page, Put, QueueDepth,
+    QueueLine, RecentEnd, Replaces, RunFilter, RunView, RunsOf, Set, Setting, SharedStore,
+    StartFilter, StartKey, StoreError, StoreMetrics, WorkspaceDepth, as_author,
 };
 pub use tracer::{Planned, Settled, Tracer};

@@ -28,7 +28,7 @@ pub(crate) mod explain;
 pub(crate) mod find;
 mod grants;
 mod job_choice;
-mod jobs;
+pub(crate) mod jobs;
 mod keys;
 mod logs;
 mod messages;
@@ -38,6 +38,7 @@ pub(crate) mod oidc_login;
 mod outlook;
 pub(crate) mod pause;
 mod queue_dead_letters;
+mod queue_schedules;
 pub(crate) mod queue_stats;
 pub(crate) mod queues;
 mod roles;
@@ -55,6 +56,7 @@ mod users;
 mod verbs;
 pub(crate) mod versions;
 pub(crate) mod warnings;
+mod workers;
 
 /// Every route that needs a key.
 pub(crate) fn routes() -> OpenApiRouter<App> {
@@ -75,6 +77,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(calendar::day))
         .routes(routes!(explain::explain))
         .routes(routes!(explain::explain_run))
+        .routes(routes!(explain::explain_message))
         .routes(routes!(backfill::backfill))
         .routes(routes!(executions::list_of_job))
         .routes(routes!(executions::list))
@@ -112,6 +115,9 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(queue_stats::stats))
         .routes(routes!(queues::pause))
         .routes(routes!(queues::resume))
+        .routes(routes!(queues::drain))
+        .routes(routes!(queue_schedules::put, queue_schedules::delete))
+        .routes(routes!(queues::workspaces))
         .routes(routes!(messages::send, messages::list))
         .routes(routes!(messages::lease))
         .routes(routes!(messages::ack))
@@ -119,6 +125,9 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(messages::fail))
         .routes(routes!(messages::extend))
         .routes(routes!(messages::get, messages::cancel))
+        .routes(routes!(workers::poll))
+        .routes(routes!(workers::set_state))
+        .routes(routes!(workers::list))
         .routes(routes!(queue_dead_letters::list))
         .routes(routes!(queue_dead_letters::redrive))
         .routes(routes!(queue_dead_letters::purge))

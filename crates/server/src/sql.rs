@@ -358,7 +358,9 @@ impl Session {
                 let dry = sql::BackfillJob { dry_run: true, ..backfill.clone() };
                 return self.backfill(&dry).await;
             }
-            Statement::PauseQueue(name) | Statement::ResumeQueue(name) => {
+            Statement::PauseQueue(name)
+            | Statement::ResumeQueue(name)
+            | Statement::DrainQueue(name) => {
                 self.queue_named(name).await?;
             }
             Statement::Send(send) => {
@@ -397,6 +399,7 @@ impl Session {
             Statement::BackfillJob(backfill) => self.backfill(backfill).await,
             Statement::ExplainJob(explain) => self.explain_job(explain).await,
             Statement::ExplainRun(run) => self.explain_run(run).await,
+            Statement::ExplainMessage(message) => self.explain_message(message).await,
             Statement::RestoreJob { job, version } => self.restore_job(job, version).await,
             Statement::ShowCreateJob { job, version } => {
                 self.show_create_job(job, version.as_ref()).await
@@ -415,6 +418,7 @@ impl Session {
             Statement::Shard(shard) => self.shard(shard).await,
             Statement::Queue(queue) => self.queue(queue).await,
             Statement::PauseQueue(name) => self.pause_queue(name, true).await,
+            Statement::DrainQueue(name) => self.drain_queue(name).await,
             Statement::ResumeQueue(name) => self.pause_queue(name, false).await,
             Statement::Send(send) => self.send(send).await,
             Statement::ShowQueues { like } => self.show_queues(like.as_deref()).await,

@@ -1,5 +1,6 @@
 //! The clauses of a job: one table with the syntax and the parser of each.
 
+use domain::action::AdaptiveInterval;
 use domain::calendar::Shift;
 use domain::cluster::Class;
 use domain::job::{DependsOn, ErrorFilter, JobState, OnCompletion, OnLost, Overlap};
@@ -184,6 +185,10 @@ pub enum ActionClause {
         workspace: String,
         /// 0 to 9; that of the queue if absent.
         priority: Option<u8>,
+        /// Whether the run ends with the outcome of the message.
+        awaits: bool,
+        /// How the interval of the job follows the queue.
+        adaptive: Option<AdaptiveInterval>,
     },
     /// A backup of the server.
     Backup {
@@ -329,7 +334,7 @@ pub const RULES: &[Rule] = &[
         "'sql' | CALL procedure(value, ...) | EXEC 'command' [ARGS ('text', ...)] \
          [ENVIRONMENT (name = 'text', ...)] | HTTP 'method address' [HEADERS (name = 'text', ...)] \
          [BODY ['text' | JSON 'json']] [EXPECT (status, ...)] | SEND TO queue PAYLOAD ['text' | JSON 'json'] \
-         [WORKSPACE 'name'] [PRIORITY n] | BACKUP TO 'target' [KEEP n] [WITHOUT OUTPUTS] | NOOP",
+         [WORKSPACE 'name'] [PRIORITY n] [ADAPT [DEPTH | AGE] n FROM duration TO duration] [AWAIT] | BACKUP TO 'target' [KEEP n] [WITHOUT OUTPUTS] | NOOP",
         "action",
         action::action,
     ),

@@ -329,8 +329,8 @@ fn action_of(action: &ActionClause) -> Action {
             let headers = headers.into_iter().collect();
             Action::Http(HttpAction { endpoint, method, headers, body, expected_status })
         }
-        ActionClause::Send { queue, message, workspace, priority } => {
-            Action::Queue(QueueAction { queue, message, workspace, priority })
+        ActionClause::Send { queue, message, workspace, priority, awaits, adaptive } => {
+            Action::Queue(QueueAction { queue, message, workspace, priority, awaits, adaptive })
         }
         ActionClause::Backup { target, keep, outputs } => {
             Action::Backup(BackupAction { target, keep, outputs })

@@ -1,7 +1,7 @@
 //! Prints a job as a CREATE JOB statement: canonical spelling, clauses in the order of the table,
 //! and without clauses that have their default.
 
-use domain::action::{Action, HttpAction};
+use domain::action::{Action, HttpAction, QueueMetric};
 use domain::calendar::{Calendar, CalendarMode, Shift};
 use domain::id::JobId;
 use domain::job::{
@@ -295,6 +295,16 @@ fn action(action: &Action) -> String {
                 parts.push(format!("WORKSPACE {}", text(&send.workspace)));
             }
             parts.extend(send.priority.map(|priority| format!("PRIORITY {priority}")));
+            parts.extend(send.adaptive.map(|it| {
+                let metric = match it.metric {
+                    QueueMetric::Depth => "DEPTH",
+                    QueueMetric::Age => "AGE",
+                };
+                let [from, to] = [it.min_seconds, it.max_seconds]
+                    .map(|seconds| duration(SignedDuration::from_millis((seconds * 1e3) as i64)));
+                format!("ADAPT {metric} {} FROM {from} TO {to}", it.target)
+            }));
+            parts.extend(send.awaits.then(|| "AWAIT".to_owned()));
             parts.join(" ")
         }
         Action::Backup(backup) => {

@@ -72,6 +72,8 @@ pub enum Statement {
     ExplainJob(ExplainJob),
     /// EXPLAIN RUN.
     ExplainRun(Spanned<RunId>),
+    /// `EXPLAIN MESSAGE`.
+    ExplainMessage(Spanned<RunId>),
     /// RESTORE JOB: its definition becomes that of an earlier version.
     RestoreJob {
         /// The name of the job.
@@ -141,6 +143,8 @@ pub enum Statement {
     Queue(QueueStatement),
     /// PAUSE QUEUE.
     PauseQueue(Spanned<String>),
+    /// `DRAIN QUEUE`.
+    DrainQueue(Spanned<String>),
     /// RESUME QUEUE.
     ResumeQueue(Spanned<String>),
     /// SEND TO a queue.

@@ -53,6 +53,7 @@ mod identity;
 mod jobs;
 mod lane;
 mod lineage;
+mod message_queries;
 mod messages;
 mod named_resources;
 pub mod postgres;
@@ -80,9 +81,10 @@ pub use grant::{Applied, ClaimRequest, Exchanged, Finish, Verdict};
 pub(crate) use grant::{LINE_WAKE, TOKEN_BITS, TOKENS_SINCE, token_floor, token_of_mark};
 pub use idempotency_keys::{Answer, Begun, IdempotencyKeys};
 pub use identity::{EntryFilter, Given, Identity, Reach, Recorded, Removed};
+pub use message_queries::{MessagePlace, MessageQueries, QueueLine, WorkspaceDepth};
 pub use messages::{
-    Deduplication, Extended, HeldLease, LapseKind, Lapsed, LeaseRequest, Leased, LeasedMessage,
-    Messages, NewMessage, QueueDepth, Sent, SettledMessage,
+    Deduplication, Extended, HeldLease, LapseKind, Lapsed, LeaseExtension, LeaseRequest, Leased,
+    LeasedMessage, Messages, NewMessage, QueueDepth, Sent, SettledMessage, TimeLimit,
 };
 pub use named_resources::{NamedResources, Put};
 pub use postgres::{PostgresAddress, PostgresOptions, PostgresStore};

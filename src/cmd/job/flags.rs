@@ -109,6 +109,10 @@ pub struct JobFlags {
     #[arg(long, value_name = "NAME", help_heading = "Action", requires = "send_to")]
     workspace: Option<String>,
 
+    /// End with the outcome of the message of --send-to, and not when it is on disk
+    #[arg(long = "await", help_heading = "Action", requires = "send_to")]
+    awaits: bool,
+
     /// Make a backup of the server in a target of its settings
     #[arg(long, value_name = "TARGET", help_heading = "Action", group = "what")]
     backup: Option<String>,
@@ -384,6 +388,9 @@ impl JobFlags {
             }
             if let Some(workspace) = &self.workspace {
                 payload["workspace"] = workspace.clone().into();
+            }
+            if self.awaits {
+                payload["await"] = true.into();
             }
             return self.without_words(payload);
         }

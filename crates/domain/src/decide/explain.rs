@@ -14,6 +14,7 @@ mod division;
 mod end;
 mod facts;
 mod late;
+mod message;
 mod overview;
 mod run;
 mod time;
@@ -34,6 +35,7 @@ pub use facts::{
     RunDetail, RunFacts, Subject, Upstream, UpstreamEnd,
 };
 pub use late::{wait_in, with_wait};
+pub use message::{MessageFacts, MessageLine, MessageState, explain_message, message_line};
 pub use overview::{HEALTH_RUNS, OverviewFacts, Prospect, overview};
 pub use run::explain_run;
 pub use time::{RunAndDetail, TimeFacts, explain_time};

@@ -192,7 +192,9 @@ pub(super) fn columns(statement: &Statement) -> Vec<Column> {
         Statement::ExecuteJob(_) => STARTED,
         Statement::RetryRun(_) => RETRIED,
         Statement::BackfillJob(_) => BACKFILLED,
-        Statement::ExplainJob(_) | Statement::ExplainRun(_) => EXPLAINED,
+        Statement::ExplainJob(_) | Statement::ExplainRun(_) | Statement::ExplainMessage(_) => {
+            EXPLAINED
+        }
         Statement::ShowCreateJob { .. } => PRINTED,
         Statement::ShowVersions { .. } => VERSIONS,
         Statement::ShowDiff { .. } => DIFFERENCES,

@@ -55,4 +55,5 @@ mod sweeper;
 mod sys;
 mod tokens;
 mod versions;
+mod worker_sessions;
 mod world;

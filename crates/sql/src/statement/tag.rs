@@ -25,7 +25,9 @@ impl Statement {
             Statement::CancelRun(_) => "CANCEL JOB RUN",
             Statement::RetryRun(_) => "RETRY JOB RUN",
             Statement::BackfillJob(_) => "BACKFILL JOB",
-            Statement::ExplainJob(_) | Statement::ExplainRun(_) => "EXPLAIN",
+            Statement::ExplainJob(_) | Statement::ExplainRun(_) | Statement::ExplainMessage(_) => {
+                "EXPLAIN"
+            }
             Statement::RestoreJob { .. } => "RESTORE JOB",
             Statement::ShowCreateJob { .. }
             | Statement::ShowVersions { .. }
@@ -53,6 +55,7 @@ impl Statement {
             Statement::PauseAll(_) => "PAUSE ALL",
             Statement::ResumeAll { .. } => "RESUME ALL",
             Statement::PauseQueue(_) => "PAUSE QUEUE",
+            Statement::DrainQueue(_) => "DRAIN QUEUE",
             Statement::ResumeQueue(_) => "RESUME QUEUE",
             Statement::Send(_) => "SEND",
             Statement::Grant(_) => "GRANT",
@@ -114,6 +117,7 @@ impl Statement {
             | Statement::PauseAll(_)
             | Statement::ResumeAll { .. }
             | Statement::PauseQueue(_)
+            | Statement::DrainQueue(_)
             | Statement::ResumeQueue(_)
             | Statement::Send(_)
             | Statement::Transaction(Transaction::Commit) => true,

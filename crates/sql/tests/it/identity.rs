@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use domain::action::{
-    Action, BackupAction, ExternalAction, HttpAction, ProcedureAction, QueueAction, SqlAction,
+    Action, AdaptiveInterval, BackupAction, ExternalAction, HttpAction, ProcedureAction,
+    QueueAction, QueueMetric, SqlAction,
 };
 use domain::calendar::{CalendarMode, CalendarUse, Shift};
 use domain::cluster::{Class, Labels};
@@ -128,9 +129,15 @@ fn action() -> impl Strategy<Value = Action> {
     let backup = (text(), option::of(1_u32..100), any::<bool>())
         .prop_map(|(target, keep, outputs)| Action::Backup(BackupAction { target, keep, outputs }));
     let payload = prop_oneof![json(), text().prop_map(Value::String)];
-    let queue = (text(), payload, text(), option::of(0_u8..10)).prop_map(
-        |(queue, message, workspace, priority)| {
-            Action::Queue(QueueAction { queue, message, workspace, priority })
+    let queue = (text(), payload, text(), option::of(0_u8..10), any::<bool>()).prop_map(
+        |(queue, message, workspace, priority, awaits)| {
+            let adaptive = awaits.then_some(AdaptiveInterval {
+                metric: QueueMetric::Age,
+                target: 2.5,
+                min_seconds: 1.0,
+                max_seconds: 90.0,
+            });
+            Action::Queue(QueueAction { queue, message, workspace, priority, awaits, adaptive })
         },
     );
     prop_oneof![Just(Action::Noop), sql, procedure, external, http, queue, backup]
