@@ -21,6 +21,7 @@ mod job;
 mod man;
 mod named;
 mod node;
+mod pool;
 mod queue;
 mod restore;
 mod run;
@@ -143,6 +144,10 @@ enum Command {
     #[command(subcommand, arg_required_else_help = true)]
     Queue(queue::QueueCommand),
 
+    /// Manage pools: limits across jobs
+    #[command(subcommand, arg_required_else_help = true)]
+    Pool(pool::PoolCommand),
+
     /// Manage shards: slices of data, each owned by a node
     #[command(subcommand, arg_required_else_help = true)]
     Shard(shard::ShardCommand),
@@ -239,6 +244,7 @@ pub fn run() -> Result<(), Failure> {
         Command::Tenant(command) => access::tenant(command),
         Command::Node(command) => node::run(command),
         Command::Queue(command) => queue::run(command),
+        Command::Pool(command) => pool::run(command),
         Command::Shard(command) => shard::run(command),
         Command::Sql(args) => sql::run(args),
         Command::Status(args) => status::run(args),

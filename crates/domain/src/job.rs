@@ -7,6 +7,7 @@ use crate::action::Action;
 use crate::cluster::{Class, Labels, Place};
 use crate::id::{JobId, TenantId, UserId};
 use crate::partition::{Parameters, Partition};
+use crate::pool::PoolUse;
 use crate::queue::QueueSettings;
 use crate::schedule::{
     AtError, CatchUpPolicy, CatchUpRules, Cron, CronError, CronSchedule, DstPolicy, Every,
@@ -117,6 +118,9 @@ pub struct Definition {
     /// The settings of a queue. A job with them has no schedule and no action: workers pull its runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueSettings>,
+    /// The pool in which a run takes a place before it begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool: Option<PoolUse>,
 }
 
 impl Default for Definition {
@@ -147,6 +151,7 @@ impl Default for Definition {
             partition: None,
             parameters: Parameters::default(),
             queue: None,
+            pool: None,
         }
     }
 }
@@ -184,6 +189,7 @@ impl Job {
             ("partition", new.partition != old.partition),
             ("parameters", new.parameters != old.parameters),
             ("queue", new.queue != old.queue),
+            ("pool", new.pool != old.pool),
         ];
         fields.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
     }

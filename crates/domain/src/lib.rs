@@ -16,6 +16,7 @@ pub mod id;
 pub mod job;
 pub mod object;
 pub mod partition;
+pub mod pool;
 pub mod queue;
 pub mod run;
 pub mod schedule;

@@ -1,4 +1,4 @@
-//! Named resources: databases, alert channels, shards, agents and join tokens.
+//! Named resources: databases, alert channels, shards, agents, join tokens and pools.
 //!
 //! All of them are stored in the same way; only their bodies differ.
 
@@ -22,16 +22,19 @@ pub enum ObjectKind {
     Agent,
     /// A token to join as an agent, once.
     JoinToken,
+    /// A limit across jobs.
+    Pool,
 }
 
 impl ObjectKind {
     /// Every kind.
-    pub const ALL: [ObjectKind; 5] = [
+    pub const ALL: [ObjectKind; 6] = [
         ObjectKind::Database,
         ObjectKind::AlertChannel,
         ObjectKind::Shard,
         ObjectKind::Agent,
         ObjectKind::JoinToken,
+        ObjectKind::Pool,
     ];
 
     /// The stored name.
@@ -42,6 +45,7 @@ impl ObjectKind {
             ObjectKind::Shard => "SHARD",
             ObjectKind::Agent => "AGENT",
             ObjectKind::JoinToken => "JOIN_TOKEN",
+            ObjectKind::Pool => "POOL",
         }
     }
 

@@ -74,12 +74,14 @@ pub enum Wait {
     Quorum = 3,
     /// Its child runs. It has started.
     Parts = 4,
+    /// A place in the pool of its job. The number 5 belongs to messages, which workers pull.
+    Pool = 6,
 }
 
 impl Wait {
     /// The wait with a stored number.
     pub fn from_number(number: i64) -> Option<Self> {
-        [Wait::Overlap, Wait::Upstream, Wait::Quorum, Wait::Parts]
+        [Wait::Overlap, Wait::Upstream, Wait::Quorum, Wait::Parts, Wait::Pool]
             .into_iter()
             .find(|wait| *wait as i64 == number)
     }

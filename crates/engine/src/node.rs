@@ -52,6 +52,7 @@ mod look;
 mod notify;
 mod place;
 mod plan;
+mod pool;
 mod prune;
 mod pump;
 mod reap;
@@ -195,6 +196,8 @@ struct State {
     parts_ended: Vec<RunId>,
     /// How many runs of each job are under way here.
     begun: BegunCounts,
+    /// Runs whose ends may make room in a pool.
+    pooled: HashSet<RunId>,
     /// Times in which no scheduler was alive, newest first.
     outages: Arc<[Outage]>,
     /// What nodes had begun that this process was before, or took the place of.
@@ -310,6 +313,7 @@ impl Node {
             noticed: Vec::new(),
             parts_ended: Vec::new(),
             begun: BegunCounts::default(),
+            pooled: HashSet::new(),
             outages: Arc::new([]),
             predecessors: HashMap::new(),
             has_joined: false,

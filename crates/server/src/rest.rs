@@ -43,6 +43,7 @@ pub(crate) mod session;
 mod settings;
 pub mod shape;
 pub(crate) mod shards;
+pub(crate) mod pools;
 mod sql;
 mod stats;
 mod tenants;
@@ -117,6 +118,8 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(queue_dead_letters::list))
         .routes(routes!(queue_dead_letters::redrive))
         .routes(routes!(queue_dead_letters::purge))
+        .routes(routes!(pools::create, pools::list))
+        .routes(routes!(pools::get, pools::patch, pools::delete))
         .routes(routes!(shards::create, shards::list))
         .routes(routes!(shards::get, shards::patch, shards::delete))
         .routes(routes!(executions::parts))

@@ -9,6 +9,7 @@ mod access;
 mod answer;
 mod explain;
 mod jobs;
+mod pools;
 mod problem;
 mod queues;
 mod runs;
@@ -399,12 +400,14 @@ impl Session {
             Statement::Role(role) => self.role(role).await,
             Statement::Secret(secret) => self.secret(secret).await,
             Statement::Shard(shard) => self.shard(shard).await,
+            Statement::Pool(pool) => self.pool(pool).await,
             Statement::Queue(queue) => self.queue(queue).await,
             Statement::PauseQueue(name) => self.pause_queue(name, true).await,
             Statement::ResumeQueue(name) => self.pause_queue(name, false).await,
             Statement::Send(send) => self.send(send).await,
             Statement::ShowQueues { like } => self.show_queues(like.as_deref()).await,
             Statement::ShowShards => self.show_shards().await,
+            Statement::ShowPools => self.show_pools().await,
             Statement::Set(set) => {
                 if set.is_local && matches!(self.block, Block::None) {
                     let notice = "SET LOCAL can only be used in transaction blocks";

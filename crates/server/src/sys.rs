@@ -125,6 +125,7 @@ impl Source for Sys {
             "audit" => cluster::audit(self, scan)?,
             "performance" => cluster::performance(self)?,
             "shards" => cluster::shards(self)?,
+            "pools" => cluster::pools(self)?,
             "queues" => queues::queues(self)?,
             "messages" => queues::messages(self)?,
             name => {

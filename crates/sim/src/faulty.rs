@@ -509,6 +509,12 @@ impl<S: Cluster> Cluster for FaultyStore<S> {
         self.link.back(woken).await
     }
 
+    async fn wake_pools(&self) -> Result<u64> {
+        self.link.there().await?;
+        let woken = self.inner.wake_pools().await;
+        self.link.back(woken).await
+    }
+
     async fn quorum(&self, run: RunId) -> Result<Quorum> {
         self.link.there().await?;
         let quorum = self.inner.quorum(run).await;

@@ -3,6 +3,7 @@
 use domain::cluster::Class;
 use domain::job::{DependsOn, ErrorFilter, JobState, OnCompletion, OnLost, Overlap};
 use domain::partition::{Partition, Rows};
+use domain::pool::PoolUse;
 use domain::schedule::{CatchUpPolicy, GapRule, OverlapRule};
 use jiff::SignedDuration;
 use serde_json::Value;
@@ -92,6 +93,8 @@ pub enum Clause {
     Database(Option<String>),
     /// Parameters of its runs, and the query that creates one child run for each row.
     Parameters(Vec<(String, Literal)>, Option<Rows>),
+    /// The pool in which its runs take places.
+    Pool(Option<PoolUse>),
     /// A description for people.
     Description(Option<String>),
     /// Whether it is scheduled.
@@ -295,6 +298,7 @@ pub const RULES: &[Rule] = &[
         "parameters",
         read::parameters,
     ),
+    rule(&["POOL"], "= name [WEIGHT n] | NONE", "pool", read::pool),
     rule(&["DESCRIPTION"], "= 'text' | NONE", "description", read::description),
     rule(&["STATE"], "= ENABLED | DISABLED | PAUSED", "state", read::state),
     rule(&["ENABLED"], "", "state", read::enabled),

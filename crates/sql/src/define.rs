@@ -258,6 +258,7 @@ fn apply(job: &mut Definition, clause: &Clause, at: usize, context: &Context<'_>
         Clause::OnCompletion(then) => job.on_completion = *then,
         Clause::OnLost(then) => job.on_lost = *then,
         Clause::RunAs(role) => job.run_as.clone_from(role),
+        Clause::Pool(pool) => job.pool.clone_from(pool),
         Clause::Description(text) => job.description.clone_from(text),
         Clause::As(action) => job.action = action_of(action),
     }

@@ -10,6 +10,7 @@ use crate::syntax::{Result, SyntaxError};
 
 mod access;
 mod job;
+mod pool;
 mod queue;
 mod run;
 mod session;
@@ -51,6 +52,11 @@ const STATEMENTS: &[(&[&str], Read)] = &[
     (&["CREATE", "SHARD"], shard::create),
     (&["ALTER", "SHARD"], shard::alter),
     (&["DROP", "SHARD"], shard::drop),
+    (&["SHOW", "POOLS"], pool::show),
+    (&["CREATE", "OR", "ALTER", "POOL"], pool::create_or_alter),
+    (&["CREATE", "POOL"], pool::create),
+    (&["ALTER", "POOL"], pool::alter),
+    (&["DROP", "POOL"], pool::drop),
     (&["SHOW", "QUEUES"], queue::show),
     (&["CREATE", "OR", "ALTER", "QUEUE"], queue::create_or_alter),
     (&["CREATE", "QUEUE"], queue::create),
@@ -119,9 +125,9 @@ const UNSUPPORTED: &[(&[&str], &str)] = &[
     (&["TRUNCATE"], "History is kept for as long as RETENTION says."),
     (&["CALL"], "A procedure is called by a job: CREATE JOB … AS CALL procedure()."),
     (&["DO"], "Statements are run by a job: CREATE JOB … AS 'statements'."),
-    (&["CREATE"], "CREATE makes a JOB, a QUEUE, a SHARD, a USER, a ROLE or a SECRET."),
-    (&["ALTER"], "ALTER changes a JOB, a QUEUE, a SHARD, a USER, a ROLE or a SECRET."),
-    (&["DROP"], "DROP removes a JOB, a QUEUE, a SHARD, a USER, a ROLE or a SECRET."),
+    (&["CREATE"], "CREATE makes a JOB, a QUEUE, a POOL, a SHARD, a USER, a ROLE or a SECRET."),
+    (&["ALTER"], "ALTER changes a JOB, a QUEUE, a POOL, a SHARD, a USER, a ROLE or a SECRET."),
+    (&["DROP"], "DROP removes a JOB, a QUEUE, a POOL, a SHARD, a USER, a ROLE or a SECRET."),
     (&["ANALYZE"], "There is nothing to analyze here."),
     (&["VACUUM"], "There is nothing to vacuum here."),
     (&["LOCK"], "There is nothing to lock here."),

@@ -138,6 +138,12 @@ fn clauses(job: &Definition, name_of: &dyn Fn(JobId) -> String) -> Vec<String> {
         say(true, &|| format!("DATABASE = {}", quoted(name)));
     }
     say(!job.parameters.is_empty(), &|| parameters(&job.parameters));
+    if let Some(pool) = &job.pool {
+        say(true, &|| match pool.weight {
+            1 => format!("POOL = {}", text(&pool.name)),
+            weight => format!("POOL = {} WEIGHT {weight}", text(&pool.name)),
+        });
+    }
     if let Some(description) = &job.description {
         say(true, &|| format!("DESCRIPTION = {}", text(description)));
     }

@@ -114,6 +114,10 @@ pub enum Statement {
     },
     /// SHOW SHARDS.
     ShowShards,
+    /// SHOW POOLS.
+    ShowPools,
+    /// CREATE, ALTER and DROP POOL.
+    Pool(PoolStatement),
     /// CREATE, ALTER and DROP SHARD.
     Shard(ShardStatement),
     /// CREATE, ALTER and DROP QUEUE.
@@ -400,6 +404,19 @@ pub struct ShardStatement {
     pub node: Option<Option<String>>,
     /// Labels of the nodes that may own it.
     pub labels: Option<Vec<(String, String)>>,
+}
+
+/// CREATE, ALTER and DROP POOL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolStatement {
+    /// The operation.
+    pub verb: Verb,
+    /// The name as it was written.
+    pub name: Spanned<String>,
+    /// The total weight of the runs that have a place.
+    pub size: Option<Spanned<u32>>,
+    /// The new description, or none to remove it.
+    pub description: Option<Option<String>>,
 }
 
 /// The scope of a secret.

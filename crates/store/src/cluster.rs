@@ -64,6 +64,10 @@ pub trait Cluster: Store {
     /// quorum, and makes those claimable that have one. Answers how many these are.
     fn acknowledge_runs(&self, node: NodeId) -> impl Future<Output = Result<u64>> + Send;
 
+    /// Calls the first runs in line of pools that have places for them, and makes those claimable
+    /// that wait. Answers how many these are. [`Store::reap`] does the same.
+    fn wake_pools(&self) -> impl Future<Output = Result<u64>> + Send;
+
     /// How far a run is acknowledged.
     fn quorum(&self, run: RunId) -> impl Future<Output = Result<Quorum>> + Send;
 

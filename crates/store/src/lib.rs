@@ -55,6 +55,7 @@ mod lane;
 mod lineage;
 mod messages;
 mod named_resources;
+mod pools;
 pub mod postgres;
 pub mod records;
 mod run_queries;
@@ -84,6 +85,7 @@ pub use messages::{
     Messages, NewMessage, QueueDepth, Sent, SettledMessage,
 };
 pub use named_resources::{NamedResources, Put};
+pub use pools::Pools;
 pub use postgres::{PostgresAddress, PostgresOptions, PostgresStore};
 pub use records::Records;
 pub use run_queries::{AHEAD_MAX, LastRun, LiveCounts, LiveRun, RecentEnd, RunQueries};

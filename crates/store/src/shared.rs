@@ -20,6 +20,7 @@ use domain::id::{JobId, NodeId, ObjectId, RunId, TenantId, UserId};
 use domain::job::{Job, Retention};
 use domain::object::{Object, ObjectKind};
 use domain::partition::Part;
+use domain::pool::{PlaceRequest, PoolRun};
 use domain::run::{ClaimedRun, Grant, NewRun, Reason};
 use domain::secret::SecretPlace;
 use domain::tally::{EndedRun, Key};
@@ -33,7 +34,7 @@ use crate::{
     Exchanged, Extended, FactsFor, Finish, FullStore, Given, HeldLease, IdempotencyKeys, Identity,
     JobFilter, JobRecords, JobVersion, Joined, KeptSecret, Lapsed, LastRun, LeaseRequest, Leased,
     LiveCounts, LiveRun, Messages, Move, NamedResources, NewMessage, NodeControl,
-    NodeControlOutcome, NodeInfo, NodeView, OwnedShard, Page, PrunedJobs, Put, QueueDepth, Reach,
+    NodeControlOutcome, NodeInfo, NodeView, OwnedShard, Page, Pools, PrunedJobs, Put, QueueDepth, Reach,
     Reaped, RecentEnd, RecordPlan, Recorded, Removed, Renewed, Result, RetentionCutoff, Rewrapped,
     RunFilter, RunQueries, RunView, SecretStore, SecretView, Sent, Set, Setting, Settings,
     SettledMessage, Shards, StartFilter, StartKey, Store, Submitted, Whole,
@@ -201,6 +202,7 @@ operations! {
         Resign resign(node: NodeId, epoch: i64) -> bool;
         ClaimPlaced claim_placed(node: NodeId, epoch: Option<i64>, want: ClaimRequest) -> Vec<ClaimedRun>;
         AcknowledgeRuns acknowledge_runs(node: NodeId) -> u64;
+        WakePools wake_pools() -> u64;
         Quorum quorum(run: RunId) -> Quorum;
         Acknowledgements acknowledgements(run: RunId) -> Vec<Acknowledgement>;
         PublishPolicy publish_policy(node: NodeId, epoch: i64, policy: &str) -> Option<u32>;
@@ -318,6 +320,10 @@ operations! {
             -> Page<Object, String>;
         ObjectsOfKind objects_of_kind(kind: ObjectKind, after: Option<ObjectId>, limit: u32)
             -> Vec<Object>;
+    }
+    Pools {
+        TakePlaces take_places(requests: &[PlaceRequest]) -> Vec<bool>;
+        PoolRuns pool_runs(tenant: TenantId, pool: Option<&str>) -> Vec<PoolRun>;
     }
     Identity {
         Generation generation() -> i64;

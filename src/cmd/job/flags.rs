@@ -193,8 +193,24 @@ pub struct JobFlags {
     )]
     tag: Vec<String>,
 
+    /// Pool in which a run takes a place before it begins, and how much it takes [default: 1]
+    #[arg(long, value_name = "NAME[:WEIGHT]", help_heading = "Policies", value_parser = pool)]
+    pool: Option<PoolFlag>,
+
     #[command(flatten)]
     spread: SpreadFlags,
+}
+
+/// A pool as JSON shows it.
+#[derive(Clone, Debug)]
+pub struct PoolFlag(Value);
+
+fn pool(text: &str) -> Result<PoolFlag, String> {
+    let Some((name, weight)) = text.split_once(':') else {
+        return Ok(PoolFlag(json!({"name": text})));
+    };
+    let weight: u32 = weight.parse().map_err(|_| format!("{weight:?} is no weight"))?;
+    Ok(PoolFlag(json!({"name": name, "weight": weight})))
 }
 
 /// Seconds as JSON shows them.
@@ -284,6 +300,7 @@ impl JobFlags {
             ("jitter_seconds", self.jitter.as_ref().map(duration)),
             ("priority", self.priority.map(Value::from)),
             ("class", self.class.as_ref().map(word)),
+            ("pool", self.pool.as_ref().map(|pool| pool.0.clone())),
             ("tags", (!self.tag.is_empty()).then(|| self.tag.clone().into())),
         ];
         for (field, value) in named {

@@ -11,7 +11,8 @@ use super::Wait;
 pub enum RunState {
     /// Its time has not come, or it waits for runs of other jobs or for a quorum.
     Pending,
-    /// Its time has come, and it waits for a node or for earlier runs of its job.
+    /// Its time has come, and it waits for a node, for earlier runs of its job or for a place in
+    /// a pool.
     Queued,
     /// Its time has come, and a node has claimed it.
     Running,
@@ -138,7 +139,7 @@ pub const TRANSITIONS: &[(RunState, Event, RunState)] = {
         (Pending, Claim, Pending),
         (Pending, Release, Pending),
         (Pending, End(Cancelled), Ended(Cancelled)),
-        // It waited in line for earlier runs of its job.
+        // It waited in line for earlier runs of its job or for a place in a pool.
         (Queued, Ready, Queued),
         (Queued, Claim, Running),
         (Queued, End(Cancelled), Ended(Cancelled)),
@@ -171,7 +172,7 @@ impl RunState {
     pub fn of_live(due: bool, held: bool, wait: Option<Wait>) -> RunState {
         match (due, held, wait) {
             (true, true, None) | (_, _, Some(Wait::Parts)) => RunState::Running,
-            (true, false, None) | (true, _, Some(Wait::Overlap)) => RunState::Queued,
+            (true, false, None) | (true, _, Some(Wait::Overlap | Wait::Pool)) => RunState::Queued,
             _ => RunState::Pending,
         }
     }
@@ -231,6 +232,7 @@ mod tests {
             (true, false, Some(Wait::Upstream), Pending),
             (true, false, Some(Wait::Quorum), Pending),
             (true, false, Some(Wait::Parts), Running),
+            (true, false, Some(Wait::Pool), Queued),
         ] {
             assert_eq!(RunState::of_live(due, held, wait), expected, "{due} {held} {wait:?}");
         }

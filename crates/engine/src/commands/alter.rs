@@ -43,6 +43,9 @@ impl Node {
         if job.definition.depends_on != old.definition.depends_on {
             self.check_dependencies(&job, among).await?;
         }
+        if job.definition.pool != old.definition.pool {
+            self.check_pool(&job).await?;
+        }
         let prepared = match (old.state, job.state) {
             _ if job.definition.when != old.definition.when => Prepared::Drop,
             (JobState::Enabled, JobState::Paused) => Prepared::Return,

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use domain::cluster::Class;
 use domain::id::JobId;
 use domain::job::{Definition, Job, When};
+use domain::object::{ObjectKind, check_name};
+use domain::pool::{POOL_SIZE_MAX, PoolBody};
 use domain::text::is_plain_name;
 
 use super::together::JobChanges;
@@ -81,6 +83,14 @@ impl Node {
                 return invalid("queue", "a queue has no schedule, action or dependencies");
             }
         }
+        if let Some(pool) = &definition.pool {
+            if let Err(problem) = check_name(&pool.name) {
+                return invalid("pool", &problem);
+            }
+            if !(1..=POOL_SIZE_MAX).contains(&pool.weight) {
+                return invalid("pool", "a weight is 1 or more, up to the size of the pool");
+            }
+        }
         definition.action.check()?;
         definition.when.compile(&self.parts.zones)?;
         if definition.when == When::AfterDependencies && definition.depends_on.is_empty() {
@@ -90,6 +100,22 @@ impl Node {
             );
         }
         Ok(())
+    }
+
+    /// The pool of a job exists and is large enough for its weight.
+    pub(super) async fn check_pool(&self, job: &Job) -> Result<()> {
+        let Some(pool) = &job.definition.pool else { return Ok(()) };
+        let found = self.store.object_by_name(job.tenant, ObjectKind::Pool, &pool.name).await?;
+        let body = found.and_then(|object| PoolBody::from_json(&object.body));
+        let problem = match body {
+            None => format!("there is no pool {:?}; make it with CREATE POOL", pool.name),
+            Some(body) if body.size < pool.weight => format!(
+                "a weight of {} does not fit into the pool {:?} of size {}",
+                pool.weight, pool.name, body.size
+            ),
+            Some(_) => return Ok(()),
+        };
+        Err(EngineError::Invalid { field: "pool", problem })
     }
 
     /// Every upstream job exists, and following them never leads back. `changes` are those that happen

@@ -156,6 +156,7 @@ impl Node {
         self.renew_tokens(&mut look).await?;
         let now = self.now();
         let mut decided = self.decide_all(node, due, &look, &parts, now);
+        self.take_places(node, due, &look, &mut decided).await;
         self.write_starts(node, due, &look, &mut decided).await;
         let mut started = Vec::with_capacity(due.len());
         for (i, (run, decision)) in due.iter().zip(decided).enumerate() {
@@ -332,7 +333,7 @@ impl Node {
     }
 
     /// A run that was about to begin is as due as before.
-    fn unmark_running(&self, node: NodeId, run: &ClaimedRun) {
+    pub(super) fn unmark_running(&self, node: NodeId, run: &ClaimedRun) {
         let mut state = self.state();
         if state.id != node {
             return;
@@ -496,7 +497,7 @@ struct LocalRuns<'a> {
 }
 
 /// What becomes of a run of a batch.
-enum Decision {
+pub(super) enum Decision {
     /// It begins, with this fencing token.
     Begin(i64),
     /// It is divided into parts.

@@ -24,7 +24,11 @@ use crate::problem::{Code, Problem, Result};
 
 /// The fields that an answer has and a request does not: whoever sends back what they were shown
 /// need not take them out.
-const READ_ONLY: [&str; 12] = [
+const READ_ONLY: [&str; 16] = [
+    "pool_id",
+    "used",
+    "waiting",
+    "runs",
     "database_id",
     "channel_id",
     "shard_id",
@@ -99,6 +103,7 @@ fn word(kind: ObjectKind) -> &'static str {
         ObjectKind::Shard => "shard",
         ObjectKind::Agent => "agent",
         ObjectKind::JoinToken => "join token",
+        ObjectKind::Pool => "pool",
     }
 }
 
@@ -106,7 +111,7 @@ fn word(kind: ObjectKind) -> &'static str {
 fn changing(kind: ObjectKind) -> Deed {
     match kind {
         ObjectKind::Database | ObjectKind::Shard => Deed::ChangeCluster,
-        ObjectKind::AlertChannel => Deed::ChangeAccess,
+        ObjectKind::AlertChannel | ObjectKind::Pool => Deed::ChangeAccess,
         ObjectKind::Agent | ObjectKind::JoinToken => Deed::ChangeCluster,
     }
 }

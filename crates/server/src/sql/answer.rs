@@ -134,6 +134,18 @@ pub(super) const SHARDS: Shape = Shape((
         ("labels", Kind::Text),
     ],
 ));
+/// Pools.
+pub(super) const POOLS: Shape = Shape((
+    "SHOW",
+    &[
+        ("pool_name", Kind::Text),
+        ("pool_uuid", Kind::Uuid),
+        ("size", Kind::Int),
+        ("used", Kind::Int),
+        ("waiting", Kind::Int),
+        ("description", Kind::Text),
+    ],
+));
 /// Queues.
 pub(super) const QUEUES: Shape = Shape((
     "SHOW",
@@ -173,6 +185,7 @@ pub(super) fn columns(statement: &Statement) -> Vec<Column> {
         Statement::ShowJobs { .. } => JOBS,
         Statement::ShowRuns { .. } => RUNS,
         Statement::ShowShards => SHARDS,
+        Statement::ShowPools => POOLS,
         Statement::ShowQueues { .. } => QUEUES,
         Statement::Send(_) => SENT,
         Statement::Show(None) => SETTINGS,

@@ -37,6 +37,22 @@ pub(super) fn nodes(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
     Ok(all(nodes.into_iter().map(row).collect()))
 }
 
+pub(super) fn pools(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
+    let pools = sys.ask(crate::rest::pools::all(&sys.app, &sys.actor))?;
+    let row = |pool: crate::rest::pools::PoolView| {
+        vec![
+            Value::Uuid(pool.pool_id),
+            Value::text(&pool.name),
+            Value::Int(pool.size.into()),
+            Value::Int(pool.used.into()),
+            Value::Int(pool.waiting.into()),
+            super::pages::text_of(pool.description.as_ref()),
+            Value::Time(pool.created_at),
+        ]
+    };
+    Ok(all(pools.into_iter().map(row).collect()))
+}
+
 pub(super) fn shards(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
     let shards = sys.ask(sys.app.engine.by(&sys.actor).shards())?;
     let nodes = sys.ask(sys.app.engine.by(&sys.actor).nodes())?;

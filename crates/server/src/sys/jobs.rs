@@ -381,5 +381,7 @@ fn job_row(sys: &Sys, job: &Job, facts: &Facts) -> Row {
         maybe(last.map(|last| last.scheduled_for), ms),
         maybe(last.map(|last| last.scheduled_for), Value::Time),
         text_of(last.map(|last| last.outcome.name())),
+        text_of(it.pool.as_ref().map(|pool| &pool.name)),
+        maybe(it.pool.as_ref(), |pool| Value::Int(pool.weight.into())),
     ]
 }

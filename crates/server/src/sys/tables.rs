@@ -85,6 +85,8 @@ tables! {
         last_run_time Int None "The time of its last run that has ended, in milliseconds since 1970.";
         last_run_at Time None "last_run_time as a timestamp.";
         last_status Text None "How that run ended.";
+        pool_name Text None "The pool in which its runs take places.";
+        pool_weight Int None "How much of the pool a run takes.";
     }
     job_runs "A row for each attempt of a run, and one for a run that has none; the newest first. A run on several shards has the rows of its parts; the run as a whole is in sys.ledger." [started_at scheduled_time] {
         job_run_uuid Uuid Equal "The attempt's identity; of a first attempt, that of the run.";
@@ -269,6 +271,15 @@ tables! {
         owned_since Time None "Since when its owner owns it.";
         pinned_to Text None "The name of the only node that may own it.";
         labels Text None "The labels of the nodes that may own it, as an array.";
+        created_at Time None "When it was made.";
+    }
+    pools "Limits across jobs, and how much of them is in use. It takes the privilege ADMINISTER TENANT to see them." {
+        pool_uuid Uuid None "The pool's identity.";
+        pool_name Text None "Its name.";
+        size Int None "The total weight of the runs that may be under way at the same time.";
+        used Int None "The total weight of the runs that have a place.";
+        waiting Int None "How many runs wait for a place.";
+        description Text None "What it is for.";
         created_at Time None "When it was made.";
     }
     audit "Who did what, the newest first. It takes the privilege ADMINISTER TENANT to see it." {

@@ -3,6 +3,7 @@
 use domain::cluster::Class;
 use domain::job::{DependsOn, ErrorFilter, JobState, OnCompletion, OnLost, Overlap};
 use domain::partition::Rows;
+use domain::pool::PoolUse;
 use domain::schedule::CatchUpPolicy;
 use sqlparser::tokenizer::Token;
 
@@ -124,6 +125,21 @@ names! {
     queue Queue "the name of a queue";
     run_as RunAs "the name of a role";
     database Database "the name of a database";
+}
+
+pub(super) fn pool(reader: &mut Reader<'_>) -> Result<Clause> {
+    if reader.eat_none() {
+        return Ok(Clause::Pool(None));
+    }
+    let name = reader.text_or_name("the name of a pool")?.value;
+    let weight = match reader.eat(&["WEIGHT"]) {
+        true => {
+            reader.eat_sign(&Token::Eq);
+            reader.whole("a whole number")?.value
+        }
+        false => 1,
+    };
+    Ok(Clause::Pool(Some(PoolUse { name, weight })))
 }
 
 pub(super) fn description(reader: &mut Reader<'_>) -> Result<Clause> {

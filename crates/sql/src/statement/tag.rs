@@ -33,11 +33,13 @@ impl Statement {
             | Statement::ShowJobs { .. }
             | Statement::ShowRuns { .. }
             | Statement::ShowShards
+            | Statement::ShowPools
             | Statement::ShowQueues { .. }
             | Statement::Show(_) => "SHOW",
             Statement::Shard(shard) => {
                 thing(shard.verb, ["CREATE SHARD", "ALTER SHARD", "DROP SHARD"])
             }
+            Statement::Pool(pool) => thing(pool.verb, ["CREATE POOL", "ALTER POOL", "DROP POOL"]),
             Statement::Queue(queue) => {
                 thing(queue.verb, ["CREATE QUEUE", "ALTER QUEUE", "DROP QUEUE"])
             }
@@ -97,6 +99,7 @@ impl Statement {
             | Statement::Role(_)
             | Statement::Secret(_)
             | Statement::Shard(_)
+            | Statement::Pool(_)
             | Statement::Queue(_)
             | Statement::PauseQueue(_)
             | Statement::ResumeQueue(_)

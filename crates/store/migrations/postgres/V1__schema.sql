@@ -138,7 +138,7 @@ CREATE TABLE runs (
     -- Ten times the kind of slot that it takes (0 process, 1 HTTP), and its priority.
     lane smallint NOT NULL,
     origin smallint NOT NULL,
-    -- 0 to 4, see domain::run::Wait; 5 is a message, which workers pull.
+    -- See domain::run::Wait; 5 is a message, which workers pull.
     wait smallint NOT NULL,
     ignore_dependencies boolean NOT NULL,
     shard text NOT NULL,
@@ -635,3 +635,21 @@ CREATE TABLE outages (
     since bigint PRIMARY KEY,
     until bigint NOT NULL
 );
+
+-- Runs of jobs with a pool: those that have a place of it, and those in line. A row with a turn is a place: it ends with
+-- the claim of the run that has this turn. A row without one is in line; called_at is when the run was told to take its
+-- place. A row whose run or claim has ended is void and goes with the next look.
+CREATE TABLE pool_runs (
+    run_id uuid PRIMARY KEY,
+    tenant_id uuid NOT NULL,
+    pool text NOT NULL COLLATE "C",
+    job_id uuid NOT NULL,
+    weight bigint NOT NULL,
+    priority bigint NOT NULL,
+    due_at bigint NOT NULL,
+    turn bigint,
+    since bigint NOT NULL,
+    called_at bigint
+);
+CREATE INDEX pool_runs_pool ON pool_runs (tenant_id, pool);
+CREATE INDEX pool_runs_line ON pool_runs (tenant_id, pool) WHERE turn IS NULL;

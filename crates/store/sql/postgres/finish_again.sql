@@ -34,6 +34,8 @@ again AS (
             ) THEN 2
             -- Whoever acknowledges passes the gate too, and finds it waiting.
             WHEN u.wait = 3 THEN 3
+            -- The holder looks for free places afterwards, and so does every reaper.
+            WHEN u.wait = 6 THEN 6
             ELSE 0
         END,
         wait_until = u.wait_until

@@ -1,4 +1,4 @@
--- Nodes whose lease ran out, whether a run waited long enough, and whether there is anything else for a reaper to do: a node
+-- Nodes whose lease ran out, whether a run waited long enough, whether one waits for a place in a pool, and whether there is anything else for a reaper to do: a node
 -- that was buried and still holds something, or one that has been gone for longer than $1. A scheduler that ended with all
 -- others is not due until $2 after the outage: the process that follows it may come back with its start log.
 SELECT
@@ -10,4 +10,5 @@ SELECT
         ))
     ) AS expired,
     EXISTS (SELECT 1 FROM runs WHERE wait_until <= clock() AND wait + 0 <> 0) AS waited,
-    EXISTS (SELECT 1 FROM nodes WHERE buried AND (NOT cleared OR gone_at < clock() - $1::bigint)) AS due
+    EXISTS (SELECT 1 FROM nodes WHERE buried AND (NOT cleared OR gone_at < clock() - $1::bigint)) AS due,
+    EXISTS (SELECT 1 FROM pool_runs WHERE turn IS NULL) AS pooled

@@ -63,6 +63,17 @@ impl Cluster for SqliteStore {
         Ok(woken)
     }
 
+    async fn wake_pools(&self) -> Result<u64> {
+        if !self.read(wake::has_pool_line).await? {
+            return Ok(0);
+        }
+        let woken = self.writer.write(|tx| wake::pools(tx)).await?;
+        if woken > 0 {
+            self.changed.notify_waiters();
+        }
+        Ok(woken)
+    }
+
     async fn quorum(&self, run: RunId) -> Result<Quorum> {
         self.read(move |connection| quorum(connection, run)).await
     }

@@ -313,7 +313,7 @@ pub(super) fn reap(tx: &mut Tx<'_>, limit: u32) -> Result<Reaped> {
     reaped.buried = bury
         .query_map((now, now - START_LOG_WAIT.as_micros() as i64), |row| Ok(NodeId(row.get(0)?)))?
         .collect::<rusqlite::Result<_>>()?;
-    reaped.woken = wake::expired(tx)?;
+    reaped.woken = wake::expired(tx)? + wake::pools(tx)?;
     // Buried nodes that may still hold runs.
     let sql = "SELECT id FROM nodes WHERE buried AND NOT cleared";
     let mut buried = tx.connection.prepare_cached(sql)?;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use domain::cluster::Labels;
 use domain::job::{Definition, Dependency, Job, JobState, Retention, When};
+use domain::pool::PoolUse;
 use domain::schedule::{Schedule, Zones};
 use domain::text::is_plain_name;
 use engine::{LastRun, RecentEnd};
@@ -168,9 +169,25 @@ pub struct JobSpec {
     /// Where more of them come from: one run for each row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters_from: Option<ParametersFrom>,
+    /// The pool in which a run takes a place before it begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<PoolOfJob>,
     /// The version that a change is based on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u32>,
+}
+
+/// A pool and how much of it a run takes.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PoolOfJob {
+    /// The pool's name.
+    #[schema(example = "warehouse")]
+    pub name: String,
+    /// How much of its size a run takes; 1 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub weight: Option<u32>,
 }
 
 /// A job that must have ended before another one starts: its name or id, or both with a condition.
@@ -380,6 +397,10 @@ impl JobSpec {
             partition: self.partition.as_ref().map(PartitionSpec::rule).transpose()?,
             parameters: partition::parameters(&self.parameters, self.parameters_from.as_ref())?,
             queue: None,
+            pool: self.pool.as_ref().map(|pool| PoolUse {
+                name: pool.name.clone(),
+                weight: pool.weight.unwrap_or(1),
+            }),
         })
     }
 
@@ -437,6 +458,10 @@ impl JobSpec {
             parameters_from: definition.parameters.from.as_ref().map(|from| ParametersFrom {
                 sql: from.sql.clone(),
                 database: from.database.clone(),
+            }),
+            pool: definition.pool.as_ref().map(|pool| PoolOfJob {
+                name: pool.name.clone(),
+                weight: Some(pool.weight),
             }),
             version: Some(job.version),
             ..JobSpec::default()
