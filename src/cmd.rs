@@ -16,6 +16,7 @@ mod dlq;
 mod doctor;
 mod export;
 mod familiar;
+mod hook;
 mod import;
 mod job;
 mod man;
@@ -144,6 +145,10 @@ enum Command {
     #[command(subcommand, arg_required_else_help = true)]
     Queue(queue::QueueCommand),
 
+    /// Manage hooks: addresses at which programs elsewhere trigger a job
+    #[command(subcommand, arg_required_else_help = true)]
+    Hook(hook::HookCommand),
+
     /// Manage pools: limits across jobs
     #[command(subcommand, arg_required_else_help = true)]
     Pool(pool::PoolCommand),
@@ -244,6 +249,7 @@ pub fn run() -> Result<(), Failure> {
         Command::Tenant(command) => access::tenant(command),
         Command::Node(command) => node::run(command),
         Command::Queue(command) => queue::run(command),
+        Command::Hook(command) => hook::run(command),
         Command::Pool(command) => pool::run(command),
         Command::Shard(command) => shard::run(command),
         Command::Sql(args) => sql::run(args),

@@ -107,7 +107,10 @@ fn rows(it: &Value) -> Vec<(String, String)> {
     for run in it["runs"].as_array().into_iter().flatten() {
         let word = if run["has_place"] == true { "has a place" } else { "waits" };
         let (id, weight) = (text(run, "execution_id"), text(run, "weight"));
-        rows.push((word.to_owned(), format!("run {id}, weight {weight}, {}", instant(run, "since"))));
+        rows.push((
+            word.to_owned(),
+            format!("run {id}, weight {weight}, {}", instant(run, "since")),
+        ));
     }
     rows
 }

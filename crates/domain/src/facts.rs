@@ -54,7 +54,8 @@ impl EarlierRun {
     pub fn has_begun(&self) -> bool {
         match self.wait {
             // A run that waits for a place in a pool was admitted: its job is at work for it.
-            Some(Wait::Parts | Wait::Pool) => true,
+            // So was one that is HELD: it may be at work still.
+            Some(Wait::Parts | Wait::Pool | Wait::Decision) => true,
             Some(Wait::Overlap | Wait::Upstream) => false,
             Some(Wait::Quorum) | None => self.was_tried,
         }

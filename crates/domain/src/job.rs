@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::action::Action;
 use crate::cluster::{Class, Labels, Place};
 use crate::id::{JobId, TenantId, UserId};
+use crate::parameter::ParameterRule;
 use crate::partition::{Parameters, Partition};
 use crate::pool::PoolUse;
 use crate::queue::QueueSettings;
@@ -121,6 +122,12 @@ pub struct Definition {
     /// The pool in which a run takes a place before it begins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<PoolUse>,
+    /// The parameters that its runs accept; all if empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parameter_rules: Vec<ParameterRule>,
+    /// How long a run waits for a decision if `on_lost` asks for one.
+    #[serde(skip_serializing_if = "LostQuestion::is_default")]
+    pub lost_question: LostQuestion,
 }
 
 impl Default for Definition {
@@ -152,6 +159,8 @@ impl Default for Definition {
             parameters: Parameters::default(),
             queue: None,
             pool: None,
+            parameter_rules: Vec::new(),
+            lost_question: LostQuestion::default(),
         }
     }
 }
@@ -190,6 +199,8 @@ impl Job {
             ("parameters", new.parameters != old.parameters),
             ("queue", new.queue != old.queue),
             ("pool", new.pool != old.pool),
+            ("parameter_rules", new.parameter_rules != old.parameter_rules),
+            ("lost_question", new.lost_question != old.lost_question),
         ];
         fields.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
     }
@@ -431,6 +442,57 @@ pub enum OnLost {
     Retry,
     /// It fails: its action happens at most once.
     Fail,
+    /// It is HELD until a user decides, or the time for that is over.
+    Ask,
+}
+
+/// What becomes of a run that is HELD because its node was lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum LostAnswer {
+    /// It is attempted again.
+    Retry,
+    /// It ends as FAILED.
+    #[default]
+    Fail,
+    /// It ends as COMPLETED: its work was done before its node was lost.
+    Complete,
+}
+
+impl LostAnswer {
+    /// Every answer.
+    pub const ALL: [LostAnswer; 3] = [LostAnswer::Retry, LostAnswer::Fail, LostAnswer::Complete];
+
+    /// The name in every interface.
+    pub fn name(self) -> &'static str {
+        match self {
+            LostAnswer::Retry => "RETRY",
+            LostAnswer::Fail => "FAIL",
+            LostAnswer::Complete => "COMPLETE",
+        }
+    }
+}
+
+/// How long a run that is HELD waits for a decision, and what becomes of it afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LostQuestion {
+    /// How long it waits.
+    pub timeout: SignedDuration,
+    /// The answer if none was given.
+    pub then: LostAnswer,
+}
+
+impl Default for LostQuestion {
+    fn default() -> Self {
+        LostQuestion { timeout: SignedDuration::from_hours(24), then: LostAnswer::Fail }
+    }
+}
+
+impl LostQuestion {
+    fn is_default(&self) -> bool {
+        *self == LostQuestion::default()
+    }
 }
 
 /// A job that must have ended before another one starts.

@@ -1,4 +1,4 @@
-//! Named resources: databases, alert channels, shards, agents, join tokens and pools.
+//! Named resources: databases, alert channels, shards, agents, join tokens, pools and hooks.
 //!
 //! All of them are stored in the same way; only their bodies differ.
 
@@ -24,17 +24,20 @@ pub enum ObjectKind {
     JoinToken,
     /// A limit across jobs.
     Pool,
+    /// An address at which programs elsewhere trigger a job.
+    Hook,
 }
 
 impl ObjectKind {
     /// Every kind.
-    pub const ALL: [ObjectKind; 6] = [
+    pub const ALL: [ObjectKind; 7] = [
         ObjectKind::Database,
         ObjectKind::AlertChannel,
         ObjectKind::Shard,
         ObjectKind::Agent,
         ObjectKind::JoinToken,
         ObjectKind::Pool,
+        ObjectKind::Hook,
     ];
 
     /// The stored name.
@@ -46,6 +49,7 @@ impl ObjectKind {
             ObjectKind::Agent => "AGENT",
             ObjectKind::JoinToken => "JOIN_TOKEN",
             ObjectKind::Pool => "POOL",
+            ObjectKind::Hook => "HOOK",
         }
     }
 

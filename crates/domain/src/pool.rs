@@ -110,7 +110,8 @@ mod tests {
 
     #[test]
     fn sizes_and_weights() {
-        for (size, is_good) in [(0, false), (1, true), (POOL_SIZE_MAX, true), (POOL_SIZE_MAX + 1, false)]
+        for (size, is_good) in
+            [(0, false), (1, true), (POOL_SIZE_MAX, true), (POOL_SIZE_MAX + 1, false)]
         {
             assert_eq!(PoolBody { size, description: None }.check().is_ok(), is_good, "{size}");
         }

@@ -45,10 +45,10 @@ pub use start_log::{BegunRun, BegunRuns, Predecessor, StartLog};
 pub use stats::{HourlyStats, Stats};
 pub use store::{
     Acknowledgement, Answer, Applied, AttemptView, AuditFilter, Begun, Cancelled, Channel, Counts,
-    Cursor, DeliveryKey, DeliveryView, Extended, FullStore, Given, Identity, JobFilter, JobVersion,
-    LastRun, LeasedMessage, LiveCounts, NamedResources, NodeControl, NodeControlOutcome, NodeInfo,
-    NodeView, Operation, OwnedShard, Page, Put, QueueDepth, RecentEnd, Replaces, RunFilter,
-    RunView, RunsOf, Set, Setting, SharedStore, StartFilter, StartKey, StoreError, StoreMetrics,
-    as_author,
+    Cursor, Decided, DeliveryKey, DeliveryView, Extended, FullStore, Given, Identity, JobFilter,
+    JobVersion, LastRun, LeasedMessage, LiveCounts, NamedResources, NodeControl,
+    NodeControlOutcome, NodeInfo, NodeView, Operation, OwnedShard, Page, Put, QueueDepth,
+    RecentEnd, Replaces, RunFilter, RunView, RunsOf, Set, Setting, SharedStore, StartFilter,
+    StartKey, StoreError, StoreMetrics, as_author,
 };
 pub use tracer::{Planned, Settled, Tracer};

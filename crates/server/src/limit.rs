@@ -52,6 +52,7 @@ pub(crate) struct Asker(pub Uuid);
 pub(crate) struct Limits {
     keys: Buckets<Asker>,
     strangers: Buckets<IpAddr>,
+    hooks: Buckets<Uuid>,
 }
 
 impl Limits {
@@ -78,6 +79,25 @@ impl Limits {
     pub fn was_right(&self, caller: Option<Caller>, rate: Rate) {
         if let Some(Caller(address)) = caller {
             self.strangers.give_back(&neighbourhood(address), rate);
+        }
+    }
+
+    /// A delivery at a hook whose signature is right.
+    pub fn admit_delivery(&self, hook: Uuid, rate: Rate, now: Timestamp) -> Result<()> {
+        match self.hooks.take(&hook, rate, now) {
+            Some(Taken::No(left)) => Err(left.refusal("deliveries come too fast for this hook")),
+            _ => Ok(()),
+        }
+    }
+
+    /// The answer to a delivery whose hook does not exist or whose signature is wrong.
+    pub fn refuse_delivery(&self, caller: Option<Caller>, rate: Rate, now: Timestamp) -> Problem {
+        match self.refuse(caller, rate, now) {
+            problem if problem.code == Code::RateLimited => problem,
+            _ => {
+                let text = "there is no such hook, or the signature of the delivery is wrong";
+                Problem::new(Code::Unauthenticated, text)
+            }
         }
     }
 

@@ -25,6 +25,7 @@ mod executions;
 pub(crate) mod explain;
 pub(crate) mod find;
 mod grants;
+pub(crate) mod hooks;
 mod job_choice;
 mod jobs;
 mod keys;
@@ -34,6 +35,7 @@ pub(crate) mod nodes;
 mod objects;
 pub(crate) mod oidc_login;
 mod outlook;
+pub(crate) mod pools;
 mod queue_dead_letters;
 pub(crate) mod queues;
 mod roles;
@@ -43,7 +45,6 @@ pub(crate) mod session;
 mod settings;
 pub mod shape;
 pub(crate) mod shards;
-pub(crate) mod pools;
 mod sql;
 mod stats;
 mod tenants;
@@ -118,11 +119,15 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(queue_dead_letters::list))
         .routes(routes!(queue_dead_letters::redrive))
         .routes(routes!(queue_dead_letters::purge))
+        .routes(routes!(hooks::create, hooks::list))
+        .routes(routes!(hooks::get, hooks::patch, hooks::delete))
+        .routes(routes!(hooks::rotate))
         .routes(routes!(pools::create, pools::list))
         .routes(routes!(pools::get, pools::patch, pools::delete))
         .routes(routes!(shards::create, shards::list))
         .routes(routes!(shards::get, shards::patch, shards::delete))
         .routes(routes!(executions::parts))
+        .routes(routes!(executions::decide))
         .routes(routes!(nodes::list))
         .routes(routes!(nodes::remove))
         .routes(routes!(nodes::drain))

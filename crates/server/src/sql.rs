@@ -8,6 +8,7 @@
 mod access;
 mod answer;
 mod explain;
+mod hooks;
 mod jobs;
 mod pools;
 mod problem;
@@ -382,6 +383,9 @@ impl Session {
             Statement::CancelRun(run) => self.cancel_run(run).await,
             Statement::RetryRun(run) => self.retry_run(run).await,
             Statement::BackfillJob(backfill) => self.backfill(backfill).await,
+            Statement::DecideRun { run, answer, reason } => {
+                self.decide_run(run, *answer, reason.as_deref()).await
+            }
             Statement::ExplainJob(explain) => self.explain_job(explain).await,
             Statement::ExplainRun(run) => self.explain_run(run).await,
             Statement::RestoreJob { job, version } => self.restore_job(job, version).await,
@@ -401,6 +405,7 @@ impl Session {
             Statement::Secret(secret) => self.secret(secret).await,
             Statement::Shard(shard) => self.shard(shard).await,
             Statement::Pool(pool) => self.pool(pool).await,
+            Statement::Hook(hook) => self.hook(hook).await,
             Statement::Queue(queue) => self.queue(queue).await,
             Statement::PauseQueue(name) => self.pause_queue(name, true).await,
             Statement::ResumeQueue(name) => self.pause_queue(name, false).await,
@@ -408,6 +413,7 @@ impl Session {
             Statement::ShowQueues { like } => self.show_queues(like.as_deref()).await,
             Statement::ShowShards => self.show_shards().await,
             Statement::ShowPools => self.show_pools().await,
+            Statement::ShowHooks => self.show_hooks().await,
             Statement::Set(set) => {
                 if set.is_local && matches!(self.block, Block::None) {
                     let notice = "SET LOCAL can only be used in transaction blocks";

@@ -126,6 +126,7 @@ impl Source for Sys {
             "performance" => cluster::performance(self)?,
             "shards" => cluster::shards(self)?,
             "pools" => cluster::pools(self)?,
+            "hooks" => cluster::hooks(self)?,
             "queues" => queues::queues(self)?,
             "messages" => queues::messages(self)?,
             name => {

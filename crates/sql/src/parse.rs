@@ -9,6 +9,7 @@ use crate::statement::{Parsed, Spanned, Statement, Template};
 use crate::syntax::{Result, SyntaxError};
 
 mod access;
+mod hook;
 mod job;
 mod pool;
 mod queue;
@@ -40,6 +41,7 @@ const STATEMENTS: &[(&[&str], Read)] = &[
     (&["EXECUTE", "JOB"], run::execute),
     (&["CANCEL", "JOB", "RUN"], run::cancel),
     (&["RETRY", "JOB", "RUN"], run::retry),
+    (&["DECIDE", "JOB", "RUN"], run::decide),
     (&["BACKFILL", "JOB"], run::backfill),
     (&["EXPLAIN", "JOB"], run::explain),
     (&["EXPLAIN", "RUN"], run::explain_run),
@@ -52,6 +54,10 @@ const STATEMENTS: &[(&[&str], Read)] = &[
     (&["CREATE", "SHARD"], shard::create),
     (&["ALTER", "SHARD"], shard::alter),
     (&["DROP", "SHARD"], shard::drop),
+    (&["SHOW", "HOOKS"], hook::show),
+    (&["CREATE", "HOOK"], hook::create),
+    (&["ALTER", "HOOK"], hook::alter),
+    (&["DROP", "HOOK"], hook::drop),
     (&["SHOW", "POOLS"], pool::show),
     (&["CREATE", "OR", "ALTER", "POOL"], pool::create_or_alter),
     (&["CREATE", "POOL"], pool::create),
@@ -125,9 +131,18 @@ const UNSUPPORTED: &[(&[&str], &str)] = &[
     (&["TRUNCATE"], "History is kept for as long as RETENTION says."),
     (&["CALL"], "A procedure is called by a job: CREATE JOB … AS CALL procedure()."),
     (&["DO"], "Statements are run by a job: CREATE JOB … AS 'statements'."),
-    (&["CREATE"], "CREATE makes a JOB, a QUEUE, a POOL, a SHARD, a USER, a ROLE or a SECRET."),
-    (&["ALTER"], "ALTER changes a JOB, a QUEUE, a POOL, a SHARD, a USER, a ROLE or a SECRET."),
-    (&["DROP"], "DROP removes a JOB, a QUEUE, a POOL, a SHARD, a USER, a ROLE or a SECRET."),
+    (
+        &["CREATE"],
+        "CREATE makes a JOB, a QUEUE, a POOL, a HOOK, a SHARD, a USER, a ROLE or a SECRET.",
+    ),
+    (
+        &["ALTER"],
+        "ALTER changes a JOB, a QUEUE, a POOL, a HOOK, a SHARD, a USER, a ROLE or a SECRET.",
+    ),
+    (
+        &["DROP"],
+        "DROP removes a JOB, a QUEUE, a POOL, a HOOK, a SHARD, a USER, a ROLE or a SECRET.",
+    ),
     (&["ANALYZE"], "There is nothing to analyze here."),
     (&["VACUUM"], "There is nothing to vacuum here."),
     (&["LOCK"], "There is nothing to lock here."),
@@ -150,6 +165,7 @@ pub const VERBS: &[&str] = &[
     "EXECUTE",
     "CANCEL",
     "RETRY",
+    "DECIDE",
     "BACKFILL",
     "EXPLAIN",
     "SHOW",

@@ -82,6 +82,12 @@ pub enum Verdict {
         /// So many.
         places: u32,
     },
+    /// It is HELD for a decision, at most for so long: [`crate::Store::decide`]. If its cancellation
+    /// was requested, it ends cancelled.
+    Hold {
+        /// So long.
+        timeout: SignedDuration,
+    },
     /// It goes back as it was.
     Release,
 }

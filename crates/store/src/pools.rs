@@ -42,7 +42,7 @@ pub trait Pools: Store {
 /// Excludes every other look that takes or calls for places until the transaction ends. SQLite has
 /// one writer.
 pub(crate) const POOLS_LOCK: Sql = Sql::Differs {
-    postgres: "SELECT pg_advisory_xact_lock('pool_runs'::regclass::oid::integer, 1)",
+    postgres: "SELECT pg_advisory_xact_lock('pool_runs'::regclass::oid::integer, 1)::text",
     sqlite: "SELECT 1",
 };
 

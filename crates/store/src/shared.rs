@@ -17,7 +17,7 @@ use domain::bucket::Buckets;
 use domain::cluster::{Lead, Quorum};
 use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, ObjectId, RunId, TenantId, UserId};
-use domain::job::{Job, Retention};
+use domain::job::{Job, LostAnswer, Retention};
 use domain::object::{Object, ObjectKind};
 use domain::partition::Part;
 use domain::pool::{PlaceRequest, PoolRun};
@@ -30,14 +30,14 @@ use uuid::Uuid;
 use crate::{
     Acknowledgement, Alerts, Answer, Applied, AttemptView, AuditFilter, AuditLog, AuditedEvent,
     Begun, Cancelled, Chain, Change, ChangeFeed, Changed, Channel, ClaimFor, ClaimRequest, Cluster,
-    Counts, Cursor, DeadLetters, Delivery, DeliveryKey, DeliveryView, DueJobs, EntryFilter,
-    Exchanged, Extended, FactsFor, Finish, FullStore, Given, HeldLease, IdempotencyKeys, Identity,
-    JobFilter, JobRecords, JobVersion, Joined, KeptSecret, Lapsed, LastRun, LeaseRequest, Leased,
-    LiveCounts, LiveRun, Messages, Move, NamedResources, NewMessage, NodeControl,
-    NodeControlOutcome, NodeInfo, NodeView, OwnedShard, Page, Pools, PrunedJobs, Put, QueueDepth, Reach,
-    Reaped, RecentEnd, RecordPlan, Recorded, Removed, Renewed, Result, RetentionCutoff, Rewrapped,
-    RunFilter, RunQueries, RunView, SecretStore, SecretView, Sent, Set, Setting, Settings,
-    SettledMessage, Shards, StartFilter, StartKey, Store, Submitted, Whole,
+    Counts, Cursor, DeadLetters, Decided, Delivery, DeliveryKey, DeliveryView, DueJobs,
+    EntryFilter, Exchanged, Extended, FactsFor, Finish, FullStore, Given, HeldLease,
+    IdempotencyKeys, Identity, JobFilter, JobRecords, JobVersion, Joined, KeptSecret, Lapsed,
+    LastRun, LeaseRequest, Leased, LiveCounts, LiveRun, Messages, Move, NamedResources, NewMessage,
+    NodeControl, NodeControlOutcome, NodeInfo, NodeView, OwnedShard, Page, Pools, PrunedJobs, Put,
+    QueueDepth, Reach, Reaped, RecentEnd, RecordPlan, Recorded, Removed, Renewed, Result,
+    RetentionCutoff, Rewrapped, RunFilter, RunQueries, RunView, SecretStore, SecretView, Sent, Set,
+    Setting, Settings, SettledMessage, Shards, StartFilter, StartKey, Store, Submitted, Whole,
 };
 
 /// Receives how long each call of a store took.
@@ -174,6 +174,7 @@ operations! {
         Cancel cancel(run: RunId, reason: &Reason) -> Cancelled;
         Join join(node: NodeId, info: &NodeInfo, lease: SignedDuration) -> Joined;
         Begin begin(node: NodeId, grants: &[Grant]) -> Vec<bool>;
+        Decide decide(run: RunId, answer: LostAnswer, reason: &Reason) -> Decided;
         Renew renew(node: NodeId, lease: SignedDuration) -> Option<Renewed>;
         RecordStarts record_starts(node: NodeId, starts: &[(Grant, Timestamp)]) -> ();
         Retire retire(node: NodeId) -> ();

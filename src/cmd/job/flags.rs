@@ -161,9 +161,17 @@ pub struct JobFlags {
     #[arg(long, value_name = "N", help_heading = "Policies")]
     max_catch_up: Option<u32>,
 
-    /// What happens to a run whose node was lost: run again, or fail, so at most once [default: retry]
-    #[arg(long, value_name = "RULE", help_heading = "Policies", value_parser = ["retry", "fail"])]
+    /// What happens to a run whose node was lost: run again, fail, so at most once, or ask a user [default: retry]
+    #[arg(long, value_name = "RULE", help_heading = "Policies", value_parser = ["retry", "fail", "ask"])]
     on_lost: Option<String>,
+
+    /// How long --on-lost ask waits for a decision [default: 24h]
+    #[arg(long, value_name = "DURATION", help_heading = "Policies", value_parser = seconds)]
+    on_lost_timeout: Option<Seconds>,
+
+    /// What becomes of the run if no decision comes in time [default: fail]
+    #[arg(long, value_name = "ANSWER", help_heading = "Policies", value_parser = ["retry", "fail", "complete"])]
+    on_lost_default: Option<String>,
 
     /// A run that cannot start within this time is missed
     #[arg(long, value_name = "DURATION", help_heading = "Policies", value_parser = seconds)]
@@ -296,6 +304,8 @@ impl JobFlags {
             ("catch_up", self.catch_up.as_ref().map(word)),
             ("max_catch_up", self.max_catch_up.map(Value::from)),
             ("on_lost", self.on_lost.as_ref().map(word)),
+            ("on_lost_timeout_seconds", self.on_lost_timeout.as_ref().map(duration)),
+            ("on_lost_default", self.on_lost_default.as_ref().map(word)),
             ("start_deadline_seconds", self.deadline.as_ref().map(duration)),
             ("jitter_seconds", self.jitter.as_ref().map(duration)),
             ("priority", self.priority.map(Value::from)),

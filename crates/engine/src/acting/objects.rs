@@ -16,7 +16,7 @@ impl AuthorizedEngine<'_> {
     fn may_change(&self, object: &Object) -> Result<()> {
         self.may(match object.kind {
             ObjectKind::Database | ObjectKind::Shard => Deed::ChangeCluster,
-            ObjectKind::AlertChannel | ObjectKind::Pool => Deed::ChangeAccess,
+            ObjectKind::AlertChannel | ObjectKind::Pool | ObjectKind::Hook => Deed::ChangeAccess,
             ObjectKind::Agent | ObjectKind::JoinToken => Deed::ChangeCluster,
         })
     }

@@ -37,6 +37,7 @@ impl Node {
         }
         (job.id, job.tenant, job.owner, job.version, job.created_at) =
             (old.id, old.tenant, old.owner, old.version + 1, old.created_at);
+        job.definition.parameter_rules = job.definition.checked_rules()?;
         self.check(&job)?;
         self.check_finished(old, &mut job).await?;
         // An upstream job may be gone since: that is no reason to refuse a pause.

@@ -21,6 +21,7 @@ pub(super) fn settled(run: &ClaimedRun, job: &Job, attempt: EndedAttempt) -> Fin
             Verdict::End { outcome, reason, dead_letter }
         }
         Settlement::Retry { delay } => Verdict::Retry { delay },
+        Settlement::Hold { timeout } => Verdict::Hold { timeout },
     };
     log_end(run, job, &attempt, &verdict);
     let job_state = job_state_after(run, job, &verdict);

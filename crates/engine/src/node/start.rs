@@ -580,7 +580,7 @@ impl State {
 /// run that kills its node is counted exactly.
 pub(super) fn needs_record(run: &ClaimedRun, job: &Job) -> bool {
     let definition = &job.definition;
-    definition.on_lost == OnLost::Fail || definition.class != Class::LocalSafe || run.lost > 0
+    definition.on_lost != OnLost::Retry || definition.class != Class::LocalSafe || run.lost > 0
 }
 
 /// A job as it is carried out: in the database of the shard, or as the question for the rows by

@@ -212,6 +212,7 @@ async fn a_backfill_fills_a_range_in_order_also_while_paused() {
         until: at("2026-01-01T02:00:00Z"),
         newest_first: false,
         dry_run: true,
+        parameters: None,
         requested_by: None,
     };
     assert_eq!(node.backfill(job.id, backfill).await.unwrap().len(), 3);

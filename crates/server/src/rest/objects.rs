@@ -24,7 +24,11 @@ use crate::problem::{Code, Problem, Result};
 
 /// The fields that an answer has and a request does not: whoever sends back what they were shown
 /// need not take them out.
-const READ_ONLY: [&str; 16] = [
+const READ_ONLY: [&str; 20] = [
+    "hook_id",
+    "path",
+    "created_by",
+    "old_secret_until",
     "pool_id",
     "used",
     "waiting",
@@ -104,6 +108,7 @@ fn word(kind: ObjectKind) -> &'static str {
         ObjectKind::Agent => "agent",
         ObjectKind::JoinToken => "join token",
         ObjectKind::Pool => "pool",
+        ObjectKind::Hook => "hook",
     }
 }
 
@@ -111,7 +116,7 @@ fn word(kind: ObjectKind) -> &'static str {
 fn changing(kind: ObjectKind) -> Deed {
     match kind {
         ObjectKind::Database | ObjectKind::Shard => Deed::ChangeCluster,
-        ObjectKind::AlertChannel | ObjectKind::Pool => Deed::ChangeAccess,
+        ObjectKind::AlertChannel | ObjectKind::Pool | ObjectKind::Hook => Deed::ChangeAccess,
         ObjectKind::Agent | ObjectKind::JoinToken => Deed::ChangeCluster,
     }
 }

@@ -31,8 +31,7 @@ impl Session {
         };
         match (asked.verb, known) {
             (Verb::Create, Some(_)) => {
-                let error =
-                    SqlError::new(Code::AlreadyExists, format!("there is a pool {name:?}"));
+                let error = SqlError::new(Code::AlreadyExists, format!("there is a pool {name:?}"));
                 return Err(error.with_hint("ALTER POOL changes it."));
             }
             (Verb::CreateIfAbsent, Some(_)) => {

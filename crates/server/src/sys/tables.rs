@@ -87,6 +87,7 @@ tables! {
         last_status Text None "How that run ended.";
         pool_name Text None "The pool in which its runs take places.";
         pool_weight Int None "How much of the pool a run takes.";
+        parameter_rules Json None "The parameters that its runs accept.";
     }
     job_runs "A row for each attempt of a run, and one for a run that has none; the newest first. A run on several shards has the rows of its parts; the run as a whole is in sys.ledger." [started_at scheduled_time] {
         job_run_uuid Uuid Equal "The attempt's identity; of a first attempt, that of the run.";
@@ -271,6 +272,18 @@ tables! {
         owned_since Time None "Since when its owner owns it.";
         pinned_to Text None "The name of the only node that may own it.";
         labels Text None "The labels of the nodes that may own it, as an array.";
+        created_at Time None "When it was made.";
+    }
+    hooks "Addresses at which programs elsewhere trigger jobs. It takes the privilege ADMINISTER TENANT to see them." {
+        hook_uuid Uuid None "The hook's identity.";
+        hook_name Text None "Its name.";
+        path Text None "The path of its address.";
+        job_uuid Uuid None "The job that it triggers.";
+        scheme Text None "How deliveries are checked: STANDARD, GITHUB or TOKEN.";
+        requests_per_second Int None "How many deliveries it accepts in a second.";
+        disabled Bool None "Whether it refuses every delivery.";
+        old_secret_until Time None "Until when the secret before the present one is accepted.";
+        description Text None "What it is for.";
         created_at Time None "When it was made.";
     }
     pools "Limits across jobs, and how much of them is in use. It takes the privilege ADMINISTER TENANT to see them." {

@@ -1,7 +1,9 @@
 //! Parsers of the clauses with one value.
 
 use domain::cluster::Class;
-use domain::job::{DependsOn, ErrorFilter, JobState, OnCompletion, OnLost, Overlap};
+use domain::job::{
+    DependsOn, ErrorFilter, JobState, LostAnswer, LostQuestion, OnCompletion, OnLost, Overlap,
+};
 use domain::partition::Rows;
 use domain::pool::PoolUse;
 use domain::schedule::CatchUpPolicy;
@@ -91,7 +93,6 @@ words! {
     on_completion OnCompletion [
         "PRESERVE" OnCompletion::Preserve, "DROP" OnCompletion::Drop
     ];
-    on_lost OnLost ["RETRY" OnLost::Retry, "FAIL" OnLost::Fail];
     state State [
         "ENABLED" JobState::Enabled, "DISABLED" JobState::Disabled, "PAUSED" JobState::Paused
     ];
@@ -125,6 +126,23 @@ names! {
     queue Queue "the name of a queue";
     run_as RunAs "the name of a role";
     database Database "the name of a database";
+}
+
+pub(super) fn on_lost(reader: &mut Reader<'_>) -> Result<Clause> {
+    let words = [("RETRY", OnLost::Retry), ("FAIL", OnLost::Fail), ("ASK", OnLost::Ask)];
+    let then = reader.one_of(&words)?.value;
+    if then != OnLost::Ask {
+        return Ok(Clause::OnLost(then, None));
+    }
+    let mut question = LostQuestion::default();
+    if reader.eat(&["FOR"]) {
+        question.timeout = reader.duration()?.value;
+    }
+    if reader.eat(&["THEN"]) {
+        let words = LostAnswer::ALL.map(|answer| (answer.name(), answer));
+        question.then = reader.one_of(&words)?.value;
+    }
+    Ok(Clause::OnLost(then, Some(question)))
 }
 
 pub(super) fn pool(reader: &mut Reader<'_>) -> Result<Clause> {

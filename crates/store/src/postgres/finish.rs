@@ -50,7 +50,9 @@ impl<'a> Ending<'a> {
                     ends.push(finish, *outcome, reason.as_ref(), *dead_letter, false);
                     alerts.push(finish.grant.run, *outcome, reason.as_ref(), *dead_letter);
                 }
-                Verdict::Retry { .. } => ends.push(finish, Outcome::Cancelled, None, false, true),
+                Verdict::Retry { .. } | Verdict::Hold { .. } => {
+                    ends.push(finish, Outcome::Cancelled, None, false, true);
+                }
                 Verdict::Wait(..) | Verdict::Line { .. } | Verdict::Release => continue,
             }
             if let Some(state) = finish.job_state {
@@ -90,6 +92,14 @@ impl<'a> Ending<'a> {
                 Verdict::Retry { delay } => {
                     agains.push(finish, Some(span_us(*delay)), None);
                     // It has ended only if somebody asked for that.
+                    if !finish.grant.run.is_part() {
+                        freed.push(finish.grant.run, None);
+                    }
+                }
+                Verdict::Hold { timeout } => {
+                    waits = true;
+                    let timeout = span_us(*timeout);
+                    agains.push(finish, None, Some((Wait::Decision, Some(timeout))));
                     if !finish.grant.run.is_part() {
                         freed.push(finish.grant.run, None);
                     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use domain::cluster::{Labels, NodeRole};
 use domain::facts::Outage;
 use domain::fairness::Tier;
-use domain::id::{NodeId, RunId, TenantId};
+use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::run::{ClaimedRun, Grant};
 use domain::slot::PerSlot;
 use jiff::{SignedDuration, Timestamp};
@@ -279,8 +279,9 @@ impl Shared {
             .await?;
         let mut expired: Vec<Uuid> = look.try_get(0)?;
         let waited: bool = look.try_get(1)?;
-        let pooled: bool = look.try_get(3)?;
-        if expired.is_empty() && !waited && !pooled && !look.try_get::<_, bool>(2)? {
+        let (pooled, undecided): (bool, bool) = (look.try_get(3)?, look.try_get(4)?);
+        let is_quiet = expired.is_empty() && !waited && !pooled && !undecided;
+        if is_quiet && !look.try_get::<_, bool>(2)? {
             return Ok(Reaped::default());
         }
         expired.sort_unstable_by_key(|node| lock_of(NodeId(*node)));
@@ -299,6 +300,8 @@ impl Shared {
         let pooled = pooled.then(|| push_pools(&mut pipeline));
         pipeline.push(sql!("node_clear"), values![]);
         pipeline.push(sql!("node_forget"), values![GONE_KEPT_US]);
+        let undecided =
+            undecided.then(|| pipeline.push(sql!("run_undecided"), values![i64::from(limit)]));
         let lost = pipeline.push(sql!("run_lost"), values![i64::from(limit)]);
         let mut answers = pipeline.commit(&self.pool).await?;
         let mut reaped = Reaped::default();
@@ -309,6 +312,9 @@ impl Shared {
                 is_begun: row.try_get(18)?,
                 run: claimed(row)?,
             });
+        }
+        for row in undecided.into_iter().flat_map(|step| &answers[step]) {
+            reaped.undecided.push((RunId(row.try_get(0)?), JobId(row.try_get(1)?)));
         }
         for row in buried.into_iter().flat_map(|step| &answers[step]) {
             reaped.buried.push(NodeId(row.try_get(0)?));

@@ -91,7 +91,7 @@ fn apply(
             }
             Ok(Applied::Again)
         }
-        Verdict::Release | Verdict::Wait(..) | Verdict::Line { .. } => {
+        Verdict::Release | Verdict::Wait(..) | Verdict::Line { .. } | Verdict::Hold { .. } => {
             let values = (message.seq, state::READY, message.order_at);
             tx.connection.prepare_cached(sql!("message_return"))?.execute(values)?;
             Ok(Applied::Again)

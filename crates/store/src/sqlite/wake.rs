@@ -123,6 +123,12 @@ pub(super) fn has_pool_line(connection: &Connection) -> Result<bool> {
     Ok(connection.prepare_cached(sql)?.exists([])?)
 }
 
+/// A run, if it waits for a decision.
+pub(super) fn waiting_for_decision(connection: &Connection, run: RunId) -> Result<Vec<Waiting>> {
+    let sql = "SELECT seq, id, job_id, order_at, wait FROM runs WHERE id = ?1 AND wait = 7";
+    waiting_in(connection, sql, (run.0,))
+}
+
 /// Runs that wait for a quorum.
 pub(super) fn waiting_for_quorum(connection: &Connection) -> Result<Vec<Waiting>> {
     waiting_in(connection, sql!("quorum_waiting"), [])
@@ -191,6 +197,7 @@ pub(super) fn is_over(
         Wait::Quorum => return Ok(false),
         // The holder looks for free places afterwards, and so does every reaper.
         Wait::Pool => return Ok(false),
+        Wait::Decision => return Ok(false),
         Wait::Parts => return Ok(!has_live_parts(tx.connection, run)?),
         Wait::Upstream => {}
     }

@@ -48,6 +48,7 @@ pub(super) fn live_cause(subject: &Subject<'_>, run: &RunFacts, detail: &RunDeta
         Some(Wait::Overlap) => overlap(&clock, definition, detail),
         Some(Wait::Quorum) => quorum(detail),
         Some(Wait::Pool) => pool(detail),
+        Some(Wait::Decision) => decision(&clock, definition, detail),
         Some(Wait::Parts) | None => claim(subject, detail),
     };
     let waited = subject.now.duration_since(run.due_at);
@@ -67,6 +68,21 @@ pub(super) fn live_cause(subject: &Subject<'_>, run: &RunFacts, detail: &RunDeta
         cause.text.push_str(&format!("; it is MISSED if it has not started by {until}"));
     }
     cause
+}
+
+/// A run that waits for a decision.
+fn decision(clock: &Clock<'_>, definition: &Definition, detail: &RunDetail) -> Cause {
+    let until = detail.live.and_then(|live| live.wait_until);
+    let then = definition.lost_question.then.name();
+    let until = match until {
+        Some(until) => format!("; without one it becomes {then} at {}", clock.time(until)),
+        None => String::new(),
+    };
+    let text = format!(
+        "its node was lost, and it may have done its work: it waits for a decision, RETRY, FAIL or \
+         COMPLETE{until}"
+    );
+    Cause::new(StepName::Execution, "HELD", text)
 }
 
 /// A run that waits for a place in the pool of its job.
@@ -131,6 +147,7 @@ fn running(subject: &Subject<'_>, run: &RunFacts, detail: &RunDetail) -> Cause {
     {
         let then = match definition.on_lost {
             OnLost::Fail => "then the run ends as FAILED (ON_LOST FAIL)".to_owned(),
+            OnLost::Ask => "then the run is HELD until a user decides (ON_LOST ASK)".to_owned(),
             OnLost::Retry if run.lost + 1 >= LOST_MAX => {
                 format!("then the run ends as FAILED: its node was lost {} times", run.lost + 1)
             }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use domain::cluster::Labels;
-use domain::job::{Definition, Dependency, Job, JobState, Retention, When};
+use domain::job::{Definition, Dependency, Job, JobState, LostQuestion, Retention, When};
 use domain::pool::PoolUse;
 use domain::schedule::{Schedule, Zones};
 use domain::text::is_plain_name;
@@ -17,7 +17,10 @@ use utoipa::{PartialSchema, ToSchema};
 use uuid::Uuid;
 
 use super::duration::Seconds;
-use super::mirror::{CatchUp, DependsOn, JobClass, JobStatus, OnCompletion, OnLost, Overlap};
+use super::mirror::{
+    CatchUp, DependsOn, JobClass, JobStatus, LostAnswer, OnCompletion, OnLost, Overlap,
+};
+use super::parameter::ParameterSpec;
 use super::partition::{self, ParametersFrom, PartitionSpec};
 use super::payload::{self, Payload};
 use super::retry::RetryConfig;
@@ -135,6 +138,12 @@ pub struct JobSpec {
     /// What becomes of a run whose node was lost; `RETRY` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_lost: Option<OnLost>,
+    /// How long a run is HELD for a decision with `on_lost` `ASK`; a day when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_lost_timeout_seconds: Option<Seconds>,
+    /// What becomes of it without a decision; `FAIL` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_lost_default: Option<LostAnswer>,
     /// Jobs that must have ended before this one starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
@@ -169,6 +178,10 @@ pub struct JobSpec {
     /// Where more of them come from: one run for each row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters_from: Option<ParametersFrom>,
+    /// The parameters that its runs accept; when there are none, any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub parameter_rules: Vec<ParameterSpec>,
     /// The pool in which a run takes a place before it begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<PoolOfJob>,
@@ -397,10 +410,15 @@ impl JobSpec {
             partition: self.partition.as_ref().map(PartitionSpec::rule).transpose()?,
             parameters: partition::parameters(&self.parameters, self.parameters_from.as_ref())?,
             queue: None,
-            pool: self.pool.as_ref().map(|pool| PoolUse {
-                name: pool.name.clone(),
-                weight: pool.weight.unwrap_or(1),
-            }),
+            parameter_rules: self.parameter_rules.iter().map(ParameterSpec::rule).collect(),
+            lost_question: LostQuestion {
+                timeout: or(self.on_lost_timeout_seconds, default.lost_question.timeout),
+                then: self.on_lost_default.map_or(default.lost_question.then, Into::into),
+            },
+            pool: self
+                .pool
+                .as_ref()
+                .map(|pool| PoolUse { name: pool.name.clone(), weight: pool.weight.unwrap_or(1) }),
         })
     }
 
@@ -442,6 +460,10 @@ impl JobSpec {
             priority: Some(definition.priority),
             on_completion: definition.when.is_one_time().then(|| definition.on_completion.into()),
             on_lost: Some(definition.on_lost.into()),
+            on_lost_timeout_seconds: (definition.on_lost == domain::job::OnLost::Ask)
+                .then_some(Seconds(definition.lost_question.timeout)),
+            on_lost_default: (definition.on_lost == domain::job::OnLost::Ask)
+                .then(|| definition.lost_question.then.into()),
             depends_on: definition.depends_on.iter().map(shown_dependency).collect(),
             dependency_timeout_seconds: definition.dependency_timeout.map(Seconds),
             tags: definition.tags.clone(),
@@ -459,10 +481,11 @@ impl JobSpec {
                 sql: from.sql.clone(),
                 database: from.database.clone(),
             }),
-            pool: definition.pool.as_ref().map(|pool| PoolOfJob {
-                name: pool.name.clone(),
-                weight: Some(pool.weight),
-            }),
+            parameter_rules: definition.parameter_rules.iter().map(ParameterSpec::of).collect(),
+            pool: definition
+                .pool
+                .as_ref()
+                .map(|pool| PoolOfJob { name: pool.name.clone(), weight: Some(pool.weight) }),
             version: Some(job.version),
             ..JobSpec::default()
         };
