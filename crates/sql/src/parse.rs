@@ -302,7 +302,7 @@ fn expected(known: &[&str]) -> String {
     match &known[..] {
         [] => "the end of the statement".to_owned(),
         [one] => (*one).to_owned(),
-        [most @ .., last] if most.len() < 7 => format!("{} or {last}", most.join(", ")),
+        [most @ .., last] if most.len() < 16 => format!("{} or {last}", most.join(", ")),
         _ => "a statement".to_owned(),
     }
 }
