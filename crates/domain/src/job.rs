@@ -128,6 +128,10 @@ pub struct Definition {
     /// How long a run waits for a decision if `on_lost` asks for one.
     #[serde(skip_serializing_if = "LostQuestion::is_default")]
     pub lost_question: LostQuestion,
+    /// Whether its statements are committed together with the record that they were: they work in
+    /// the database of the store.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub exactly_once: bool,
 }
 
 impl Default for Definition {
@@ -161,6 +165,7 @@ impl Default for Definition {
             pool: None,
             parameter_rules: Vec::new(),
             lost_question: LostQuestion::default(),
+            exactly_once: false,
         }
     }
 }
@@ -201,6 +206,7 @@ impl Job {
             ("pool", new.pool != old.pool),
             ("parameter_rules", new.parameter_rules != old.parameter_rules),
             ("lost_question", new.lost_question != old.lost_question),
+            ("exactly_once", new.exactly_once != old.exactly_once),
         ];
         fields.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
     }

@@ -156,6 +156,7 @@ impl Node {
         self.check(&job)?;
         self.check_dependencies(&job, among).await?;
         self.check_pool(&job).await?;
+        self.check_exactly_once(&job).await?;
         (job.created_at, job.updated_at) = (now, now);
         job.next_run = self.first_time(&job, now)?;
         Ok(job)

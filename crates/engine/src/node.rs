@@ -19,6 +19,7 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use domain::action::EffectKey;
 use domain::alert::Alert;
 use domain::cluster::NodeRole;
 use domain::decide::explain::with_wait;
@@ -122,6 +123,8 @@ pub struct Started {
     /// Whether it only asks for the rows by which it is divided: the action of its job is that
     /// question, and [`Node::divide_by`] takes the answer.
     pub asks_rows: bool,
+    /// What proves to the store that the work is committed, if the job runs exactly once.
+    pub effect: Option<EffectKey>,
 }
 
 /// What a node holds.

@@ -516,6 +516,18 @@ impl<S: Cluster> Cluster for FaultyStore<S> {
         self.link.back(woken).await
     }
 
+    async fn allow_effects(&self, attempts: &[(Grant, String)]) -> Result<Vec<bool>> {
+        self.link.there().await?;
+        let allowed = self.inner.allow_effects(attempts).await;
+        self.link.back(allowed).await
+    }
+
+    async fn has_effects(&self) -> Result<bool> {
+        self.link.there().await?;
+        let answer = self.inner.has_effects().await;
+        self.link.back(answer).await
+    }
+
     async fn wake_pools(&self) -> Result<u64> {
         self.link.there().await?;
         let woken = self.inner.wake_pools().await;

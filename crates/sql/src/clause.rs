@@ -99,6 +99,8 @@ pub enum Clause {
     Pool(Option<PoolUse>),
     /// The parameters that its runs accept.
     Declare(Vec<ParameterRule>),
+    /// Whether its statements are committed together with their record.
+    ExactlyOnce(bool),
     /// A description for people.
     Description(Option<String>),
     /// Whether it is scheduled.
@@ -315,6 +317,7 @@ pub const RULES: &[Rule] = &[
         "parameter_rules",
         declare::declare,
     ),
+    rule(&["EXACTLY_ONCE"], "= TRUE | FALSE", "exactly_once", read::exactly_once),
     rule(&["DESCRIPTION"], "= 'text' | NONE", "description", read::description),
     rule(&["STATE"], "= ENABLED | DISABLED | PAUSED", "state", read::state),
     rule(&["ENABLED"], "", "state", read::enabled),

@@ -267,6 +267,7 @@ fn apply(job: &mut Definition, clause: &Clause, at: usize, context: &Context<'_>
             }
             job.parameter_rules.clone_from(rules);
         }
+        Clause::ExactlyOnce(yes) => job.exactly_once = *yes,
         Clause::Pool(pool) => job.pool.clone_from(pool),
         Clause::Description(text) => job.description.clone_from(text),
         Clause::As(action) => job.action = action_of(action),

@@ -158,6 +158,7 @@ fn clauses(job: &Definition, name_of: &dyn Fn(JobId) -> String) -> Vec<String> {
         });
     }
     say(!job.parameter_rules.is_empty(), &|| declaration(&job.parameter_rules));
+    say(job.exactly_once, &|| "EXACTLY_ONCE = TRUE".to_owned());
     if let Some(description) = &job.description {
         say(true, &|| format!("DESCRIPTION = {}", text(description)));
     }

@@ -203,6 +203,8 @@ operations! {
         Resign resign(node: NodeId, epoch: i64) -> bool;
         ClaimPlaced claim_placed(node: NodeId, epoch: Option<i64>, want: ClaimRequest) -> Vec<ClaimedRun>;
         AcknowledgeRuns acknowledge_runs(node: NodeId) -> u64;
+        AllowEffects allow_effects(attempts: &[(Grant, String)]) -> Vec<bool>;
+        HasEffects has_effects() -> bool;
         WakePools wake_pools() -> u64;
         Quorum quorum(run: RunId) -> Quorum;
         Acknowledgements acknowledgements(run: RunId) -> Vec<Acknowledgement>;

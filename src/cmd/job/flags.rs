@@ -201,6 +201,10 @@ pub struct JobFlags {
     )]
     tag: Vec<String>,
 
+    /// Commit the statements together with their record; they work in the database of the store
+    #[arg(long, help_heading = "Policies")]
+    exactly_once: bool,
+
     /// Pool in which a run takes a place before it begins, and how much it takes [default: 1]
     #[arg(long, value_name = "NAME[:WEIGHT]", help_heading = "Policies", value_parser = pool)]
     pool: Option<PoolFlag>,
@@ -310,6 +314,7 @@ impl JobFlags {
             ("jitter_seconds", self.jitter.as_ref().map(duration)),
             ("priority", self.priority.map(Value::from)),
             ("class", self.class.as_ref().map(word)),
+            ("exactly_once", self.exactly_once.then_some(true.into())),
             ("pool", self.pool.as_ref().map(|pool| pool.0.clone())),
             ("tags", (!self.tag.is_empty()).then(|| self.tag.clone().into())),
         ];

@@ -211,6 +211,7 @@ impl Databases {
             self.find(tenant, Some(name)).await.map_err(|failure| failure.message)?;
         // Whoever asks is nobody's job.
         let assignment = Assignment {
+            effect: None,
             run: RunId(JobId::NONE.0),
             job: JobId::NONE,
             job_name: String::new(),

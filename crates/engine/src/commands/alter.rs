@@ -47,6 +47,7 @@ impl Node {
         if job.definition.pool != old.definition.pool {
             self.check_pool(&job).await?;
         }
+        self.check_exactly_once(&job).await?;
         let prepared = match (old.state, job.state) {
             _ if job.definition.when != old.definition.when => Prepared::Drop,
             (JobState::Enabled, JobState::Paused) => Prepared::Return,

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use domain::action::Action;
 use domain::cluster::Class;
 use domain::id::JobId;
 use domain::job::{Definition, Job, When};
@@ -100,6 +101,23 @@ impl Node {
             );
         }
         Ok(())
+    }
+
+    /// A job that runs exactly once has statements for the store's own database.
+    pub(super) async fn check_exactly_once(&self, job: &Job) -> Result<()> {
+        if !job.definition.exactly_once {
+            return Ok(());
+        }
+        let problem = match job.definition.action {
+            Action::Sql(_) | Action::Procedure(_) if self.store.has_effects().await? => {
+                return Ok(());
+            }
+            Action::Sql(_) | Action::Procedure(_) => {
+                "needs a store on PostgreSQL, in whose database the statements work"
+            }
+            _ => "needs statements or a procedure for the database of the store",
+        };
+        Err(EngineError::Invalid { field: "exactly_once", problem: problem.to_owned() })
     }
 
     /// The pool of a job exists and is large enough for its weight.

@@ -25,7 +25,8 @@ pub(super) fn settled(run: &ClaimedRun, job: &Job, attempt: EndedAttempt) -> Fin
     };
     log_end(run, job, &attempt, &verdict);
     let job_state = job_state_after(run, job, &verdict);
-    Finish { attempt: Some(attempt), job_state, ..Finish::untried(run.grant, verdict) }
+    let has_effect = job.definition.exactly_once;
+    Finish { attempt: Some(attempt), job_state, has_effect, ..Finish::untried(run.grant, verdict) }
 }
 
 /// Tells the log of retries and of runs that failed for good.

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use store::{NamedResources, Pools, Store};
 use uuid::Uuid;
 
-use crate::world::{Steps, TestNode, World, both, immortal};
+use crate::world::{Steps, TestNode, World, immortal};
 
 /// Makes a pool of the default tenant.
 async fn pool(world: &World, name: &str, size: u32) {
@@ -81,7 +81,7 @@ async fn runs_of_several_jobs_and_nodes_share_a_pool_in_order() {
 #[tokio::test]
 async fn a_run_that_waits_for_a_place_takes_no_slot() {
     let world = World::at("2026-01-01T00:00:00Z");
-    let settings = Settings { slots: both(2), ..immortal(Settings::default()) };
+    let settings = Settings { max_concurrent_jobs: 2, ..immortal(Settings::default()) };
     let node = world.node_with(settings).await;
     pool(&world, "warehouse", 1).await;
     let job = node.create("job", pooled(1)).await;

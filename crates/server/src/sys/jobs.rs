@@ -386,5 +386,6 @@ fn job_row(sys: &Sys, job: &Job, facts: &Facts) -> Row {
         maybe(Some(&it.parameter_rules).filter(|it| !it.is_empty()), |it| {
             text_of(serde_json::to_string(it).ok())
         }),
+        Value::Bool(it.exactly_once),
     ]
 }

@@ -88,6 +88,7 @@ tables! {
         pool_name Text None "The pool in which its runs take places.";
         pool_weight Int None "How much of the pool a run takes.";
         parameter_rules Json None "The parameters that its runs accept.";
+        exactly_once Bool None "Whether its statements are committed together with their record.";
     }
     job_runs "A row for each attempt of a run, and one for a run that has none; the newest first. A run on several shards has the rows of its parts; the run as a whole is in sys.ledger." [started_at scheduled_time] {
         job_run_uuid Uuid Equal "The attempt's identity; of a first attempt, that of the run.";

@@ -9,7 +9,7 @@ use server::sql::Session;
 use crate::world::{World, until};
 
 async fn sql(world: &World, text: &str) -> Result<Vec<Vec<Cell>>, String> {
-    let session = Session::new(world.app.clone(), Actor::from(Somebody::admin()));
+    let mut session = Session::new(world.app.clone(), Actor::from(Somebody::admin()));
     let mut rows = Vec::new();
     for parsed in session.parse(text).map_err(|error| error.problem.message)? {
         let answer = session.run(&parsed.statement, &[]).await;

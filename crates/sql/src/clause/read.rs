@@ -93,6 +93,7 @@ words! {
     on_completion OnCompletion [
         "PRESERVE" OnCompletion::Preserve, "DROP" OnCompletion::Drop
     ];
+    exactly_once ExactlyOnce ["TRUE" true, "FALSE" false];
     state State [
         "ENABLED" JobState::Enabled, "DISABLED" JobState::Disabled, "PAUSED" JobState::Paused
     ];

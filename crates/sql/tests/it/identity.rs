@@ -278,6 +278,7 @@ prop_compose! {
             pool,
             parameter_rules,
             lost_question,
+            exactly_once: priority % 2 == 0,
         }
     }
 }

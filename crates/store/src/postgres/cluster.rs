@@ -9,7 +9,7 @@ use domain::cluster::{Lead, Place, Quorum};
 use domain::fairness::{AGEING, ROUND, Tier};
 use domain::id::{NodeId, RunId};
 use domain::pool::CALL_HOLDS;
-use domain::run::ClaimedRun;
+use domain::run::{ClaimedRun, Grant};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -86,6 +86,21 @@ impl Cluster for PostgresStore {
             self.shared.signal.send();
         }
         Ok(woken.cast_unsigned())
+    }
+
+    async fn allow_effects(&self, attempts: &[(Grant, String)]) -> Result<Vec<bool>> {
+        let runs: Vec<Uuid> = attempts.iter().map(|(grant, _)| grant.run.0).collect();
+        let turns: Vec<i32> = attempts.iter().map(|(grant, _)| signed(grant.turn)).collect();
+        let secrets: Vec<String> = attempts.iter().map(|(_, secret)| secret.clone()).collect();
+        let rows =
+            self.shared.query(sql!("effect_keys_set"), values![runs, turns, secrets]).await?;
+        let allowed: Vec<Uuid> =
+            rows.iter().map(|row| Ok(row.try_get(0)?)).collect::<Result<_>>()?;
+        Ok(attempts.iter().map(|(grant, _)| allowed.contains(&grant.run.0)).collect())
+    }
+
+    async fn has_effects(&self) -> Result<bool> {
+        Ok(true)
     }
 
     async fn wake_pools(&self) -> Result<u64> {

@@ -3,7 +3,7 @@
 use domain::audit::{Event, Kind};
 use domain::cluster::{Lead, Place, Quorum};
 use domain::id::{NodeId, RunId, TenantId};
-use domain::run::ClaimedRun;
+use domain::run::{ClaimedRun, Grant};
 use domain::slot::SlotKind;
 use rusqlite::{Connection, OptionalExtension};
 
@@ -61,6 +61,14 @@ impl Cluster for SqliteStore {
             self.changed.notify_waiters();
         }
         Ok(woken)
+    }
+
+    async fn allow_effects(&self, attempts: &[(Grant, String)]) -> Result<Vec<bool>> {
+        Ok(vec![false; attempts.len()])
+    }
+
+    async fn has_effects(&self) -> Result<bool> {
+        Ok(false)
     }
 
     async fn wake_pools(&self) -> Result<u64> {

@@ -182,6 +182,11 @@ pub struct JobSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub parameter_rules: Vec<ParameterSpec>,
+    /// Whether its statements are committed together with the record that they were carried out: they
+    /// work in the database of the store, which is PostgreSQL.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub exactly_once: bool,
     /// The pool in which a run takes a place before it begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<PoolOfJob>,
@@ -411,6 +416,7 @@ impl JobSpec {
             parameters: partition::parameters(&self.parameters, self.parameters_from.as_ref())?,
             queue: None,
             parameter_rules: self.parameter_rules.iter().map(ParameterSpec::rule).collect(),
+            exactly_once: self.exactly_once,
             lost_question: LostQuestion {
                 timeout: or(self.on_lost_timeout_seconds, default.lost_question.timeout),
                 then: self.on_lost_default.map_or(default.lost_question.then, Into::into),
@@ -481,6 +487,7 @@ impl JobSpec {
                 sql: from.sql.clone(),
                 database: from.database.clone(),
             }),
+            exactly_once: definition.exactly_once,
             parameter_rules: definition.parameter_rules.iter().map(ParameterSpec::of).collect(),
             pool: definition
                 .pool
