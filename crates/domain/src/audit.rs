@@ -72,13 +72,15 @@ pub enum Kind {
     JobsExported,
     /// A user decided what becomes of a run whose node was lost.
     RunDecided,
+    /// A delivery at a hook triggered a run.
+    HookDelivered,
     /// Something that this release does not know.
     Other(String),
 }
 
 impl Kind {
     /// Every kind that this release knows.
-    pub const ALL: [Kind; 23] = [
+    pub const ALL: [Kind; 24] = [
         Kind::JobCreated,
         Kind::JobModified,
         Kind::JobDeleted,
@@ -102,6 +104,7 @@ impl Kind {
         Kind::Tested,
         Kind::JobsExported,
         Kind::RunDecided,
+        Kind::HookDelivered,
     ];
 
     /// The word for it.
@@ -130,6 +133,7 @@ impl Kind {
             Kind::Tested => "TESTED",
             Kind::JobsExported => "JOBS_EXPORTED",
             Kind::RunDecided => "RUN_DECIDED",
+            Kind::HookDelivered => "HOOK_DELIVERED",
             Kind::Other(name) => name,
         }
     }

@@ -90,17 +90,6 @@ impl Limits {
         }
     }
 
-    /// The answer to a delivery whose hook does not exist or whose signature is wrong.
-    pub fn refuse_delivery(&self, caller: Option<Caller>, rate: Rate, now: Timestamp) -> Problem {
-        match self.refuse(caller, rate, now) {
-            problem if problem.code == Code::RateLimited => problem,
-            _ => {
-                let text = "there is no such hook, or the signature of the delivery is wrong";
-                Problem::new(Code::Unauthenticated, text)
-            }
-        }
-    }
-
     /// The answer to a request without a valid key.
     pub fn refuse(&self, caller: Option<Caller>, rate: Rate, now: Timestamp) -> Problem {
         let place = caller.map(|Caller(address)| neighbourhood(address));

@@ -464,7 +464,7 @@ pub(crate) async fn deliver(
     // What does not exist and what is wrong look the same.
     let (Some((hook, id)), Some(object)) = (checked, object.as_ref()) else {
         note_refusal(&app, object.as_ref()).await?;
-        return Err(limits.refuse_delivery(caller, app.options.failure_rate, app.now()));
+        return Err(limits.refuse(caller, app.options.failure_rate, app.now()));
     };
     let per_second = hook.requests_per_second;
     limits.admit_delivery(object.id.0, Rate { per_second, burst: per_second }, app.now())?;
@@ -573,7 +573,7 @@ async fn trigger_once(
             }
         }
     }
-    let triggered = trigger(app, actor, hook, body).await;
+    let triggered = trigger(app, actor, (&object.name, hook), body).await;
     let Some(key) = key else {
         return Ok((StatusCode::ACCEPTED, Json(triggered?)).into_response());
     };
@@ -593,7 +593,12 @@ async fn trigger_once(
     }
 }
 
-async fn trigger(app: &App, actor: &Actor, hook: &HookBody, body: &[u8]) -> Result<Accepted> {
+async fn trigger(
+    app: &App,
+    actor: &Actor,
+    (name, hook): (&str, &HookBody),
+    body: &[u8],
+) -> Result<Accepted> {
     let parameters = match body.is_empty() || hook.parameters.is_empty() {
         true => None,
         false => hook.map(&crate::body::parse::<Value>(body)?),
@@ -604,5 +609,15 @@ async fn trigger(app: &App, actor: &Actor, hook: &HookBody, body: &[u8]) -> Resu
         EngineError::NotFound(_) => Problem::no_job(format_args!("{}", hook.job)),
         error => error.into(),
     })?;
+    let event = Event {
+        tenant: actor.tenant,
+        actor: actor.name.clone(),
+        kind: Kind::HookDelivered,
+        job: Some(run.job),
+        run: Some(run.id),
+        outcome: "ACCEPTED".to_owned(),
+        details: serde_json::json!({ "hook": name }).to_string(),
+    };
+    app.engine.node().record(event).await?;
     Ok(Accepted { execution_id: run.id.0, job_id: run.job.0, scheduled_time: run.scheduled_for })
 }

@@ -47,6 +47,7 @@ async fn a_pool_limits_jobs_and_shows_its_runs() {
     .await;
     let pool = world.get("/v1/pools/warehouse").await.json();
     assert_eq!((&pool["used"], &pool["runs"][0]["execution_id"]), (&json!(1), &json!(first)));
+    world.until_status(&second, "QUEUED").await;
     let why = world.get(&format!("/v1/executions/{second}/explain")).await.text;
     assert!(why.contains("in the pool warehouse") && why.contains("held-1"), "{why}");
     let in_use = world.call("DELETE", "/v1/pools/warehouse", &[], None).await;

@@ -123,7 +123,8 @@ async fn a_commit_while_the_node_is_buried_counts() {
     let buried = tokio::spawn(async move { store.bury(&burial).await.unwrap() });
     let waits = "SELECT 1 FROM pg_stat_activity
                  WHERE wait_event_type = 'Lock' AND datname = current_database()";
-    while client.query(waits, &[]).await.unwrap().is_empty() && !buried.is_finished() {
+    let watcher = lab.bench.connect().await;
+    while watcher.query(waits, &[]).await.unwrap().is_empty() && !buried.is_finished() {
         tokio::task::yield_now().await;
     }
     client.batch_execute("COMMIT").await.unwrap();
