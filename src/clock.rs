@@ -1,4 +1,4 @@
-//! What this machine knows about time: the present moment and the time zones.
+//! The clock of this machine: the present moment and the time zones.
 //!
 //! Nothing else in the binary asks the machine for either, so that every answer below the
 //! command line follows from its arguments.
@@ -15,7 +15,7 @@ pub fn now() -> Timestamp {
     Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
 }
 
-/// A clock that nobody can set: it shows the time of its making, and what has passed since.
+/// A clock that cannot be set: the wall clock at its creation plus the monotonic time since.
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
 pub fn steady() -> impl Fn() -> Timestamp + Send + Sync {
     let (begun, at) = (Instant::now(), now());

@@ -203,7 +203,7 @@ enum Command {
     CompleteNames(completions::NamesArgs),
 }
 
-/// What stands below the list of commands.
+/// The text below the list of commands.
 fn help() -> String {
     format!(
         "\

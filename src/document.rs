@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 pub use server::shape::diff::{Change, diff};
 use server::shape::job::READ_ONLY;
 
-use crate::complaint::CliError;
+use crate::cli_error::CliError;
 use crate::exit::Failure;
 use crate::output;
 
@@ -47,7 +47,7 @@ const ORDER: [&str; 16] = [
 pub struct Document {
     /// The job's name.
     pub name: String,
-    /// What it is.
+    /// The definition.
     pub fields: Map<String, Value>,
     /// Where it was read, for people.
     pub source: String,
@@ -69,7 +69,7 @@ pub fn read(path: &str) -> Result<Vec<Document>, Failure> {
         }
     }
     if documents.is_empty() {
-        return Err(CliError::new(format!("{path} holds no job"))
+        return Err(CliError::new(format!("{path} contains no job"))
             .hint("a job is a YAML or JSON object with at least name and payload")
             .into());
     }
@@ -175,10 +175,10 @@ fn parse(text: &str, source: &str, into: &mut Vec<Document>) -> Result<(), Failu
 
 fn document(value: Value, source: String) -> Result<Document, Failure> {
     let Value::Object(mut fields) = value else {
-        let complaint = CliError::new(format!("{source}: a job is an object with named fields"));
-        return Err(complaint.hint("it begins with a line such as `name: nightly-backup`").into());
+        let error = CliError::new(format!("{source}: a job is an object with named fields"));
+        return Err(error.hint("it begins with a line such as `name: nightly-backup`").into());
     };
-    // What `job show` prints is a document, too: fields of the answer alone mean nothing.
+    // The output of `job show` is a document, too: drop the fields that only responses have.
     fields.retain(|field, _| !READ_ONLY.contains(&field.as_str()));
     match fields.get("name").and_then(Value::as_str) {
         Some(name) if !name.is_empty() => Ok(Document { name: name.to_owned(), fields, source }),
@@ -245,7 +245,7 @@ mod tests {
                 let shown = |d: &Document| format!("{} ({})", d.name, d.source);
                 documents.iter().map(shown).collect::<Vec<_>>().join(", ")
             }
-            Err(Failure::Refused(complaint)) => format!("{complaint:?}"),
+            Err(Failure::Refused(error)) => format!("{error:?}"),
             Err(_) => "failed".to_owned(),
         }
     }
@@ -279,10 +279,8 @@ mod tests {
     #[test]
     fn half_of_a_file_is_not_taken_for_the_whole() {
         let long = std::io::repeat(b'#');
-        let Err(Failure::Refused(complaint)) = read_whole(long, "it") else {
-            panic!("it was taken")
-        };
-        assert!(complaint.message().contains("larger than"), "{complaint:?}");
+        let Err(Failure::Refused(error)) = read_whole(long, "it") else { panic!("it was taken") };
+        assert!(error.message().contains("larger than"), "{error:?}");
     }
 
     #[test]

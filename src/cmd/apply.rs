@@ -15,14 +15,14 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::job::Asking;
+use crate::cli_error::{CliError, visible};
 use crate::client::Client;
-use crate::complaint::{CliError, visible};
 use crate::document::{self, Document};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Format, OutputArgs, confirm};
-use crate::progress::Progress;
+use crate::progress::ProgressLine;
 
-use plan::{Plan, Step};
+use plan::{ApplyPlan, ApplyStep};
 
 /// Which files, and how far to go.
 #[derive(Args)]
@@ -33,8 +33,8 @@ Examples:
   punctual export | punctual apply -f -
 
 A document is the body of POST /v1/jobs as YAML or JSON; a file may hold several, with --- between
-them. What a document leaves out has its default, except status: a job that is paused stays so.
-A document with `kind: queue` is the body of POST /v1/queues.
+them. A field that a document leaves out has its default, except status: a job that is paused stays
+paused. A document with `kind: queue` is the body of POST /v1/queues.
 
 --owner LABEL marks each job with the tag owner:LABEL. --prune deletes the jobs with that tag that
 no document describes.")]
@@ -55,11 +55,11 @@ pub struct ApplyArgs {
     #[arg(long, requires = "owner")]
     prune: bool,
 
-    /// Whose jobs these are
+    /// Owner of these jobs, kept as the tag owner:LABEL
     #[arg(long, value_name = "LABEL")]
     owner: Option<String>,
 
-    /// Do not ask before jobs are deleted
+    /// Delete jobs without asking
     #[arg(short, long)]
     yes: bool,
 
@@ -140,16 +140,17 @@ pub fn apply(documents: Vec<Document>, applying: &Applying<'_>) -> Result<(), Fa
     let client = applying.asking.client()?;
     let (jobs, _) = client.list(&["v1", "jobs"], &[], None)?;
     let (queues, documents) = queues::split(documents)?;
-    let mut plan = Plan::new(order::upstream_first(documents), &jobs, applying.prune.as_deref());
+    let mut plan =
+        ApplyPlan::new(order::upstream_first(documents), &jobs, applying.prune.as_deref());
     // Jobs can feed queues of the same files.
     plan.steps.splice(0..0, queues::steps(&client, queues)?);
     check(&client, &plan, &applying.asking.output)?;
-    let pruned = plan.steps.iter().filter(|step| matches!(step, Step::Prune { .. })).count();
+    let pruned = plan.steps.iter().filter(|step| matches!(step, ApplyStep::Prune { .. })).count();
     if !applying.dry_run && pruned > 0 {
         confirm(applying.yes, &format!("Delete {pruned} jobs that no document describes?"))?;
     }
     let mut done = Vec::with_capacity(plan.steps.len());
-    let progress = Progress::of(&applying.asking.output, "applying", plan.steps.len());
+    let progress = ProgressLine::of(&applying.asking.output, "applying", plan.steps.len());
     for step in &plan.steps {
         if !applying.dry_run {
             carry_out(&client, step)?;
@@ -174,17 +175,17 @@ pub fn apply(documents: Vec<Document>, applying: &Applying<'_>) -> Result<(), Fa
 }
 
 /// Lets the server look at every document that would be written, before anything is.
-fn check(client: &Client, plan: &Plan, output: &OutputArgs) -> Result<(), Failure> {
-    let progress = Progress::of(output, "checking", plan.steps.len());
+fn check(client: &Client, plan: &ApplyPlan, output: &OutputArgs) -> Result<(), Failure> {
+    let progress = ProgressLine::of(output, "checking", plan.steps.len());
     for step in &plan.steps {
         progress.step();
         let (document, exists) = match step {
-            Step::Create { document } => (document, false),
-            Step::Change { document, .. } => (document, true),
-            Step::Keep { .. }
-            | Step::Prune { .. }
-            | Step::CreateQueue { .. }
-            | Step::ChangeQueue { .. } => continue,
+            ApplyStep::Create { document } => (document, false),
+            ApplyStep::Change { document, .. } => (document, true),
+            ApplyStep::Keep { .. }
+            | ApplyStep::Prune { .. }
+            | ApplyStep::CreateQueue { .. }
+            | ApplyStep::ChangeQueue { .. } => continue,
         };
         // An upstream job of the same files does not exist before they are applied.
         if plan.waits_for_new(document) {
@@ -201,33 +202,33 @@ fn check(client: &Client, plan: &Plan, output: &OutputArgs) -> Result<(), Failur
     Ok(())
 }
 
-fn carry_out(client: &Client, step: &Step) -> Result<(), Failure> {
+fn carry_out(client: &Client, step: &ApplyStep) -> Result<(), Failure> {
     match step {
-        Step::Create { document } => {
+        ApplyStep::Create { document } => {
             let body = Value::Object(document.fields.clone());
             let made = client.post(&["v1", "jobs"]).json(&body).send();
             made.map(drop).map_err(|failure| failure.about(&document.source))
         }
-        Step::Change { document, id, version, .. } => {
+        ApplyStep::Change { document, id, version, .. } => {
             let body = Value::Object(document.fields.clone());
             let call = client.call(Method::PUT, &["v1", "jobs", id]).if_version(*version);
             call.json(&body).send().map(drop).map_err(|failure| failure.about(&document.source))
         }
-        Step::CreateQueue { document } => {
+        ApplyStep::CreateQueue { document } => {
             let body = Value::Object(document.fields.clone());
             let made = client.post(&["v1", "queues"]).json(&body).send();
             made.map(drop).map_err(|failure| failure.about(&document.source))
         }
-        Step::ChangeQueue { document, id, version, .. } => {
+        ApplyStep::ChangeQueue { document, id, version, .. } => {
             let body = Value::Object(document.fields.clone());
             let call = client.call(Method::PUT, &["v1", "queues", id]).if_version(*version);
             call.json(&body).send().map(drop).map_err(|failure| failure.about(&document.source))
         }
-        Step::Prune { id, version, .. } => {
+        ApplyStep::Prune { id, version, .. } => {
             let call = client.call(Method::DELETE, &["v1", "jobs", id]).if_version(*version);
             call.send().map(drop)
         }
-        Step::Keep { .. } => Ok(()),
+        ApplyStep::Keep { .. } => Ok(()),
     }
 }
 

@@ -7,8 +7,8 @@ use clap::{Args, ValueEnum};
 use serde_json::{Map, Value};
 
 use super::job::{Filter, find_to_export};
+use crate::cli_error::{CliError, visible};
 use crate::client::{Client, ServerArgs};
-use crate::complaint::{CliError, visible};
 use crate::document::{self, Ordered};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, text};
@@ -34,15 +34,15 @@ pub struct ExportArgs {
     completed: bool,
 
     /// Form of the documents
-    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Form::Yaml)]
-    output: Form,
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = DocumentFormat::Yaml)]
+    output: DocumentFormat,
 
     #[command(flatten)]
     server: ServerArgs,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Form {
+enum DocumentFormat {
     Yaml,
     Json,
     Ndjson,
@@ -63,8 +63,8 @@ pub fn run(args: ExportArgs) -> Result<(), Failure> {
     }
     for name in &args.jobs {
         if !jobs.iter().any(|job| job["name"] == **name) {
-            let complaint = CliError::new(format!("there is no job {name}"));
-            return Err(Failure::Ended(Exit::NotFound, complaint));
+            let error = CliError::new(format!("there is no job {name}"));
+            return Err(Failure::Ended(Exit::NotFound, error));
         }
     }
     let names = names(&client, &jobs)?;
@@ -74,12 +74,12 @@ pub fn run(args: ExportArgs) -> Result<(), Failure> {
     let documents: Vec<Map<String, Value>> = wanted.iter().map(document).collect();
     let mut out = io::stdout().lock();
     match args.output {
-        Form::Yaml => write!(out, "{}", document::to_yaml(&documents)?)?,
-        Form::Json => {
+        DocumentFormat::Yaml => write!(out, "{}", document::to_yaml(&documents)?)?,
+        DocumentFormat::Json => {
             let documents: Vec<_> = documents.iter().map(Ordered).collect();
             writeln!(out, "{}", output::json(&documents, true))?;
         }
-        Form::Ndjson => {
+        DocumentFormat::Ndjson => {
             for document in &documents {
                 writeln!(out, "{}", output::json(&Ordered(document), false))?;
             }

@@ -12,7 +12,7 @@ const RUN_VERBS: [&str; 15] = [
     "kill", "retry", "rerun", "help",
 ];
 
-/// What one or two words stand for.
+/// The commands that one or two words of other tools stand for.
 const WORDS: &[(&[&str], &[&str])] = &[
     (&["job", "logs"], &["run", "logs"]),
     (&["job", "history"], &["run", "list"]),

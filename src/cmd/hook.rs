@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::job::Asking;
 use super::named::{DeleteArgs, ListArgs, Noun, OneArgs, fields};
-use crate::complaint::CliError;
+use crate::cli_error::CliError;
 use crate::exit::Failure;
 use crate::output::{self, Column, Shape, instant, text};
 

@@ -1,12 +1,14 @@
 //! `punctual queue`: queues, and the messages in them.
 
 use clap::{Args, Subcommand};
+use domain::raw_json::RawJson;
 use reqwest::Method;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::job::Asking;
 use super::named::{ListArgs, Noun, OneArgs, fields, from_file};
-use crate::complaint::CliError;
+use crate::cli_error::CliError;
 use crate::exit::Failure;
 use crate::output::{self, Column, Shape, confirm, instant, text};
 
@@ -427,15 +429,23 @@ fn turn(args: &OneArgs, verb: &str, done: &str) -> Result<(), Failure> {
     output::print_done(&args.asking.output, &queue, "name", &words)
 }
 
+/// The body of a message.
+#[derive(Serialize)]
+struct NewMessage {
+    payload: RawJson,
+    #[serde(flatten)]
+    options: Map<String, Value>,
+}
+
 fn send(args: &SendArgs) -> Result<(), Failure> {
     let payload = match args.payload.strip_prefix('@') {
         Some(path) => from_file(path)?,
         None if args.payload == "-" => from_file("-")?,
         None => args.payload.clone(),
     };
-    let payload: Value = serde_json::from_str(&payload).unwrap_or(Value::String(payload));
+    // The payload stays as it was written: numbers keep their digits.
+    let payload = RawJson::from_text(&payload).unwrap_or_else(|_| Value::String(payload).into());
     let message = fields([
-        ("payload", Some(payload)),
         ("workspace", args.workspace.as_deref().map(Into::into)),
         ("priority", args.priority.map(Into::into)),
         ("delay_seconds", args.delay.map(Into::into)),
@@ -443,8 +453,9 @@ fn send(args: &SendArgs) -> Result<(), Failure> {
         ("ordering_key", args.ordering_key.as_deref().map(Into::into)),
     ]);
     let client = args.asking.client()?;
-    let body = json!({ "messages": [message] });
-    let sent = client.post(&["v1", "queues", &args.queue, "messages"]).json(&body).send()?;
+    let message = NewMessage { payload, options: message };
+    let body = serde_json::to_string(&message).map_err(|error| CliError::new(error.to_string()))?;
+    let sent = client.post(&["v1", "queues", &args.queue, "messages"]).text(body).send()?;
     let message = &sent["messages"][0];
     let words = match message["is_duplicate"] == true {
         true => format!("sent before as {}", text(message, "id")),

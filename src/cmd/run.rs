@@ -14,8 +14,8 @@ use serde_json::Value;
 
 use uuid::Uuid;
 
+use crate::cli_error::CliError;
 use crate::client::Client;
-use crate::complaint::CliError;
 use crate::exit::{Exit, Failure};
 use crate::{clock, output};
 
@@ -31,17 +31,17 @@ pub enum RunCommand {
     /// Show a run and its attempts
     #[command(aliases = ["describe", "get"])]
     Show(show::ShowArgs),
-    /// Say why a run is in its state: what it waits for, or what it came to
+    /// Explain why a run is in its state
     Explain(explain::ExplainArgs),
-    /// Print what a run wrote
+    /// Print the output of a run
     #[command(aliases = ["log", "output"])]
     Logs(logs::LogsArgs),
-    /// Stop runs, or keep them from starting
+    /// Cancel runs, also before they start
     #[command(aliases = ["stop", "kill"])]
     Cancel(cancel::CancelArgs),
     /// Decide what becomes of a run that is HELD because its node was lost
     Decide(decide::DecideArgs),
-    /// Start ended runs once more
+    /// Start ended runs again
     #[command(alias = "rerun")]
     Retry(retry::RetryArgs),
 }
@@ -103,7 +103,7 @@ fn resolve(client: &Client, text: &str) -> Result<String, Failure> {
         return Ok(text.to_owned());
     }
     let no_job = match newest(client, text) {
-        Err(Failure::Ended(Exit::NotFound, complaint)) if !complaint.has_hint() => complaint,
+        Err(Failure::Ended(Exit::NotFound, error)) if !error.has_hint() => error,
         found => return found,
     };
     match client.get(&["v1", "executions", text]) {

@@ -1,6 +1,6 @@
-//! What a job would look like if its document were applied.
+//! Shows a job as it would be if its document were applied.
 //!
-//! A document leaves most things out. The server fills them in when it makes the job, and shows
+//! A document leaves most fields out. The server fills them in when it creates the job, and shows
 //! them; the same code does it here, so that both sides of a comparison are complete.
 
 use domain::id::{JobId, TenantId, UserId};

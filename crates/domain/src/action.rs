@@ -151,7 +151,7 @@ impl QueueAction {
             payload.extend(given);
         }
         MessageBody {
-            payload,
+            payload: payload.into(),
             workspace: self.workspace.clone(),
             headers: BTreeMap::new(),
             ordering_key: None,

@@ -20,6 +20,7 @@ pub mod parameter;
 pub mod partition;
 pub mod pool;
 pub mod queue;
+pub mod raw_json;
 pub mod run;
 pub mod schedule;
 pub mod secret;

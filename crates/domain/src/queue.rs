@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 
 use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::decide::settle::{Settlement, settle};
 use crate::job::Definition;
+use crate::raw_json::RawJson;
 use crate::run::{AttemptEnd, AttemptResult, Outcome, Reason, ReasonCode};
 
 /// The largest payload, in bytes of JSON.
@@ -117,8 +117,8 @@ impl QueueSettings {
 /// What a message holds: the parameters of its run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MessageBody {
-    /// The payload, any JSON value.
-    pub payload: Value,
+    /// The payload, any JSON value, as it was sent.
+    pub payload: RawJson,
     /// The workspace; empty for the one of messages that name none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub workspace: String,
@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn a_body_is_read_as_it_was_written() {
         let body = MessageBody {
-            payload: serde_json::json!({ "n": 1, "text": "ü" }),
+            payload: RawJson::from_text(r#"{"n": 123456789012345678901, "text": "ü"}"#).unwrap(),
             workspace: "acme".into(),
             headers: BTreeMap::from([("trace".to_owned(), "1".to_owned())]),
             ordering_key: Some("k".into()),

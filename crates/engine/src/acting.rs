@@ -134,6 +134,11 @@ impl AuthorizedEngine<'_> {
         Ok(job)
     }
 
+    /// Checks the change of one job among those of a transaction.
+    pub async fn check_change(&self, id: JobId, among: &JobChanges) -> Result<()> {
+        self.node().check_change(id, among).await
+    }
+
     /// Whether every job that a definition waits for is one that the actor sees.
     async fn sees_upstream(&self, job: &NewJob) -> Result<()> {
         let wanted: Vec<JobId> = job.definition.depends_on.iter().map(|it| it.job).collect();

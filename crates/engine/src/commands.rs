@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use crate::error::{EngineError, Result};
 use crate::node::Node;
+use crate::queues::no_queue;
 
 mod alter;
 mod check;
@@ -539,6 +540,7 @@ fn answer(change: Change, changed: Changed) -> Result<Job> {
         Changed::VersionConflict(current) => {
             Err(EngineError::VersionConflict { expected: change.expected.unwrap_or(0), current })
         }
+        Changed::NotFound if job.definition.is_queue() => Err(no_queue(&job.name)),
         Changed::NotFound => Err(EngineError::NotFound(format!("job {}", job.name))),
         Changed::TooMany => Err(EngineError::TooManyJobs),
     }

@@ -34,12 +34,12 @@ pub enum EngineError {
     /// The action cannot be carried out.
     #[error("action.{0}")]
     Action(#[from] ActionError),
-    /// Another job has that name.
-    #[error("a job named {name:?} exists already")]
+    /// Another job or queue has that name: they share one namespace.
+    #[error("a job or queue named {name:?} exists already")]
     NameTaken {
         /// The name.
         name: String,
-        /// The job that has it.
+        /// The job or queue that has it.
         by: JobId,
     },
     /// Somebody changed the job meanwhile.

@@ -143,7 +143,7 @@ impl Node {
             if !is_member && !owner.privileges.has(Privilege::AdministerCluster) {
                 return Err(no_queue(&send.queue));
             }
-            owner.actor(None).may_use_queue(QueueRight::Send, &queue.name, queue.owner)?;
+            owner.actor(None).may_use_queue(QueueRight::Send, queue.id, queue.owner)?;
         }
         let mut body = send.body(run.run.run.parameters.as_deref());
         let run = run.run.grant.run;

@@ -263,6 +263,11 @@ impl Problem {
         Problem::new(Code::ExecutionNotFound, format!("there is no execution {id}"))
     }
 
+    /// Message not found, for this caller.
+    pub fn no_message(id: impl fmt::Display) -> Self {
+        Problem::new(Code::ExecutionNotFound, format!("there is no message {id}"))
+    }
+
     /// No valid key. It says nothing about what was wrong with it.
     pub fn unauthenticated() -> Self {
         Problem::new(Code::Unauthenticated, "send a valid key as Authorization: Bearer <key>")
@@ -360,6 +365,9 @@ impl From<EngineError> for Problem {
             },
             EngineError::NotFound(what) if what.starts_with("run") => {
                 Problem::no_execution(&what[4..])
+            }
+            EngineError::NotFound(what) if what.starts_with("message") => {
+                Problem::no_message(&what["message ".len()..])
             }
             EngineError::NotFound(what) if what.starts_with("queue") => {
                 Problem::new(Code::QueueNotFound, format!("there is no {what}"))

@@ -226,6 +226,9 @@ impl Session {
             }
             statement => statement,
         };
+        if statement.changes() && self.is_read_only() {
+            return Err(SqlError::in_read_only(statement.tag()));
+        }
         match &self.block {
             Block::Open(changes) if statement.changes() => {
                 let changes = changes.clone();
@@ -297,19 +300,25 @@ impl Session {
             self.savepoints.clear();
         }
         match (transaction, block) {
-            (Transaction::Characteristics, block) => {
+            (Transaction::Characteristics(_), Block::None) => {
+                let notice = "SET TRANSACTION can only be used in transaction blocks";
+                Ok(Answer::done("SET").with_notice(notice))
+            }
+            (Transaction::Characteristics(mode), block) => {
                 self.block = block;
+                self.set_access(mode)?;
                 Ok(Answer::done("SET"))
             }
-            (Transaction::Begin, Block::None) => {
+            (Transaction::Begin(mode), Block::None) => {
+                self.set_access(mode)?;
                 self.block = Block::Open(Changes::default());
                 Ok(Answer::done("BEGIN"))
             }
-            (Transaction::Begin, Block::Failed(pending)) => {
+            (Transaction::Begin(_), Block::Failed(pending)) => {
                 self.block = Block::Failed(pending);
                 Err(SqlError::in_failed_block())
             }
-            (Transaction::Begin, block) => {
+            (Transaction::Begin(_), block) => {
                 self.block = block;
                 Ok(Answer::done("BEGIN").with_notice("there is already a transaction in progress"))
             }
@@ -321,8 +330,12 @@ impl Session {
                 self.settings.end_block();
                 let done = match pending.statements.as_slice() {
                     [] => return Ok(Answer::done("COMMIT")),
-                    [Pending { statement, run }] => self.execute(statement, &[], Some(*run)).await,
-                    _ => self.change_together(&pending.jobs).await,
+                    [Pending { statement, run }] => {
+                        let done = self.execute(statement, &[], Some(*run)).await;
+                        let is_checked = is_checked(statement);
+                        done.map_err(|error| if is_checked { error.if_gone() } else { error })
+                    }
+                    _ => self.change_together(&pending.jobs).await.map_err(SqlError::if_gone),
                 };
                 // Its place is in a text that was sent before.
                 let done = done.map_err(|error| SqlError { at: None, ..error })?;
@@ -415,12 +428,13 @@ impl Session {
             Statement::ShowPools => self.show_pools().await,
             Statement::ShowHooks => self.show_hooks().await,
             Statement::Set(set) => {
-                if set.is_local && matches!(self.block, Block::None) {
+                let is_local = set.is_local || settings::is_of_block(&set.name.value);
+                if is_local && matches!(self.block, Block::None) {
                     let notice = "SET LOCAL can only be used in transaction blocks";
                     return Ok(Answer::done("SET").with_notice(notice));
                 }
                 let (name, value) = (&set.name, set.value.as_deref());
-                let done = self.settings.set(&name.value, value, set.is_local, &self.app.zones);
+                let done = self.settings.set(&name.value, value, is_local, &self.app.zones);
                 done.map_err(|error| error.or_at(name.at))?;
                 Ok(Answer::done("SET"))
             }
@@ -459,4 +473,20 @@ impl Session {
         let tag = answer.tag.replace("SELECT", "COPY");
         Ok(Answer { tag, ..answer })
     }
+}
+
+/// Whether the job or queue of a change was found before COMMIT: if it is missing then, another
+/// client removed it.
+fn is_checked(statement: &Statement) -> bool {
+    together::is_of_job(statement)
+        || matches!(
+            statement,
+            Statement::ExecuteJob(_)
+                | Statement::BackfillJob(_)
+                | Statement::PauseJob(_)
+                | Statement::ResumeJob(..)
+                | Statement::PauseQueue(_)
+                | Statement::ResumeQueue(_)
+                | Statement::Send(_)
+        )
 }

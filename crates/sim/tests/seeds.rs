@@ -1,12 +1,12 @@
 //! Two hundred worlds, and some that no run has seen before. Any other number of them:
 //! `cargo run -p sim -- --seeds 0..10000`.
 
-use sim::{Options, Sabotage, Stats, simulate};
+use sim::{Options, Sabotage, SimStats, simulate};
 
 /// Lives through worlds and counts what happened in them. The first one that is not sound is told
 /// with its trace and the command that replays it.
-fn sound(seeds: std::ops::Range<u64>) -> Stats {
-    let mut total = Stats::default();
+fn sound(seeds: std::ops::Range<u64>) -> SimStats {
+    let mut total = SimStats::default();
     for seed in seeds {
         let report = simulate(seed, &Options::default());
         assert!(report.violation.is_none(), "\n{report}");
@@ -16,7 +16,7 @@ fn sound(seeds: std::ops::Range<u64>) -> Stats {
 }
 
 /// A hundred worlds in which something never happened prove nothing about it.
-fn eventful(stats: Stats) {
+fn eventful(stats: SimStats) {
     for (name, count) in stats.named() {
         assert!(count >= 10, "{name} happened {count} times: {stats:?}");
     }
@@ -66,7 +66,7 @@ fn every_sabotage_is_found_out() {
     }
 }
 
-/// A share whose owner does nothing is everybody's before anything in it is late.
+/// Other nodes plan the buckets of an owner that does nothing before a job in them is late.
 #[test]
 fn a_scheduler_that_does_not_exist_loses_nothing() {
     let options = Options { sabotage: Some(Sabotage::GhostScheduler), ..Options::default() };

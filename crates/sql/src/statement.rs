@@ -494,14 +494,34 @@ pub struct SetStatement {
 /// BEGIN, COMMIT and ROLLBACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transaction {
-    /// BEGIN, START TRANSACTION.
-    Begin,
+    /// BEGIN, START TRANSACTION, with the access mode if one is named.
+    Begin(Option<AccessMode>),
     /// COMMIT, END.
     Commit,
     /// ROLLBACK, ABORT.
     Rollback,
-    /// SET TRANSACTION: isolation levels are accepted and have no effect.
-    Characteristics,
+    /// SET TRANSACTION with the access mode if one is named; isolation levels are accepted and have
+    /// no effect.
+    Characteristics(Option<AccessMode>),
+}
+
+/// Whether a transaction may change anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessMode {
+    /// READ ONLY: changes are refused.
+    ReadOnly,
+    /// READ WRITE.
+    ReadWrite,
+}
+
+impl AccessMode {
+    /// The value of `transaction_read_only` that it means.
+    pub fn setting(self) -> &'static str {
+        match self {
+            AccessMode::ReadOnly => "on",
+            AccessMode::ReadWrite => "off",
+        }
+    }
 }
 
 /// SAVEPOINT, RELEASE and ROLLBACK TO.

@@ -90,6 +90,7 @@ awards.tenant_id uuid not null
 awards.to_id uuid not null
 awards.role_id uuid
 awards.privilege text
+awards.queue_id uuid
 claims.id bigint not null
 claims.node_id uuid not null
 claims.claimed_at bigint not null
@@ -216,6 +217,7 @@ messages.urgency smallint not null
 messages.state smallint not null
 messages.workspace text not null collate C
 messages.ordering_key text collate C
+messages.released_fence bigint
 node_starts.node_id uuid not null
 node_starts.run_ids uuid[] not null
 node_starts.turns integer[] not null
@@ -394,6 +396,7 @@ CREATE INDEX audit_job ON punctual.audit USING btree (job_id, place) WHERE (kind
 CREATE INDEX audit_run ON punctual.audit USING btree (run_id) WHERE (run_id IS NOT NULL)
 CREATE INDEX audit_tenant ON punctual.audit USING btree (tenant_id, place)
 CREATE INDEX audit_unsealed ON punctual.audit USING btree (place) WHERE (number IS NULL)
+CREATE INDEX awards_queue ON punctual.awards USING btree (queue_id) WHERE (queue_id IS NOT NULL)
 CREATE INDEX awards_role ON punctual.awards USING btree (role_id) WHERE (role_id IS NOT NULL)
 CREATE INDEX awards_tenant ON punctual.awards USING btree (tenant_id, id)
 CREATE INDEX awards_to ON punctual.awards USING btree (to_id)

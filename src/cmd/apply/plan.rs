@@ -1,4 +1,4 @@
-//! What applying documents would do to the jobs of a server.
+//! Plans the changes that applying documents makes to the jobs of a server.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,67 +8,62 @@ use super::order::upstream;
 use crate::document::{self, Change, Document};
 use crate::output::text;
 
-/// What becomes of one job.
-pub enum Step {
+/// The change of one job or queue.
+pub enum ApplyStep {
     /// It is made.
     Create {
-        /// What it will be.
+        /// The new definition.
         document: Document,
     },
     /// It becomes something else.
     Change {
-        /// What it will be, with everything that the server must be told.
+        /// The new definition, with every field that the server must be sent.
         document: Document,
         /// The job's id.
         id: String,
         /// The version that the comparison saw.
         version: Option<u64>,
-        /// What differs.
+        /// The fields that differ.
         changes: Vec<Change>,
     },
     /// A queue is made.
     CreateQueue {
-        /// What it will be.
+        /// The new definition.
         document: Document,
     },
     /// A queue gets other settings.
     ChangeQueue {
-        /// What it will be.
+        /// The new definition.
         document: Document,
         /// The queue's id.
         id: String,
         /// The version that the comparison saw.
         version: Option<u64>,
-        /// What differs.
+        /// The fields that differ.
         changes: Vec<Change>,
     },
     /// It is what its document says.
-    Keep {
-        /// Its name.
-        name: String,
-    },
+    Keep { name: String },
     /// No document describes it.
     Prune {
-        /// Its name.
         name: String,
-        /// Its id.
         id: String,
         /// The version that was seen.
         version: Option<u64>,
     },
 }
 
-impl Step {
-    /// What was done, for programs and for people.
+impl ApplyStep {
+    /// The result for output.
     pub fn told(&self) -> Value {
         match self {
-            Step::Create { document } | Step::CreateQueue { document } => {
+            ApplyStep::Create { document } | ApplyStep::CreateQueue { document } => {
                 json!({"name": document.name, "action": "created"})
             }
-            Step::Keep { name } => json!({"name": name, "action": "unchanged"}),
-            Step::Prune { name, .. } => json!({"name": name, "action": "pruned"}),
-            Step::Change { document, changes, .. }
-            | Step::ChangeQueue { document, changes, .. } => {
+            ApplyStep::Keep { name } => json!({"name": name, "action": "unchanged"}),
+            ApplyStep::Prune { name, .. } => json!({"name": name, "action": "pruned"}),
+            ApplyStep::Change { document, changes, .. }
+            | ApplyStep::ChangeQueue { document, changes, .. } => {
                 let change = |change: &Change| {
                     json!({
                         "field": change.path, "from": change.from, "to": change.to,
@@ -83,13 +78,13 @@ impl Step {
 }
 
 /// Everything that applying documents would do.
-pub struct Plan {
-    /// What becomes of each job, in the order in which it is done.
-    pub steps: Vec<Step>,
+pub struct ApplyPlan {
+    /// The steps in the order in which they are done.
+    pub steps: Vec<ApplyStep>,
     created: HashSet<String>,
 }
 
-impl Plan {
+impl ApplyPlan {
     /// Compares documents with the jobs that there are; jobs with the tag `prune` and without a
     /// document go.
     pub fn new(documents: Vec<Document>, jobs: &[Value], prune: Option<&str>) -> Self {
@@ -101,24 +96,24 @@ impl Plan {
             .collect();
         let name_of = |id: &str| names.get(id).map(|name| (*name).to_owned());
         let described: HashSet<String> = documents.iter().map(|job| job.name.clone()).collect();
-        let mut plan = Plan { steps: Vec::new(), created: HashSet::new() };
+        let mut plan = ApplyPlan { steps: Vec::new(), created: HashSet::new() };
         for mut document in documents {
             let Some(job) = by_name.get(document.name.as_str()) else {
                 plan.created.insert(document.name.clone());
-                plan.steps.push(Step::Create { document });
+                plan.steps.push(ApplyStep::Create { document });
                 continue;
             };
             document::complete(&mut document.fields, job);
             let before = Value::Object(document::of_job(job, name_of));
-            // What the server would not accept, it shall say itself.
+            // An invalid document is sent as it is: the server reports the error.
             let after = document::shown(&document.fields, name_of);
             let after = after.unwrap_or_else(|| Value::Object(document.fields.clone()));
             let changes = document::diff(&before, &after);
             // A document that names a version was written for that one.
             let written_for = document.fields.get("version").and_then(Value::as_u64);
             plan.steps.push(match changes.is_empty() {
-                true => Step::Keep { name: document.name },
-                false => Step::Change {
+                true => ApplyStep::Keep { name: document.name },
+                false => ApplyStep::Change {
                     id: text(job, "job_id"),
                     version: written_for.or(job["version"].as_u64()),
                     document,
@@ -133,7 +128,7 @@ impl Plan {
             let name = text(job, "name");
             if prune.is_some_and(|tag| has_tag(job, tag)) && !described.contains(&name) {
                 let (id, version) = (text(job, "job_id"), job["version"].as_u64());
-                plan.steps.push(Step::Prune { name, id, version });
+                plan.steps.push(ApplyStep::Prune { name, id, version });
             }
         }
         plan

@@ -3,9 +3,9 @@
 use serde_json::{Map, Value};
 use server::shape::queue::{QueueSpec, READ_ONLY};
 
-use super::plan::Step;
+use super::plan::ApplyStep;
+use crate::cli_error::CliError;
 use crate::client::Client;
-use crate::complaint::CliError;
 use crate::document::{self, Document};
 use crate::exit::Failure;
 use crate::output::text;
@@ -31,7 +31,7 @@ pub fn split(documents: Vec<Document>) -> Result<(Vec<Document>, Vec<Document>),
 }
 
 /// Compares documents with the queues that there are.
-pub fn steps(client: &Client, documents: Vec<Document>) -> Result<Vec<Step>, Failure> {
+pub fn steps(client: &Client, documents: Vec<Document>) -> Result<Vec<ApplyStep>, Failure> {
     if documents.is_empty() {
         return Ok(Vec::new());
     }
@@ -39,16 +39,16 @@ pub fn steps(client: &Client, documents: Vec<Document>) -> Result<Vec<Step>, Fai
     documents.into_iter().map(|document| step(document, &queues)).collect()
 }
 
-fn step(document: Document, queues: &[Value]) -> Result<Step, Failure> {
+fn step(document: Document, queues: &[Value]) -> Result<ApplyStep, Failure> {
     let after = shown(&document)?;
     let Some(queue) = queues.iter().find(|queue| queue["name"] == *document.name) else {
-        return Ok(Step::CreateQueue { document });
+        return Ok(ApplyStep::CreateQueue { document });
     };
     let changes = document::diff(&Value::Object(settings(queue)), &after);
     let written_for = document.fields.get("version").and_then(Value::as_u64);
     Ok(match changes.is_empty() {
-        true => Step::Keep { name: document.name },
-        false => Step::ChangeQueue {
+        true => ApplyStep::Keep { name: document.name },
+        false => ApplyStep::ChangeQueue {
             id: text(queue, "queue_id"),
             version: written_for.or(queue["version"].as_u64()),
             document,

@@ -6,10 +6,10 @@ use clap::Args;
 use jiff::Timestamp;
 
 use super::{
-    COUNT_DEFAULT, COUNT_MAX, Format, FormatArgs, Utc, print_json, runs_after, stdin, table,
+    COUNT_DEFAULT, COUNT_MAX, CronFormat, FormatArgs, Utc, print_json, runs_after, stdin, table,
 };
+use crate::cli_error::CliError;
 use crate::clock;
-use crate::complaint::CliError;
 use crate::exit::Failure;
 use crate::times;
 
@@ -24,7 +24,7 @@ Examples:
   punctual cron next '30 2 * * MON-FRI' --tz America/New_York
   punctual cron next @monthly --after 2026-01-01T00:00:00Z --count 12 -o json
 
-With --stdin each line is a question, and each question gets one line of answer, in order:
+With --stdin each line is a request, and each request gets one line of response, in order:
   {\"expr\": \"0 2 * * *\", \"tz\": \"Asia/Tokyo\", \"after\": \"2026-01-01T00:00:00Z\", \"count\": 1}
   {\"next\":[\"2026-01-01T17:00:00Z\"]}
   {\"expr\": \"61 * * * *\"}
@@ -59,7 +59,7 @@ pub struct NextArgs {
     )]
     count: u32,
 
-    /// Read questions from stdin, one JSON object a line
+    /// Read requests from stdin, one JSON object per line
     #[arg(long, conflicts_with_all = ["expr", "output", "json"])]
     stdin: bool,
 
@@ -79,8 +79,8 @@ pub(super) fn run(args: NextArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let after = args.after.unwrap_or_else(clock::now);
     let runs: Vec<Timestamp> = runs_after(&schedule, after, args.count).collect();
     match args.format.format() {
-        Format::Json => print_json(out, &runs.iter().copied().map(Utc).collect::<Vec<_>>())?,
-        Format::Table => table::print_runs(out, &schedule, after, &runs)?,
+        CronFormat::Json => print_json(out, &runs.iter().copied().map(Utc).collect::<Vec<_>>())?,
+        CronFormat::Table => table::print_runs(out, &schedule, after, &runs)?,
     }
     if runs.len() < args.count as usize {
         out.flush()?;

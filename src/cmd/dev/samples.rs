@@ -29,7 +29,7 @@ pub fn command(now: Timestamp) -> Value {
     let soon = Timestamp::from_second(now.as_second() + 2).unwrap_or(now);
     json!({
         "name": COMMAND_JOB, "tags": ["sample", "external"],
-        "description": "A command: asks this machine what it is, without a network and as nobody.",
+        "description": "A command: prints what kind of machine this is, without network access.",
         "interval_seconds": 20, "starts_at": soon,
         "payload": {"command": COMMAND, "arguments": ["-a"]},
     })

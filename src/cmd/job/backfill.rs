@@ -8,7 +8,7 @@ use super::Asking;
 use super::run::parameters;
 use crate::exit::Failure;
 use crate::output::{self, Format, confirm};
-use crate::progress::Progress;
+use crate::progress::ProgressLine;
 use crate::times;
 
 /// Which job, and which times.
@@ -65,7 +65,7 @@ pub(super) fn run(args: BackfillArgs) -> Result<(), Failure> {
     let count = answer["count"].as_u64().unwrap_or(0);
     if !args.dry_run && count > 0 {
         confirm(args.yes, &format!("Run {} for {count} times that have passed?", args.job))?;
-        let progress = Progress::of_work(&args.asking.output, "the server records the runs");
+        let progress = ProgressLine::of_work(&args.asking.output, "the server records the runs");
         answer = client.post(&path).json(&body(false)).send_whenever()?;
         drop(progress);
     }

@@ -8,7 +8,7 @@ use domain::cluster::{LabelError, Labels};
 use domain::schedule::parse_duration;
 use serde_json::{Map, Value, json};
 
-use crate::complaint::CliError;
+use crate::cli_error::CliError;
 use crate::exit::Failure;
 
 mod spread;

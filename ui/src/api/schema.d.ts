@@ -3011,7 +3011,8 @@ export interface components {
             /** @description The role that gets it. */
             to_role?: string | null;
             /**
-             * @description A privilege, or the use of a database: `USE ON DATABASE sales`.
+             * @description A privilege, the use of a database (`USE ON DATABASE sales`), or a right to the messages of a
+             *     queue: `SEND ON QUEUE mail`, `CONSUME ON QUEUE mail`. The queue must exist.
              * @example CREATE JOB
              */
             privilege?: string | null;
@@ -3029,7 +3030,10 @@ export interface components {
             to_user?: string | null;
             /** @description The role that has it. */
             to_role?: string | null;
-            /** @description A privilege, or the use of a database: `USE ON DATABASE sales`. */
+            /**
+             * @description A privilege, the use of a database (`USE ON DATABASE sales`), or a right to the messages of a
+             *     queue: `SEND ON QUEUE mail`, `CONSUME ON QUEUE mail`. The queue must exist.
+             */
             privilege?: string | null;
             /** @description All that a role has. */
             role?: string | null;
@@ -4173,7 +4177,10 @@ export interface components {
                 to_user?: string | null;
                 /** @description The role that has it. */
                 to_role?: string | null;
-                /** @description A privilege, or the use of a database: `USE ON DATABASE sales`. */
+                /**
+                 * @description A privilege, the use of a database (`USE ON DATABASE sales`), or a right to the messages of a
+                 *     queue: `SEND ON QUEUE mail`, `CONSUME ON QUEUE mail`. The queue must exist.
+                 */
                 privilege?: string | null;
                 /** @description All that a role has. */
                 role?: string | null;
@@ -4867,7 +4874,7 @@ export interface components {
         LostAnswer: "RETRY" | "FAIL" | "COMPLETE";
         /** @description A message to be sent. */
         MessageSpec: {
-            /** @description Any JSON value, up to 1 MiB. */
+            /** @description Any JSON value, up to 1 MiB. Workers get it as it was written. */
             payload?: unknown;
             /** @description Workspaces get their messages in turns; an empty one when absent. */
             workspace?: string;

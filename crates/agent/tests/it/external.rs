@@ -43,7 +43,7 @@ struct World {
     secrets: StaticSecrets,
 }
 
-/// What came of a command.
+/// The result of a command.
 struct Outcome {
     result: AttemptResult,
     stdout: String,

@@ -26,7 +26,7 @@ use uuid::Uuid;
 /// The value of the secret `TOKEN`.
 const TOKEN: &str = "s3cr/t &#?\"é";
 
-/// What the test servers need, and nothing else.
+/// Options that allow the test servers, and nothing else.
 fn allowing(rules: &[&str]) -> HttpOptions {
     HttpOptions {
         allow_private: rules.iter().map(|rule| rule.parse().unwrap()).collect(),
@@ -93,7 +93,7 @@ impl Ended {
     }
 }
 
-/// Carries out an attempt that nobody stops.
+/// Carries out an attempt that is not stopped.
 async fn execute(agent: &Agent, assignment: &Assignment) -> Ended {
     let (_nobody, requests) = watch::channel(None);
     let folder = tempfile::tempdir().unwrap();

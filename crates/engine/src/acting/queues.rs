@@ -9,10 +9,14 @@ use domain::run::{NewRun, Origin, Outcome, Reason, ReasonCode, RunState};
 use jiff::SignedDuration;
 use store::{Applied, Cancelled, Extended, JobFilter, LeasedMessage, Page, QueueDepth, RunView};
 
-use super::{AuthorizedEngine, no_run};
+use super::AuthorizedEngine;
 use crate::commands::{Deletion, NewJob};
 use crate::error::{EngineError, Result};
 use crate::queues::{Message, MessageReport, no_queue};
+
+fn no_message(id: RunId) -> EngineError {
+    EngineError::NotFound(format!("message {id}"))
+}
 
 /// Queues.
 impl AuthorizedEngine<'_> {
@@ -39,7 +43,7 @@ impl AuthorizedEngine<'_> {
     fn sees_queue(&self, job: &Job) -> bool {
         job.definition.is_queue()
             && job.tenant == self.actor.tenant
-            && self.actor.sees_queue(&job.name, job.owner)
+            && self.actor.sees_queue(job.id, job.owner)
     }
 
     /// The queue of an id or a name as it was at some time, if the actor may use its messages.
@@ -65,7 +69,7 @@ impl AuthorizedEngine<'_> {
     }
 
     pub(super) fn may_use_queue(&self, job: &Job, right: QueueRight) -> Result<()> {
-        match self.actor.may_use_queue(right, &job.name, job.owner) {
+        match self.actor.may_use_queue(right, job.id, job.owner) {
             Ok(()) => Ok(()),
             Err(Refusal::Absent) => Err(no_queue(&job.name)),
             Err(refusal) => Err(refusal.into()),
@@ -209,7 +213,7 @@ impl AuthorizedEngine<'_> {
             || self.may_use_queue(queue, QueueRight::Consume).is_ok();
         let is_seen = |run: &RunView| sees_all || run.requested_by == Some(self.actor.user);
         let found = found.filter(|run| run.job == queue.id && is_seen(run));
-        found.ok_or_else(|| no_run(id))
+        found.ok_or_else(|| no_message(id))
     }
 
     /// The messages of a queue that a filter lets through, newest first. It takes the right to
@@ -235,7 +239,7 @@ impl AuthorizedEngine<'_> {
         let cancelled = self.node().store.cancel_message(queue.id, id, &reason).await?;
         self.engine.messages_changed(queue.id);
         match cancelled {
-            Cancelled::NotFound => Err(no_run(id)),
+            Cancelled::NotFound => Err(no_message(id)),
             Cancelled::EndedBefore(outcome) => {
                 Err(EngineError::WrongState(format!("message {id} has ended as {outcome} already")))
             }

@@ -109,9 +109,7 @@ impl Node {
         let Some(schedule) = job.definition.when.compile(&self.parts.zones)? else {
             return Ok(None);
         };
-        let mut held = job.clone();
-        held.definition.catch_up = catch_up.unwrap_or(held.definition.catch_up);
-        let plan = plan_resume(&held, &schedule, next, job.updated_at);
+        let plan = plan_resume(job, &schedule, next, job.updated_at, catch_up);
         Ok(Some(RecordPlan {
             job: job.id,
             version: job.version,

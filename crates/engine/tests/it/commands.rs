@@ -152,7 +152,7 @@ async fn bad_definitions_are_refused_by_field() {
     for (name, definition, expected) in [
         ("", ok(), NAME),
         ("a\u{0}b", ok(), NAME),
-        ("taken", ok(), "a job named \"taken\" exists already"),
+        ("taken", ok(), "a job or queue named \"taken\" exists already"),
         (
             "x",
             Definition { priority: 10, ..ok() },

@@ -1,5 +1,6 @@
 //! Messages: sent, leased by workers, and settled by their reports.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::Json;
@@ -7,10 +8,10 @@ use axum::extract::{OriginalUri, Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use domain::id::RunId;
 use domain::queue::{BATCH_MAX, LEASE_MAX, LEASE_MIN, PAYLOAD_BYTES_MAX, Report};
+use domain::raw_json::RawJson;
 use engine::{Applied, MessageReport};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
@@ -19,7 +20,7 @@ use super::shape::duration::Seconds;
 use super::shape::queue::{LeasedMessageView, MessageSpec, MessageView, SentMessage};
 use crate::actor::Actor;
 use crate::app::App;
-use crate::body::{Body, OptionalBody, Params, parse, parse_value, read, require_json};
+use crate::body::{Body, OptionalBody, Params, parse, parse_at, read, require_json};
 use crate::page::{self, List};
 use crate::problem::{Code, ErrorBody, Problem, Result};
 
@@ -82,7 +83,8 @@ pub struct ReportedMessage {
     fence: i64,
     /// `ack`: the result, any JSON value, up to 16 KiB.
     #[serde(default)]
-    result: Option<Value>,
+    #[schema(value_type = Option<Value>)]
+    result: Option<RawJson>,
     /// `nack` and `fail`: what went wrong, up to 16 KiB.
     #[serde(default)]
     error: Option<String>,
@@ -153,26 +155,30 @@ pub(crate) async fn send(
 ) -> Result<Json<SentMessages>> {
     require_json(&request, &["application/json"])?;
     let bytes = read(request.into_body(), app.options.body_bytes_max.max(BODY_BYTES_MAX)).await?;
-    let mut given: Value = parse(&bytes)?;
+    // Values stay text, so that payloads do.
+    let given: BTreeMap<String, RawJson> = parse(&bytes)?;
     let now = app.now();
-    let many = given.get_mut("messages").map(Value::take);
-    let messages = match many {
-        Some(Value::Array(all)) if given.as_object().is_some_and(|it| it.len() == 1) => {
+    let messages = match given.get("messages") {
+        Some(many) => {
+            let all: Vec<RawJson> = match serde_json::from_str(many.text()) {
+                Ok(all) if given.len() == 1 => all,
+                _ => {
+                    let text = "must be a list, and the only field";
+                    return Err(Problem::invalid("messages", text));
+                }
+            };
             if all.is_empty() || all.len() > BATCH_MAX {
                 return Err(Problem::invalid("messages", "must have 1 to 10000 messages"));
             }
-            let read = |(i, value): (usize, Value)| {
+            let read = |(i, message): (usize, &RawJson)| {
                 let place = format!("messages[{i}]");
-                let spec: MessageSpec = parse_value(&place, value)?;
+                let spec: MessageSpec = parse_at(&place, message.text())?;
                 spec.message(&format!("{place}."), now)
             };
-            all.into_iter().enumerate().map(read).collect::<Result<Vec<_>>>()?
-        }
-        Some(_) => {
-            return Err(Problem::invalid("messages", "must be a list, and the only field"));
+            all.iter().enumerate().map(read).collect::<Result<Vec<_>>>()?
         }
         None => {
-            let spec: MessageSpec = parse_value("", given)?;
+            let spec: MessageSpec = parse(&bytes)?;
             vec![spec.message("", now)?]
         }
     };
@@ -312,6 +318,9 @@ pub(crate) async fn ack(
 ) -> Result<Json<ReportResults>> {
     let done = |it: ReportedMessage| {
         only(&it, &["result"])?;
+        if let Some(Err(error)) = it.result.as_ref().map(RawJson::check) {
+            return Err(Problem::invalid("result", format!("cannot be read: {error}")));
+        }
         let result = it.result.map(|result| result.to_string());
         if result.as_ref().is_some_and(|text| text.len() > ERROR_BYTES_MAX) {
             return Err(Problem::invalid("result", "must have at most 16384 bytes"));
@@ -494,7 +503,7 @@ async fn find(
     message: &str,
 ) -> Result<(domain::job::Job, RunId)> {
     let job = app.engine.by(actor).queue(queue).await?;
-    let id: RunId = message.parse().map_err(|_| Problem::no_execution(message))?;
+    let id: RunId = message.parse().map_err(|_| Problem::no_message(message))?;
     Ok((job, id))
 }
 

@@ -5,7 +5,7 @@ use axum::extract::{OriginalUri, Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use domain::job::{Job, JobState};
-use engine::NewJob;
+use engine::{NewJob, QueueDepth};
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::IntoParams;
@@ -135,7 +135,9 @@ pub(crate) async fn patch(
         let text = "the body is a JSON object with the fields";
         return Err(Problem::new(Code::ValidationFailed, text));
     };
-    fields.retain(|name, _| !READ_ONLY.contains(&name.as_str()));
+    if let Some(field) = READ_ONLY.iter().find(|field| fields.contains_key(**field)) {
+        return Err(not_to_be_set(field));
+    }
     let spec = changed(&old, given)?;
     change(&app, &actor, &old, &spec, &headers).await
 }
@@ -165,10 +167,26 @@ pub(crate) async fn replace(
     let bytes = read(request.into_body(), app.options.body_bytes_max).await?;
     let mut given: Value = parse(&bytes)?;
     if let Some(fields) = given.as_object_mut() {
+        // What was shown can be sent back. Counts of messages have moved on.
+        let shown = QueueView::of(&old, QueueDepth::default()).record;
+        let shown = serde_json::to_value(shown)
+            .map_err(|error| Problem::new(Code::Internal, error.to_string()))?;
+        for field in ["queue_id", "status", "created_at"] {
+            if fields.get(field).is_some_and(|value| *value != shown[field]) {
+                return Err(not_to_be_set(field));
+            }
+        }
         fields.retain(|name, _| !READ_ONLY.contains(&name.as_str()));
     }
     let spec: QueueSpec = parse_value("", given)?;
     change(&app, &actor, &old, &spec, &headers).await
+}
+
+fn not_to_be_set(field: &str) -> Problem {
+    match field {
+        "status" => Problem::invalid(field, "cannot be set; pause or resume the queue instead"),
+        _ => Problem::invalid(field, "cannot be set: the server tells it"),
+    }
 }
 
 async fn change(

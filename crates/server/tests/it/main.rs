@@ -1,5 +1,27 @@
 //! The doors, called in process, over a real engine and a real store.
 
+/// A test for each function and store.
+macro_rules! on_both_stores {
+    ($($name:ident)*) => {
+        mod sqlite {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $name() {
+                    super::$name(&super::World::now().await).await;
+                }
+            )*
+        }
+        mod postgres {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $name() {
+                    super::$name(&super::World::of_postgres().await).await;
+                }
+            )*
+        }
+    };
+}
+
 mod access;
 mod agents;
 mod audited;
@@ -21,6 +43,7 @@ mod objects;
 mod people;
 mod policies;
 mod problems;
+mod queue_walls;
 mod queues;
 mod records;
 mod requested;

@@ -7,28 +7,6 @@ use serde_json::{Value, json};
 
 use crate::world::{Reply, World, until};
 
-/// A test for each function and store.
-macro_rules! on_both_stores {
-    ($($name:ident)*) => {
-        mod sqlite {
-            $(
-                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                async fn $name() {
-                    super::$name(&super::World::now().await).await;
-                }
-            )*
-        }
-        mod postgres {
-            $(
-                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                async fn $name() {
-                    super::$name(&super::World::of_postgres().await).await;
-                }
-            )*
-        }
-    };
-}
-
 on_both_stores! {
     a_queue_is_made_changed_and_removed
     a_message_is_leased_and_acknowledged

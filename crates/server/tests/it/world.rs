@@ -427,6 +427,17 @@ impl World {
         self.send(request.body(body).unwrap()).await
     }
 
+    /// Sends a request with the key and a JSON body as it is written.
+    pub async fn call_text(&self, method: &str, path: &str, body: &str) -> Reply {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("authorization", format!("Bearer {}", self.key))
+            .header("content-type", "application/json")
+            .body(Body::from(body.to_owned()));
+        self.send(request.unwrap()).await
+    }
+
     pub async fn get(&self, path: &str) -> Reply {
         self.call("GET", path, &[], None).await
     }

@@ -11,7 +11,7 @@ use store::{
 };
 
 use super::FaultyStore;
-use crate::event::Event;
+use crate::event::SimEvent;
 
 impl<S: RunQueries> RunQueries for FaultyStore<S> {
     through! {
@@ -55,7 +55,7 @@ impl<S: Shards + Records> Shards for FaultyStore<S> {
         let moved = self.inner.assign(node, epoch, moves).await;
         if let Ok(Some(_)) = &moved {
             for shard in self.inner.shards(None).await? {
-                self.link.saw(Event::Owned { shard: shard.object.id, owner: shard.owner });
+                self.link.saw(SimEvent::Owned { shard: shard.object.id, owner: shard.owner });
             }
         }
         self.link.back(moved).await
@@ -67,7 +67,7 @@ impl<S: Shards + Records> Shards for FaultyStore<S> {
         let divided = self.inner.divide(run, parts).await;
         if let Ok(true) = &divided {
             for part in parts {
-                self.link.saw(Event::Submitted { at, run: part.clone() });
+                self.link.saw(SimEvent::Submitted { at, run: part.clone() });
             }
         }
         self.link.back(divided).await

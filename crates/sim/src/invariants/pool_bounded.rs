@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use store::Applied;
 
 use super::{Held, Invariant};
-use crate::event::Event;
+use crate::event::SimEvent;
 use crate::jobs::POOL_SIZE;
 use crate::oracle::Oracle;
 
@@ -33,24 +33,24 @@ impl Invariant for PoolBounded {
         "pool_bounded"
     }
 
-    fn see(&mut self, event: &Event, _: &Oracle) -> Held {
+    fn see(&mut self, event: &SimEvent, _: &Oracle) -> Held {
         match event {
-            Event::Leased { node, until } => {
+            SimEvent::Leased { node, until } => {
                 self.leases.insert(*node, *until);
             }
-            Event::Unleased { node } => {
+            SimEvent::Unleased { node } => {
                 self.leases.remove(node);
             }
-            Event::Claimed { node, run, .. } => {
+            SimEvent::Claimed { node, run, .. } => {
                 self.holders.insert(run.grant.fence, *node);
             }
-            Event::Finished { finish, applied, .. } if *applied != Applied::Stale => {
+            SimEvent::Finished { finish, applied, .. } if *applied != Applied::Stale => {
                 self.working.remove(&finish.grant.fence);
             }
-            Event::Stopped { grant } => {
+            SimEvent::Stopped { grant } => {
                 self.working.remove(&grant.fence);
             }
-            Event::Started { at, started, .. } => {
+            SimEvent::Started { at, started, .. } => {
                 let Some(pool) = &started.job.definition.pool else { return Ok(()) };
                 let (fence, tenant) = (started.run.grant.fence, started.job.tenant);
                 let Some(node) = self.holders.get(&fence).copied() else { return Ok(()) };

@@ -1,5 +1,6 @@
 //! The action of a job.
 
+use domain::raw_json::RawJson;
 use serde_json::Value;
 use sqlparser::tokenizer::Token;
 
@@ -47,18 +48,18 @@ fn argument(reader: &mut Reader<'_>) -> Result<Value> {
         return Ok(Value::String(format!(":{}", name.value)));
     }
     if reader.eat(&["JSON"]) {
-        return json(reader);
+        return Ok(json(reader)?.value());
     }
     Ok(reader.literal("a value, :name or JSON 'json'")?.value.json())
 }
 
-fn json(reader: &mut Reader<'_>) -> Result<Value> {
+fn json(reader: &mut Reader<'_>) -> Result<RawJson> {
     if reader.is_placeholder() {
         reader.skip(1);
-        return Ok(Value::Null);
+        return Ok(RawJson::default());
     }
     let text = reader.text("JSON in quotes")?;
-    serde_json::from_str(&text.value)
+    RawJson::from_text(&text.value)
         .map_err(|error| SyntaxError::new(text.at, format!("invalid JSON: {error}")))
 }
 
@@ -110,7 +111,7 @@ fn http(reader: &mut Reader<'_>) -> Result<ActionClause> {
         } else if body.is_none() && reader.eat(&["BODY"]) {
             let is_json = reader.eat(&["JSON"]);
             body = Some(match is_json {
-                true => json(reader)?,
+                true => json(reader)?.value(),
                 false => Value::String(reader.text("a text in quotes or JSON 'json'")?.value),
             });
         } else if expected_status.is_none() && reader.eat(&["EXPECT"]) {
@@ -133,7 +134,7 @@ fn send(reader: &mut Reader<'_>) -> Result<ActionClause> {
     reader.expect(&["TO"])?;
     let queue = reader.text_or_name("the name of a queue")?.value;
     reader.expect(&["PAYLOAD"])?;
-    let message = payload(reader)?;
+    let message = payload(reader)?.value();
     let (mut workspace, mut priority) = (None, None);
     loop {
         if workspace.is_none() && reader.eat(&["WORKSPACE"]) {
@@ -151,14 +152,14 @@ fn send(reader: &mut Reader<'_>) -> Result<ActionClause> {
 
 /// The payload of a message: `'text' | JSON 'json'`. A text that is a JSON object or array is that,
 /// any other text is a JSON string.
-pub(crate) fn payload(reader: &mut Reader<'_>) -> Result<Value> {
+pub(crate) fn payload(reader: &mut Reader<'_>) -> Result<RawJson> {
     if reader.eat(&["JSON"]) {
         return json(reader);
     }
     let text = reader.text("a text in quotes or JSON 'json'")?.value;
-    Ok(match structure_of(&text) {
-        Some(json) => json,
-        None => Value::String(text),
+    Ok(match (structure_of(&text), RawJson::from_text(&text)) {
+        (Some(_), Ok(json)) => json,
+        _ => Value::String(text).into(),
     })
 }
 

@@ -1,5 +1,6 @@
 //! Statements about queues.
 
+use domain::raw_json::RawJson;
 use jiff::SignedDuration;
 use serde_json::{Map, Value, json};
 use sqlparser::tokenizer::Token;
@@ -205,7 +206,7 @@ pub(super) fn send(reader: &mut Reader<'_>) -> Result<Statement> {
     reader.expect(&["TO"])?;
     let mut send = SendStatement {
         queue: reader.name(QUEUE)?,
-        payload: Value::Null,
+        payload: RawJson::default(),
         workspace: String::new(),
         priority: None,
         delay: None,

@@ -57,9 +57,9 @@ impl Statement {
             Statement::Secret(secret) => {
                 thing(secret.verb, ["CREATE SECRET", "ALTER SECRET", "DROP SECRET"])
             }
-            Statement::Set(_) | Statement::Transaction(Transaction::Characteristics) => "SET",
+            Statement::Set(_) | Statement::Transaction(Transaction::Characteristics(_)) => "SET",
             Statement::Reset(_) => "RESET",
-            Statement::Transaction(Transaction::Begin) => "BEGIN",
+            Statement::Transaction(Transaction::Begin(_)) => "BEGIN",
             Statement::Transaction(Transaction::Commit) => "COMMIT",
             Statement::Transaction(Transaction::Rollback) => "ROLLBACK",
             Statement::Savepoint(savepoint) => match savepoint.verb {

@@ -206,7 +206,9 @@ CREATE TABLE messages (
     -- 0 ready, 1 delayed, 2 leased, 3 behind an earlier message with its ordering key.
     state smallint NOT NULL,
     workspace text NOT NULL COLLATE "C",
-    ordering_key text COLLATE "C"
+    ordering_key text COLLATE "C",
+    -- The token of the last lease, if its worker gave the message back untouched: that report may come again.
+    released_fence bigint
 ) WITH (
     vacuum_truncate = off, autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_scale_factor = 0.1,
     autovacuum_analyze_threshold = 100000, autovacuum_vacuum_cost_delay = 0
@@ -447,11 +449,14 @@ CREATE TABLE awards (
     to_id uuid NOT NULL,
     role_id uuid,
     privilege text,
+    -- The queue whose messages it is about: it goes with the queue.
+    queue_id uuid,
     CHECK ((role_id IS NULL) <> (privilege IS NULL))
 );
 CREATE INDEX awards_tenant ON awards (tenant_id, id);
 CREATE INDEX awards_to ON awards (to_id);
 CREATE INDEX awards_role ON awards (role_id) WHERE role_id IS NOT NULL;
+CREATE INDEX awards_queue ON awards (queue_id) WHERE queue_id IS NOT NULL;
 
 -- What the store itself must know of a tenant.
 CREATE TABLE quotas (

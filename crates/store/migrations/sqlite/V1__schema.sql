@@ -246,7 +246,9 @@ CREATE TABLE messages (
     -- Of a leased one: the fencing token, the node that leased it for a worker, and when.
     fence INTEGER,
     node_id BLOB,
-    leased_at INTEGER
+    leased_at INTEGER,
+    -- The token of the last lease, if its worker gave the message back untouched: that report may come again.
+    released_fence INTEGER
 ) STRICT;
 CREATE INDEX messages_ready ON messages (queue_id, workspace, urgency, at) WHERE state = 0;
 CREATE INDEX messages_delayed ON messages (queue_id, at) WHERE state = 1;
@@ -425,11 +427,14 @@ CREATE TABLE awards (
     to_id BLOB NOT NULL,
     role_id BLOB,
     privilege TEXT,
+    -- The queue whose messages it is about: it goes with the queue.
+    queue_id BLOB,
     CHECK ((role_id IS NULL) <> (privilege IS NULL))
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX awards_tenant ON awards (tenant_id, id);
 CREATE INDEX awards_to ON awards (to_id);
 CREATE INDEX awards_role ON awards (role_id) WHERE role_id IS NOT NULL;
+CREATE INDEX awards_queue ON awards (queue_id) WHERE queue_id IS NOT NULL;
 
 -- What the store itself must know of a tenant.
 CREATE TABLE quotas (

@@ -280,26 +280,28 @@ impl PostgresStore {
     ) -> Result<Vec<Applied>> {
         let unknown = settled.iter().filter(|it| !applied.contains_key(&it.message.0));
         let (mut ids, mut fences, mut queues) = (Vec::new(), Vec::new(), Vec::new());
+        let mut ends: Vec<Option<i16>> = Vec::new();
         for it in unknown {
             if let Some(fence) = it.fence {
                 ids.push(it.message.0);
                 fences.push(fence);
                 queues.push(it.queue.0);
+                ends.push(it.result.as_ref().map(|result| result.end as i16));
             }
         }
         let mut before: HashMap<Uuid, Option<Outcome>> = HashMap::new();
         if !ids.is_empty() {
-            let values = values![ids, fences, queues];
+            let values = values![ids, fences, queues, ends];
             for row in self.shared.query(sql!("message_known"), values).await? {
                 let ended = row.try_get::<_, Option<i16>>(1)?.map(outcome).transpose()?;
                 before.insert(row.try_get(0)?, ended);
             }
         }
         let answer = |it: &SettledMessage| {
-            let is_retry = matches!(it.verdict, Verdict::Retry { .. });
+            let goes_on = matches!(it.verdict, Verdict::Retry { .. } | Verdict::Release);
             applied.get(&it.message.0).copied().unwrap_or(match before.get(&it.message.0) {
                 Some(Some(outcome)) => Applied::Ended(*outcome),
-                Some(None) if is_retry => Applied::Again,
+                Some(None) if goes_on => Applied::Again,
                 _ => Applied::Stale,
             })
         };

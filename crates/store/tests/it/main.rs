@@ -15,6 +15,7 @@ mod postgres_pages;
 mod postgres_partitions;
 mod postgres_plans;
 mod postgres_refused;
+mod postgres_statements;
 mod postgres_tls;
 mod schema;
 mod sqlite_only;

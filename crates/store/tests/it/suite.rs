@@ -21,6 +21,7 @@ mod identity;
 mod list_jobs;
 mod list_runs;
 mod message;
+mod message_report;
 mod node;
 mod object;
 mod order;
@@ -105,6 +106,9 @@ promises! {
         a_dead_message_is_a_dead_letter
         racing_workers_lose_and_double_nothing
         no_workspace_waits_longer_than_a_round;
+    message_report:
+        a_report_after_the_lease_is_stale
+        a_repeated_release_is_known;
     version:
         every_version_of_a_job_is_kept_with_its_author
         a_refused_change_leaves_no_version
@@ -435,6 +439,7 @@ promises! {
         entries_are_listed_by_name_in_pages
         what_belongs_to_a_user_goes_with_them
         rights_are_reached_by_way_of_roles
+        rights_to_a_queue_go_with_it
         racing_roles_never_contain_each_other
         expired_keys_are_forgotten_after_a_day
         changes_of_identity_are_recorded_with_them

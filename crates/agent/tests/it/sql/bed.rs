@@ -27,7 +27,7 @@ pub struct Bed {
     url: String,
 }
 
-/// What became of an attempt.
+/// The result of an attempt.
 #[derive(Debug)]
 pub struct Ran {
     pub result: AttemptResult,
@@ -147,7 +147,7 @@ impl Ran {
         self.error().0
     }
 
-    /// What was noted of the circumstances.
+    /// The details of the attempt.
     pub fn details(&self) -> Value {
         serde_json::from_str(self.result.details.as_deref().unwrap()).unwrap()
     }

@@ -436,9 +436,7 @@ fn late(subject: &Subject<'_>, schedule: &Schedule, next: Timestamp, at: Timesta
     let (job, clock, now) = (subject.job, subject.clock(), subject.now);
     let outage = subject.outages.iter().find(|outage| outage.contains(at));
     let why = match outage {
-        Some(outage) => {
-            format!("no server was running {}", clock.period(outage.since, outage.until))
-        }
+        Some(outage) => clock.outage(outage),
         None => "no scheduler has planned it yet".to_owned(),
     };
     let horizon = Horizon { now, outages: subject.outages, until: now, ticks_max: TICKS_MAX };

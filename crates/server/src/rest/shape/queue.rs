@@ -8,10 +8,10 @@ use domain::queue::{
     DEDUPLICATION_MAX, DELAY_MAX, HEADER_BYTES_MAX, HEADERS_MAX, KEY_BYTES_MAX, MessageBody,
     PAYLOAD_BYTES_MAX, QueueSettings,
 };
+use domain::raw_json::RawJson;
 use engine::{LeasedMessage, Message, QueueDepth, RunView};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 use uuid::Uuid;
@@ -236,9 +236,10 @@ impl QueueView {
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MessageSpec {
-    /// Any JSON value, up to 1 MiB.
+    /// Any JSON value, up to 1 MiB. Workers get it as it was written.
     #[serde(default)]
-    pub payload: Value,
+    #[schema(value_type = Value)]
+    pub payload: RawJson,
     /// Workspaces get their messages in turns; an empty one when absent.
     #[serde(default)]
     #[schema(max_length = 200)]
@@ -302,7 +303,10 @@ impl MessageSpec {
         if self.headers.len() > HEADERS_MAX || self.headers.iter().any(long) {
             return invalid("headers", "at most 64 headers, names to 200 and values to 4096 bytes");
         }
-        let bytes = serde_json::to_string(&self.payload).map_or(0, |text| text.len());
+        if let Err(error) = self.payload.check() {
+            return invalid("payload", &format!("cannot be read: {error}"));
+        }
+        let bytes = self.payload.text().len();
         if bytes > PAYLOAD_BYTES_MAX {
             let problem = format!("has {bytes} bytes; the most are {PAYLOAD_BYTES_MAX}");
             return invalid("payload", &problem);
@@ -362,7 +366,8 @@ pub struct LeasedMessageView {
     /// The workspace.
     pub workspace: String,
     /// The payload.
-    pub payload: Value,
+    #[schema(value_type = Value)]
+    pub payload: RawJson,
     /// The headers.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(required = false)]
@@ -382,13 +387,7 @@ pub struct LeasedMessageView {
 
 /// What a stored message holds; nothing if it cannot be read.
 fn body_of(parameters: Option<&str>) -> MessageBody {
-    parameters.and_then(MessageBody::from_parameters).unwrap_or(MessageBody {
-        payload: Value::Null,
-        workspace: String::new(),
-        headers: BTreeMap::new(),
-        ordering_key: None,
-        deduplication_key: None,
-    })
+    parameters.and_then(MessageBody::from_parameters).unwrap_or_default()
 }
 
 impl From<LeasedMessage> for LeasedMessageView {
@@ -420,7 +419,8 @@ pub struct MessageView {
     /// The workspace.
     pub workspace: String,
     /// The payload.
-    pub payload: Value,
+    #[schema(value_type = Value)]
+    pub payload: RawJson,
     /// The headers.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(required = false)]
@@ -448,7 +448,8 @@ pub struct MessageView {
     pub message: Option<String>,
     /// The result that the worker gave, as JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub result: Option<Value>,
+    #[schema(value_type = Option<Value>)]
+    pub result: Option<RawJson>,
     /// Whether it waits as a dead letter.
     pub is_dead_letter: bool,
 }
@@ -471,7 +472,7 @@ impl MessageView {
             finished_at: run.finished_at,
             reason: run.reason,
             message: run.message,
-            result: run.result.and_then(|text| serde_json::from_str(&text).ok()),
+            result: run.result.and_then(|text| RawJson::from_text(&text).ok()),
             is_dead_letter: run.dead_letter,
         }
     }

@@ -17,7 +17,7 @@ use store::{
 use crate::bench::Bench;
 use crate::lab::{Lab, minutes, seconds, stop, want};
 
-async fn queue<B: Bench>(lab: &Lab<B>, name: &str) -> Job {
+pub(super) async fn queue<B: Bench>(lab: &Lab<B>, name: &str) -> Job {
     let mut job = lab.draft(name).await;
     job.definition.queue = Some(QueueSettings::default());
     lab.create(&job).await;
@@ -48,7 +48,11 @@ async fn send<B: Bench>(lab: &Lab<B>, queue: &Job, messages: &[NewMessage]) -> V
 }
 
 /// Sends one message of each of these workspaces.
-async fn send_of<B: Bench>(lab: &Lab<B>, queue: &Job, workspaces: &[&str]) -> Vec<RunId> {
+pub(super) async fn send_of<B: Bench>(
+    lab: &Lab<B>,
+    queue: &Job,
+    workspaces: &[&str],
+) -> Vec<RunId> {
     let mut messages = Vec::new();
     for workspace in workspaces {
         messages.push(draft(lab, queue, workspace).await);
@@ -56,11 +60,11 @@ async fn send_of<B: Bench>(lab: &Lab<B>, queue: &Job, workspaces: &[&str]) -> Ve
     send(lab, queue, &messages).await
 }
 
-fn request(queue: &Job, node: NodeId, max: u32) -> LeaseRequest {
+pub(super) fn request(queue: &Job, node: NodeId, max: u32) -> LeaseRequest {
     LeaseRequest::new(queue.id, node, max, minutes(5))
 }
 
-async fn lease<B: Bench>(lab: &Lab<B>, queue: &Job, max: u32) -> Vec<LeasedMessage> {
+pub(super) async fn lease<B: Bench>(lab: &Lab<B>, queue: &Job, max: u32) -> Vec<LeasedMessage> {
     let request = request(queue, NodeId(lab.id()), max);
     lab.store.lease_messages(&request).await.unwrap().messages
 }
@@ -69,7 +73,7 @@ fn workspaces(leased: &[LeasedMessage]) -> Vec<&str> {
     leased.iter().map(|message| message.workspace.as_str()).collect()
 }
 
-fn settled(
+pub(super) fn settled(
     queue: &Job,
     leased: &LeasedMessage,
     verdict: Verdict,
@@ -80,17 +84,21 @@ fn settled(
     SettledMessage { queue: queue.id, message, fence, verdict, result: Some(result) }
 }
 
-fn done(queue: &Job, leased: &LeasedMessage) -> SettledMessage {
+pub(super) fn done(queue: &Job, leased: &LeasedMessage) -> SettledMessage {
     let (outcome, reason) = (Outcome::Completed, None);
     let verdict = Verdict::End { outcome, reason, dead_letter: false };
     settled(queue, leased, verdict, AttemptEnd::Completed)
 }
 
-fn retried(queue: &Job, leased: &LeasedMessage, delay: SignedDuration) -> SettledMessage {
+pub(super) fn retried(
+    queue: &Job,
+    leased: &LeasedMessage,
+    delay: SignedDuration,
+) -> SettledMessage {
     settled(queue, leased, Verdict::Retry { delay }, AttemptEnd::Failed)
 }
 
-async fn settle<B: Bench>(lab: &Lab<B>, settled: &[SettledMessage]) -> Vec<Applied> {
+pub(super) async fn settle<B: Bench>(lab: &Lab<B>, settled: &[SettledMessage]) -> Vec<Applied> {
     lab.store.settle_messages(NodeId(lab.id()), settled).await.unwrap()
 }
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use courier::{SigningSecret, Webhook};
 use domain::alert::{Alert, AlertKind};
 use domain::id::{JobId, RunId, TenantId};
 use engine::Notifier;
 use jiff::Timestamp;
+use notify::{SigningSecret, Webhook};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use uuid::Uuid;

@@ -91,16 +91,16 @@ mod tests {
 
     #[test]
     fn what_a_result_says_is_masked_and_stays_json() {
-        let veiled = Masked::default();
-        veiled.hide("12345678");
-        veiled.hide("nabcd");
+        let masked = Masked::default();
+        masked.hide("12345678");
+        masked.hide("nabcd");
         for (result, shown) in [
             ("{\"a\":\"12345678\"}", "{\"a\":\"***\"}"),
             ("[12345678]", "\"[***]\""),
             ("\"\\nabcd\"", "\"\\\"\\\\***\\\"\""),
             ("\"MTIzNDU2Nzg=\"", "\"***\""),
         ] {
-            let answer = veiled.result(AttemptResult {
+            let answer = masked.result(AttemptResult {
                 message: "got 12345678 for %31 12345678".into(),
                 result: Some(result.into()),
                 details: Some(result.into()),
@@ -114,13 +114,13 @@ mod tests {
 
     #[test]
     fn a_value_that_comes_late_is_hidden_from_then_on() {
-        let veiled = Masked::default();
-        assert_eq!(veiled.write(Stream::Stdout, b"later"), b"later");
-        veiled.hide("later");
-        assert_eq!(veiled.write(Stream::Stdout, b" la"), b" ");
-        assert_eq!(veiled.write(Stream::Stderr, b"ter"), b"ter");
-        assert_eq!(veiled.write(Stream::Stdout, b"ter"), b"***");
-        assert_eq!(veiled.write(Stream::Stdout, b"late"), b"");
-        assert_eq!(veiled.end(Stream::Stdout), b"late");
+        let masked = Masked::default();
+        assert_eq!(masked.write(Stream::Stdout, b"later"), b"later");
+        masked.hide("later");
+        assert_eq!(masked.write(Stream::Stdout, b" la"), b" ");
+        assert_eq!(masked.write(Stream::Stderr, b"ter"), b"ter");
+        assert_eq!(masked.write(Stream::Stdout, b"ter"), b"***");
+        assert_eq!(masked.write(Stream::Stdout, b"late"), b"");
+        assert_eq!(masked.end(Stream::Stdout), b"late");
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use vault::{KeyCustody, MasterKey, Ring};
 
-use crate::complaint::CliError;
+use crate::cli_error::CliError;
 use crate::config::Config;
 use crate::data::write_private;
 

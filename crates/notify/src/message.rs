@@ -1,4 +1,4 @@
-//! What is posted: a body, and headers that prove who made it.
+//! The request of a delivery: a JSON body, and headers with its signatures.
 
 use domain::alert::Alert;
 use domain::id::{JobId, TenantId};
@@ -7,16 +7,16 @@ use serde_json::json;
 
 use crate::sign::SigningSecret;
 
-/// What a message is about.
+/// The subject of a message.
 #[derive(Clone, Copy, Debug)]
 pub enum Content<'a> {
-    /// Something happened.
+    /// An alert.
     Alert(&'a Alert),
-    /// Nothing happened: somebody wants to see whether messages arrive.
+    /// A test message that a user sends to see whether messages arrive.
     Test {
-        /// The channel that is tried.
+        /// The name of the channel.
         channel: &'a str,
-        /// Whose it is.
+        /// The tenant that owns the channel.
         tenant: TenantId,
     },
 }

@@ -35,7 +35,7 @@ impl Webhook {
     ) -> Result<Self, reqwest::Error> {
         let client = reqwest::Client::builder()
             .timeout(TIMEOUT)
-            // An answer is an answer: a signed message follows nobody elsewhere.
+            // Redirects are not followed: a signed message goes to its own address only.
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
             .user_agent(concat!("punctual/", env!("CARGO_PKG_VERSION")))

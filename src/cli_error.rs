@@ -1,7 +1,7 @@
-//! An error drawn for a person: what is wrong, a caret under the offending bytes, and a hint.
+//! An error of the command line: a message, a caret under the offending bytes, and a hint.
 //!
-//! What the user wrote is echoed, so everything that a terminal would act on, or that no reader
-//! could see, is escaped first.
+//! The error quotes the user's input, so every character that a terminal would act on, or that is
+//! invisible, is escaped first.
 
 use std::io::{self, Write};
 use std::ops::Range;
@@ -21,28 +21,27 @@ pub struct CliError {
 }
 
 impl CliError {
-    /// A complaint that says what is wrong, in one line.
+    /// An error with a message of one line.
     pub fn new(message: impl Into<String>) -> Self {
         CliError { message: message.into(), excerpt: None, hint: None }
     }
 
-    /// The complaint with the place that it is about in front.
+    /// The error with the place that it is about in front.
     pub fn at(mut self, place: &str) -> Self {
         self.message = format!("{place}: {}", self.message);
         self
     }
 
-    /// What is wrong, in one line.
+    /// The message, one line.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// Whether it says what would be right.
     pub fn has_hint(&self) -> bool {
         self.hint.is_some()
     }
 
-    /// What would be right.
+    /// Adds a hint with the next step.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
@@ -58,7 +57,7 @@ impl CliError {
         }
     }
 
-    /// The complaint with the line of a text that it is about, and a caret under a letter of the
+    /// The error with the line of a text that it is about, and a caret under a character of the
     /// text, counted from 1.
     pub fn pointing(mut self, text: &str, letter: usize) -> Self {
         let at = text.char_indices().nth(letter.saturating_sub(1)).map_or(text.len(), |(at, _)| at);
@@ -81,7 +80,7 @@ impl CliError {
         CliError::new(format!("{:?} is not a time zone", error.name)).hint(hint)
     }
 
-    /// Draws the complaint on stderr, in colour when that is a terminal that wants it.
+    /// Prints the error on stderr, in colour when that is a terminal that wants it.
     pub fn print(&self) -> io::Result<()> {
         let mut err = anstream::stderr().lock();
         writeln!(err, "{}", self.draw(&Renderer::styled()))
@@ -165,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_complaint_has_a_caret_and_a_hint() {
+    fn an_error_has_a_caret_and_a_hint() {
         let text = "0 0 * * MOM";
         let error = text.parse::<Cron>().unwrap_err();
         assert_eq!(

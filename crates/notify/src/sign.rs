@@ -1,4 +1,4 @@
-//! Signatures that a receiver can check: who sent it, when, and that nothing was changed.
+//! Signatures that let a receiver check the sender, the time and the integrity of a message.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// What secrets begin with.
+/// The prefix of every secret.
 const PREFIX: &str = "whsec_";
 
 /// The secret that sender and receiver share. It never appears in logs.
