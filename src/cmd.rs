@@ -18,11 +18,13 @@ mod dlq;
 mod doctor;
 mod export;
 mod familiar;
+mod hook;
 mod import;
 mod job;
 mod man;
 mod named;
 mod node;
+mod pool;
 mod queue;
 mod restore;
 mod run;
@@ -158,6 +160,13 @@ enum Command {
 
     /// End the pause of all jobs
     ResumeAll(blackout::ResumeArgs),
+    /// Manage hooks: addresses at which programs elsewhere trigger a job
+    #[command(subcommand, arg_required_else_help = true)]
+    Hook(hook::HookCommand),
+
+    /// Manage pools: limits across jobs
+    #[command(subcommand, arg_required_else_help = true)]
+    Pool(pool::PoolCommand),
 
     /// Manage shards: slices of data, each owned by a node
     #[command(subcommand, arg_required_else_help = true)]
@@ -259,6 +268,8 @@ pub fn run() -> Result<(), Failure> {
         Command::Blackout(command) => blackout::run(command),
         Command::PauseAll(args) => blackout::pause(args),
         Command::ResumeAll(args) => blackout::resume(args),
+        Command::Hook(command) => hook::run(command),
+        Command::Pool(command) => pool::run(command),
         Command::Shard(command) => shard::run(command),
         Command::Sql(args) => sql::run(args),
         Command::Status(args) => status::run(args),

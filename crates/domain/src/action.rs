@@ -4,6 +4,7 @@
 //! by the agent.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -411,6 +412,26 @@ pub struct Assignment {
     pub parameters: BTreeMap<String, Value>,
     /// The action to execute.
     pub action: Action,
+    /// What proves to the store that the work of this attempt is committed, if the job runs exactly
+    /// once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effect: Option<EffectKey>,
+}
+
+/// The right to record the effect of one attempt in the store's own database, once.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EffectKey {
+    /// The turn of the claim.
+    pub generation: u32,
+    /// The secret of the attempt.
+    pub secret: String,
+}
+
+/// Without the secret.
+impl fmt::Debug for EffectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EffectKey").field("generation", &self.generation).finish_non_exhaustive()
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,9 @@ use crate::blackout::CompiledBlackout;
 use crate::calendar::CalendarUse;
 use crate::cluster::{Class, Labels, Place};
 use crate::id::{JobId, ObjectId, TenantId, UserId};
+use crate::parameter::ParameterRule;
 use crate::partition::{Parameters, Partition};
+use crate::pool::PoolUse;
 use crate::queue::QueueSettings;
 use crate::schedule::{
     AtError, CatchUpPolicy, CatchUpRules, Cron, CronError, CronSchedule, DstPolicy, Every,
@@ -127,6 +129,19 @@ pub struct Definition {
     /// The pause of all jobs that paused it. It ends with that pause.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused_by: Option<ObjectId>,
+    /// The pool in which a run takes a place before it begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool: Option<PoolUse>,
+    /// The parameters that its runs accept; all if empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parameter_rules: Vec<ParameterRule>,
+    /// How long a run waits for a decision if `on_lost` asks for one.
+    #[serde(skip_serializing_if = "LostQuestion::is_default")]
+    pub lost_question: LostQuestion,
+    /// Whether its statements are committed together with the record that they were: they work in
+    /// the database of the store.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub exactly_once: bool,
 }
 
 impl Default for Definition {
@@ -159,6 +174,10 @@ impl Default for Definition {
             queue: None,
             calendars: Vec::new(),
             paused_by: None,
+            pool: None,
+            parameter_rules: Vec::new(),
+            lost_question: LostQuestion::default(),
+            exactly_once: false,
         }
     }
 }
@@ -197,6 +216,10 @@ impl Job {
             ("parameters", new.parameters != old.parameters),
             ("queue", new.queue != old.queue),
             ("calendars", new.calendars != old.calendars),
+            ("pool", new.pool != old.pool),
+            ("parameter_rules", new.parameter_rules != old.parameter_rules),
+            ("lost_question", new.lost_question != old.lost_question),
+            ("exactly_once", new.exactly_once != old.exactly_once),
         ];
         fields.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
     }
@@ -475,6 +498,57 @@ pub enum OnLost {
     Retry,
     /// It fails: its action happens at most once.
     Fail,
+    /// It is HELD until a user decides, or the time for that is over.
+    Ask,
+}
+
+/// What becomes of a run that is HELD because its node was lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum LostAnswer {
+    /// It is attempted again.
+    Retry,
+    /// It ends as FAILED.
+    #[default]
+    Fail,
+    /// It ends as COMPLETED: its work was done before its node was lost.
+    Complete,
+}
+
+impl LostAnswer {
+    /// Every answer.
+    pub const ALL: [LostAnswer; 3] = [LostAnswer::Retry, LostAnswer::Fail, LostAnswer::Complete];
+
+    /// The name in every interface.
+    pub fn name(self) -> &'static str {
+        match self {
+            LostAnswer::Retry => "RETRY",
+            LostAnswer::Fail => "FAIL",
+            LostAnswer::Complete => "COMPLETE",
+        }
+    }
+}
+
+/// How long a run that is HELD waits for a decision, and what becomes of it afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LostQuestion {
+    /// How long it waits.
+    pub timeout: SignedDuration,
+    /// The answer if none was given.
+    pub then: LostAnswer,
+}
+
+impl Default for LostQuestion {
+    fn default() -> Self {
+        LostQuestion { timeout: SignedDuration::from_hours(24), then: LostAnswer::Fail }
+    }
+}
+
+impl LostQuestion {
+    fn is_default(&self) -> bool {
+        *self == LostQuestion::default()
+    }
 }
 
 /// A job that must have ended before another one starts.

@@ -1,5 +1,5 @@
-//! Named resources: databases, alert channels, shards, agents, join tokens, calendars, blackouts and
-//! pauses.
+//! Named resources: databases, alert channels, shards, agents, join tokens, calendars, blackouts,
+//! pauses, pools and hooks.
 //!
 //! All of them are stored in the same way; only their bodies differ.
 
@@ -29,11 +29,15 @@ pub enum ObjectKind {
     Blackout,
     /// A pause of all jobs.
     Pause,
+    /// A limit across jobs.
+    Pool,
+    /// An address at which programs elsewhere trigger a job.
+    Hook,
 }
 
 impl ObjectKind {
     /// Every kind.
-    pub const ALL: [ObjectKind; 8] = [
+    pub const ALL: [ObjectKind; 10] = [
         ObjectKind::Database,
         ObjectKind::AlertChannel,
         ObjectKind::Shard,
@@ -42,6 +46,8 @@ impl ObjectKind {
         ObjectKind::Calendar,
         ObjectKind::Blackout,
         ObjectKind::Pause,
+        ObjectKind::Pool,
+        ObjectKind::Hook,
     ];
 
     /// The stored name.
@@ -55,6 +61,8 @@ impl ObjectKind {
             ObjectKind::Calendar => "CALENDAR",
             ObjectKind::Blackout => "BLACKOUT",
             ObjectKind::Pause => "PAUSE",
+            ObjectKind::Pool => "POOL",
+            ObjectKind::Hook => "HOOK",
         }
     }
 

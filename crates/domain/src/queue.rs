@@ -264,7 +264,7 @@ pub fn settle_message(
             let settlement = match settle(definition, attempts, &result, chance) {
                 // The time of the lease has passed already.
                 Settlement::Retry { .. } => Settlement::Retry { delay: SignedDuration::ZERO },
-                end @ Settlement::End { .. } => end,
+                end @ (Settlement::End { .. } | Settlement::Hold { .. }) => end,
             };
             (settlement, result)
         }
@@ -289,6 +289,7 @@ mod tests {
         let end = result.end.name();
         match settlement {
             Settlement::Retry { delay } => format!("{end} retry {}s", delay.as_secs()),
+            Settlement::Hold { timeout } => format!("{end} hold {}s", timeout.as_secs()),
             Settlement::End { outcome, reason, dead_letter } => {
                 let reason = reason.map_or("", |reason| reason.code.name());
                 format!("{end} {outcome} {reason}{}", if dead_letter { " dead" } else { "" })

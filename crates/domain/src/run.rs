@@ -74,14 +74,18 @@ pub enum Wait {
     Quorum = 3,
     /// Its child runs. It has started.
     Parts = 4,
+    /// A place in the pool of its job. The number 5 belongs to messages, which workers pull.
+    Pool = 6,
+    /// A decision of a user: its node was lost, and it may have done its work.
+    Decision = 7,
 }
 
 impl Wait {
     /// The wait with a stored number.
     pub fn from_number(number: i64) -> Option<Self> {
-        [Wait::Overlap, Wait::Upstream, Wait::Quorum, Wait::Parts]
-            .into_iter()
-            .find(|wait| *wait as i64 == number)
+        const ALL: [Wait; 6] =
+            [Wait::Overlap, Wait::Upstream, Wait::Quorum, Wait::Parts, Wait::Pool, Wait::Decision];
+        ALL.into_iter().find(|wait| *wait as i64 == number)
     }
 }
 
@@ -127,6 +131,8 @@ pub enum ReasonCode {
     Calendar,
     /// It lies in a blackout of the tenant or the cluster.
     Blackout,
+    /// Its node was lost, and a user or the rule of its job decided what becomes of it.
+    Decided,
 }
 
 impl ReasonCode {
@@ -147,6 +153,7 @@ impl ReasonCode {
             ReasonCode::PartsFailed => "PARTS_FAILED",
             ReasonCode::Calendar => "CALENDAR",
             ReasonCode::Blackout => "BLACKOUT",
+            ReasonCode::Decided => "DECIDED",
         }
     }
 }

@@ -75,7 +75,7 @@ pub struct Trigger {
 }
 
 /// Runs for times of the past.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Backfill {
     /// From this time on.
     pub from: Timestamp,
@@ -85,6 +85,8 @@ pub struct Backfill {
     pub newest_first: bool,
     /// Only say what would run.
     pub dry_run: bool,
+    /// Values for the action, as a JSON object.
+    pub parameters: Option<String>,
     /// The user who asks.
     pub requested_by: Option<UserId>,
 }
@@ -153,8 +155,11 @@ impl Node {
         }
         self.resolve_calendars(job.tenant, &mut job.definition, None).await?;
         self.under_pause(&mut job, None).await?;
+        job.definition.parameter_rules = job.definition.checked_rules()?;
         self.check(&job)?;
         self.check_dependencies(&job, among).await?;
+        self.check_pool(&job).await?;
+        self.check_exactly_once(&job).await?;
         (job.created_at, job.updated_at) = (now, now);
         job.next_run = self.first_time(&job, now)?;
         Ok(job)
@@ -332,7 +337,7 @@ impl Node {
     /// Asks for the end of every run of a deleted job that has not ended. Answers those that nodes
     /// hold.
     pub(crate) async fn cancel_runs_of(&self, job: JobId) -> Result<Vec<RunId>> {
-        let states = vec![RunState::Pending, RunState::Queued, RunState::Running];
+        let states = vec![RunState::Pending, RunState::Queued, RunState::Running, RunState::Held];
         let filter = RunFilter { states, ..RunFilter::of_job(job) };
         let text = "its job was deleted".to_owned();
         let reason = Reason { code: ReasonCode::CancelRequested, text };
@@ -379,14 +384,14 @@ impl Node {
     pub async fn triggered(&self, id: JobId, trigger: Trigger) -> Result<NewRun> {
         let job =
             self.job(id, 0).await?.ok_or_else(|| EngineError::NotFound(format!("job {id}")))?;
-        Ok(self.triggered_of(&job, trigger))
+        self.triggered_of(&job, trigger)
     }
 
     /// The run that a trigger of a job asks for.
-    pub(crate) fn triggered_of(&self, job: &Job, trigger: Trigger) -> NewRun {
+    pub(crate) fn triggered_of(&self, job: &Job, trigger: Trigger) -> Result<NewRun> {
         let now = self.now();
         let at = trigger.at.unwrap_or(now);
-        NewRun {
+        Ok(NewRun {
             id: match trigger.chosen {
                 Some(chosen) => RunId::of_chosen(job.id, chosen),
                 None => RunId::of_request(at, (self.parts.random)()),
@@ -394,11 +399,11 @@ impl Node {
             // A run for a time of the past could not start before it was asked for.
             due_at: at.max(now),
             ignore_dependencies: !trigger.with_dependencies,
-            parameters: job.definition.parameters.with(trigger.parameters),
+            parameters: job.definition.run_parameters(trigger.parameters)?,
             priority: job.definition.priority,
             requested_by: trigger.requested_by,
             ..tick(job, at, Origin::Manual, 0)
-        }
+        })
     }
 
     /// Asks for runs of times that have passed; works while the job is paused. Answers the times,
@@ -427,6 +432,7 @@ impl Node {
         if backfill.newest_first {
             times.reverse();
         }
+        let mut parameters = job.definition.run_parameters(backfill.parameters.clone())?;
         if backfill.dry_run {
             return Ok(times);
         }
@@ -439,6 +445,7 @@ impl Node {
                 due_at: now.saturating_add(SignedDuration::from_micros(i as i64)).unwrap_or(now),
                 ignore_dependencies: true,
                 requested_by: backfill.requested_by,
+                parameters: parameters.clone(),
                 ..tick(&job, *at, Origin::Backfill, 0)
             })
             .collect();
@@ -449,11 +456,20 @@ impl Node {
             }
             // The job was changed meanwhile: the runs are those of its present version.
             let job = self.existing(id).await?;
+            parameters = job.definition.run_parameters(backfill.parameters.clone())?;
             runs.retain(|run| stale.contains(&run.id));
             for run in &mut runs {
                 let (id, due_at, requested_by) = (run.id, run.due_at, run.requested_by);
                 let tick = tick(&job, run.scheduled_for, Origin::Backfill, 0);
-                *run = NewRun { id, due_at, requested_by, ignore_dependencies: true, ..tick };
+                let parameters = parameters.clone();
+                *run = NewRun {
+                    id,
+                    due_at,
+                    requested_by,
+                    parameters,
+                    ignore_dependencies: true,
+                    ..tick
+                };
             }
         }
     }

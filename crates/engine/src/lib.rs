@@ -53,8 +53,8 @@ pub use start_log::{BegunRun, BegunRuns, Predecessor, StartLog};
 pub use stats::{HourlyStats, Stats};
 pub use store::{
     Acknowledgement, Answer, Applied, AttemptView, AuditFilter, Begun, Cancelled, Channel, Counts,
-    Cursor, DeliveryKey, DeliveryView, Extended, FullStore, Given, Identity, JobFilter, JobVersion,
-    LastRun, LeasedMessage, LiveCounts, MessagePlace, NamedResources, NodeControl,
+    Cursor, Decided, DeliveryKey, DeliveryView, Extended, FullStore, Given, Identity, JobFilter,
+    JobVersion, LastRun, LeasedMessage, LiveCounts, MessagePlace, NamedResources, NodeControl,
     NodeControlOutcome, NodeInfo, NodeView, Operation, OwnedShard, Page, Put, QueueDepth,
     QueueLine, RecentEnd, Replaces, RunFilter, RunView, RunsOf, Set, Setting, SharedStore,
     StartFilter, StartKey, StoreError, StoreMetrics, WorkspaceDepth, as_author,

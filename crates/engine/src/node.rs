@@ -19,6 +19,7 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use domain::action::EffectKey;
 use domain::alert::Alert;
 use domain::cluster::NodeRole;
 use domain::decide::explain::with_wait;
@@ -53,6 +54,7 @@ mod look;
 mod notify;
 mod place;
 mod plan;
+mod pool;
 mod prune;
 mod pump;
 mod reap;
@@ -128,6 +130,8 @@ pub struct Started {
     /// Whether it only asks for the rows by which it is divided: the action of its job is that
     /// question, and [`Node::divide_by`] takes the answer.
     pub asks_rows: bool,
+    /// What proves to the store that the work is committed, if the job runs exactly once.
+    pub effect: Option<EffectKey>,
 }
 
 /// What a node holds.
@@ -202,6 +206,8 @@ struct State {
     parts_ended: Vec<RunId>,
     /// How many runs of each job are under way here.
     begun: BegunCounts,
+    /// Runs whose ends may make room in a pool.
+    pooled: HashSet<RunId>,
     /// Times in which no scheduler was alive, newest first.
     outages: Arc<[Outage]>,
     /// What nodes had begun that this process was before, or took the place of.
@@ -317,6 +323,7 @@ impl Node {
             noticed: Vec::new(),
             parts_ended: Vec::new(),
             begun: BegunCounts::default(),
+            pooled: HashSet::new(),
             outages: Arc::new([]),
             predecessors: HashMap::new(),
             has_joined: false,

@@ -341,6 +341,9 @@ impl Node {
         match settle_message(definition, attempts, report, || self.chance()) {
             None => (Verdict::Release, None),
             Some((Settlement::Retry { delay }, result)) => (Verdict::Retry { delay }, Some(result)),
+            Some((Settlement::Hold { timeout }, result)) => {
+                (Verdict::Hold { timeout }, Some(result))
+            }
             Some((Settlement::End { outcome, reason, dead_letter }, result)) => {
                 (Verdict::End { outcome, reason, dead_letter }, Some(result))
             }

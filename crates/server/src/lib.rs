@@ -11,6 +11,7 @@ mod closing;
 mod condition;
 mod connection;
 mod cookie;
+mod delivery;
 mod directory;
 mod envelope;
 mod health;
@@ -98,6 +99,7 @@ fn public_routes() -> OpenApiRouter<App> {
         ))
         .routes(routes!(rest::oidc_login::callback))
         .routes(routes!(rest::oidc_login::start))
+        .routes(routes!(rest::hooks::deliver))
 }
 
 /// Everything that the server answers to people and programs.

@@ -348,6 +348,9 @@ impl From<EngineError> for Problem {
         match error {
             EngineError::Store(error) => error.into(),
             EngineError::Invalid { field, problem } => Problem::invalid(field_of(field), problem),
+            EngineError::Parameter(error) => {
+                Problem::invalid(format!("parameters.{}", error.name), error.to_string())
+            }
             EngineError::Schedule(error) => error.into(),
             EngineError::Action(error) => {
                 Problem::invalid(format!("payload.{}", error.field), error.problem)

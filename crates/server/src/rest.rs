@@ -27,6 +27,7 @@ mod executions;
 pub(crate) mod explain;
 pub(crate) mod find;
 mod grants;
+pub(crate) mod hooks;
 mod job_choice;
 pub(crate) mod jobs;
 mod keys;
@@ -37,6 +38,7 @@ mod objects;
 pub(crate) mod oidc_login;
 mod outlook;
 pub(crate) mod pause;
+pub(crate) mod pools;
 mod queue_dead_letters;
 mod queue_schedules;
 pub(crate) mod queue_stats;
@@ -136,9 +138,15 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(blackouts::create, blackouts::list))
         .routes(routes!(blackouts::get, blackouts::replace, blackouts::delete))
         .routes(routes!(pause::get, pause::put, pause::delete))
+        .routes(routes!(hooks::create, hooks::list))
+        .routes(routes!(hooks::get, hooks::patch, hooks::delete))
+        .routes(routes!(hooks::rotate))
+        .routes(routes!(pools::create, pools::list))
+        .routes(routes!(pools::get, pools::patch, pools::delete))
         .routes(routes!(shards::create, shards::list))
         .routes(routes!(shards::get, shards::patch, shards::delete))
         .routes(routes!(executions::parts))
+        .routes(routes!(executions::decide))
         .routes(routes!(nodes::list))
         .routes(routes!(nodes::remove))
         .routes(routes!(nodes::drain))

@@ -9,7 +9,9 @@ mod access;
 mod answer;
 mod calendars;
 mod explain;
+mod hooks;
 mod jobs;
+mod pools;
 mod problem;
 mod queues;
 mod runs;
@@ -397,6 +399,9 @@ impl Session {
             Statement::CancelRun(run) => self.cancel_run(run).await,
             Statement::RetryRun(run) => self.retry_run(run).await,
             Statement::BackfillJob(backfill) => self.backfill(backfill).await,
+            Statement::DecideRun { run, answer, reason } => {
+                self.decide_run(run, *answer, reason.as_deref()).await
+            }
             Statement::ExplainJob(explain) => self.explain_job(explain).await,
             Statement::ExplainRun(run) => self.explain_run(run).await,
             Statement::ExplainMessage(message) => self.explain_message(message).await,
@@ -416,6 +421,8 @@ impl Session {
             Statement::Role(role) => self.role(role).await,
             Statement::Secret(secret) => self.secret(secret).await,
             Statement::Shard(shard) => self.shard(shard).await,
+            Statement::Pool(pool) => self.pool(pool).await,
+            Statement::Hook(hook) => self.hook(hook).await,
             Statement::Queue(queue) => self.queue(queue).await,
             Statement::PauseQueue(name) => self.pause_queue(name, true).await,
             Statement::DrainQueue(name) => self.drain_queue(name).await,
@@ -432,6 +439,8 @@ impl Session {
             Statement::ResumeAll { is_cluster, catch_up } => {
                 self.resume_all(*is_cluster, *catch_up).await
             }
+            Statement::ShowPools => self.show_pools().await,
+            Statement::ShowHooks => self.show_hooks().await,
             Statement::Set(set) => {
                 let is_local = set.is_local || settings::is_of_block(&set.name.value);
                 if is_local && matches!(self.block, Block::None) {

@@ -129,6 +129,8 @@ impl Source for Sys {
             "calendars" => calendars::calendars(self)?,
             "blackouts" => calendars::blackouts(self)?,
             "pauses" => calendars::pauses(self)?,
+            "pools" => cluster::pools(self)?,
+            "hooks" => cluster::hooks(self)?,
             "queues" => queues::queues(self)?,
             "messages" => queues::messages(self)?,
             name => {

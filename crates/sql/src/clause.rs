@@ -3,8 +3,10 @@
 use domain::action::AdaptiveInterval;
 use domain::calendar::Shift;
 use domain::cluster::Class;
-use domain::job::{DependsOn, ErrorFilter, JobState, OnCompletion, OnLost, Overlap};
+use domain::job::{DependsOn, ErrorFilter, JobState, LostQuestion, OnCompletion, OnLost, Overlap};
+use domain::parameter::ParameterRule;
 use domain::partition::{Partition, Rows};
+use domain::pool::PoolUse;
 use domain::schedule::{CatchUpPolicy, GapRule, OverlapRule};
 use jiff::SignedDuration;
 use serde_json::Value;
@@ -17,6 +19,7 @@ use crate::syntax::{Result, SyntaxError, nearest};
 
 mod action;
 pub(crate) use action::{payload, structure_of};
+mod declare;
 mod place;
 mod read;
 pub(crate) use read::values;
@@ -88,14 +91,20 @@ pub enum Clause {
     Retention([Option<u32>; 3]),
     /// What happens to a one-time job when its run has ended.
     OnCompletion(OnCompletion),
-    /// What happens to a run whose node died.
-    OnLost(OnLost),
+    /// What happens to a run whose node died, and how a question about it ends.
+    OnLost(OnLost, Option<LostQuestion>),
     /// The database role that it uses.
     RunAs(Option<String>),
     /// The database of its statements.
     Database(Option<String>),
     /// Parameters of its runs, and the query that creates one child run for each row.
     Parameters(Vec<(String, Literal)>, Option<Rows>),
+    /// The pool in which its runs take places.
+    Pool(Option<PoolUse>),
+    /// The parameters that its runs accept.
+    Declare(Vec<ParameterRule>),
+    /// Whether its statements are committed together with their record.
+    ExactlyOnce(bool),
     /// A description for people.
     Description(Option<String>),
     /// Whether it is scheduled.
@@ -315,7 +324,12 @@ pub const RULES: &[Rule] = &[
         read::retention,
     ),
     rule(&["ON", "COMPLETION"], "PRESERVE | DROP", "on_completion", read::on_completion),
-    rule(&["ON", "LOST"], "RETRY | FAIL", "on_lost", read::on_lost),
+    rule(
+        &["ON", "LOST"],
+        "RETRY | FAIL | ASK [FOR duration] [THEN RETRY | FAIL | COMPLETE]",
+        "on_lost",
+        read::on_lost,
+    ),
     rule(&["RUN", "AS"], "role | NONE", "run_as", read::run_as),
     rule(&["DATABASE"], "= name | NONE", "database", read::database),
     rule(
@@ -324,6 +338,15 @@ pub const RULES: &[Rule] = &[
         "parameters",
         read::parameters,
     ),
+    rule(&["POOL"], "= name [WEIGHT n] | NONE", "pool", read::pool),
+    rule(
+        &["DECLARE"],
+        "(name type [REQUIRED] [DEFAULT value] [IN (value, ...)] [MIN value] [MAX value] [PATTERN 'regex'] \
+         [DESCRIPTION 'text'], ...) | NONE",
+        "parameter_rules",
+        declare::declare,
+    ),
+    rule(&["EXACTLY_ONCE"], "= TRUE | FALSE", "exactly_once", read::exactly_once),
     rule(&["DESCRIPTION"], "= 'text' | NONE", "description", read::description),
     rule(&["STATE"], "= ENABLED | DISABLED | PAUSED", "state", read::state),
     rule(&["ENABLED"], "", "state", read::enabled),

@@ -258,8 +258,19 @@ fn apply(job: &mut Definition, clause: &Clause, at: usize, context: &Context<'_>
                 Retention { days: *days, failed_days: *failed_days, keep_last: *keep_last };
         }
         Clause::OnCompletion(then) => job.on_completion = *then,
-        Clause::OnLost(then) => job.on_lost = *then,
+        Clause::OnLost(then, question) => {
+            job.on_lost = *then;
+            job.lost_question = question.unwrap_or_default();
+        }
         Clause::RunAs(role) => job.run_as.clone_from(role),
+        Clause::Declare(rules) => {
+            for rule in rules {
+                rule.checked().map_err(|error| refused(Kind::Value, at, error))?;
+            }
+            job.parameter_rules.clone_from(rules);
+        }
+        Clause::ExactlyOnce(yes) => job.exactly_once = *yes,
+        Clause::Pool(pool) => job.pool.clone_from(pool),
         Clause::Description(text) => job.description.clone_from(text),
         Clause::As(action) => job.action = action_of(action),
     }

@@ -10,7 +10,9 @@ use crate::syntax::{Result, SyntaxError};
 
 mod access;
 mod calendar;
+mod hook;
 mod job;
+mod pool;
 mod queue;
 mod run;
 mod session;
@@ -40,6 +42,7 @@ const STATEMENTS: &[(&[&str], Read)] = &[
     (&["EXECUTE", "JOB"], run::execute),
     (&["CANCEL", "JOB", "RUN"], run::cancel),
     (&["RETRY", "JOB", "RUN"], run::retry),
+    (&["DECIDE", "JOB", "RUN"], run::decide),
     (&["BACKFILL", "JOB"], run::backfill),
     (&["EXPLAIN", "JOB"], run::explain),
     (&["EXPLAIN", "RUN"], run::explain_run),
@@ -65,6 +68,15 @@ const STATEMENTS: &[(&[&str], Read)] = &[
     (&["CREATE", "SHARD"], shard::create),
     (&["ALTER", "SHARD"], shard::alter),
     (&["DROP", "SHARD"], shard::drop),
+    (&["SHOW", "HOOKS"], hook::show),
+    (&["CREATE", "HOOK"], hook::create),
+    (&["ALTER", "HOOK"], hook::alter),
+    (&["DROP", "HOOK"], hook::drop),
+    (&["SHOW", "POOLS"], pool::show),
+    (&["CREATE", "OR", "ALTER", "POOL"], pool::create_or_alter),
+    (&["CREATE", "POOL"], pool::create),
+    (&["ALTER", "POOL"], pool::alter),
+    (&["DROP", "POOL"], pool::drop),
     (&["SHOW", "QUEUES"], queue::show),
     (&["CREATE", "OR", "ALTER", "QUEUE"], queue::create_or_alter),
     (&["CREATE", "QUEUE"], queue::create),
@@ -136,12 +148,15 @@ const UNSUPPORTED: &[(&[&str], &str)] = &[
     (&["DO"], "Statements are run by a job: CREATE JOB … AS 'statements'."),
     (
         &["CREATE"],
-        "CREATE makes a JOB, a QUEUE, a CALENDAR, a BLACKOUT, a SHARD, a USER, a ROLE or a SECRET.",
+        "CREATE makes a JOB, a QUEUE, a CALENDAR, a BLACKOUT, a POOL, a HOOK, a SHARD, a USER, a ROLE or a SECRET.",
     ),
-    (&["ALTER"], "ALTER changes a JOB, a QUEUE, a CALENDAR, a SHARD, a USER, a ROLE or a SECRET."),
+    (
+        &["ALTER"],
+        "ALTER changes a JOB, a QUEUE, a CALENDAR, a POOL, a HOOK, a SHARD, a USER, a ROLE or a SECRET.",
+    ),
     (
         &["DROP"],
-        "DROP removes a JOB, a QUEUE, a CALENDAR, a BLACKOUT, a SHARD, a USER, a ROLE or a SECRET.",
+        "DROP removes a JOB, a QUEUE, a CALENDAR, a BLACKOUT, a POOL, a HOOK, a SHARD, a USER, a ROLE or a SECRET.",
     ),
     (&["ANALYZE"], "There is nothing to analyze here."),
     (&["VACUUM"], "There is nothing to vacuum here."),
@@ -166,6 +181,7 @@ pub const VERBS: &[&str] = &[
     "EXECUTE",
     "CANCEL",
     "RETRY",
+    "DECIDE",
     "BACKFILL",
     "EXPLAIN",
     "SHOW",
@@ -302,7 +318,7 @@ fn expected(known: &[&str]) -> String {
     match &known[..] {
         [] => "the end of the statement".to_owned(),
         [one] => (*one).to_owned(),
-        [most @ .., last] if most.len() < 12 => format!("{} or {last}", most.join(", ")),
+        [most @ .., last] if most.len() < 16 => format!("{} or {last}", most.join(", ")),
         _ => "a statement".to_owned(),
     }
 }

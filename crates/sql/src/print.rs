@@ -5,8 +5,9 @@ use domain::action::{Action, HttpAction, QueueMetric};
 use domain::calendar::{Calendar, CalendarMode, Shift};
 use domain::id::JobId;
 use domain::job::{
-    Definition, DependsOn, ErrorFilter, JobState, OnCompletion, OnLost, Overlap, When,
+    Definition, DependsOn, ErrorFilter, JobState, LostQuestion, OnCompletion, OnLost, Overlap, When,
 };
+use domain::parameter::{ParameterRule, ParameterType};
 use domain::partition::{Parameters, Partition};
 use domain::schedule::{CatchUpPolicy, GapRule, OverlapRule};
 use jiff::SignedDuration;
@@ -149,7 +150,19 @@ fn clauses(job: &Definition, name_of: &dyn Fn(JobId) -> String) -> Vec<String> {
         format!("RETENTION ({})", parts.collect::<Vec<_>>().join(", "))
     });
     say(job.on_completion == OnCompletion::Drop, &|| "ON COMPLETION DROP".to_owned());
-    say(job.on_lost == OnLost::Fail, &|| "ON LOST FAIL".to_owned());
+    say(job.on_lost != OnLost::Retry, &|| {
+        let usual = LostQuestion::default();
+        let LostQuestion { timeout, then } = job.lost_question;
+        match job.on_lost {
+            OnLost::Ask if timeout == usual.timeout && then == usual.then => {
+                "ON LOST ASK".to_owned()
+            }
+            OnLost::Ask => {
+                format!("ON LOST ASK FOR {} THEN {}", duration(timeout), then.name())
+            }
+            OnLost::Retry | OnLost::Fail => "ON LOST FAIL".to_owned(),
+        }
+    });
     if let Some(role) = &job.run_as {
         say(true, &|| format!("RUN AS {}", quoted(role)));
     }
@@ -160,6 +173,14 @@ fn clauses(job: &Definition, name_of: &dyn Fn(JobId) -> String) -> Vec<String> {
         say(true, &|| format!("DATABASE = {}", quoted(name)));
     }
     say(!job.parameters.is_empty(), &|| parameters(&job.parameters));
+    if let Some(pool) = &job.pool {
+        say(true, &|| match pool.weight {
+            1 => format!("POOL = {}", text(&pool.name)),
+            weight => format!("POOL = {} WEIGHT {weight}", text(&pool.name)),
+        });
+    }
+    say(!job.parameter_rules.is_empty(), &|| declaration(&job.parameter_rules));
+    say(job.exactly_once, &|| "EXACTLY_ONCE = TRUE".to_owned());
     if let Some(description) = &job.description {
         say(true, &|| format!("DESCRIPTION = {}", text(description)));
     }
@@ -186,6 +207,33 @@ fn parameters(parameters: &Parameters) -> String {
         parts.push(format!("FROM {}", text(&rows.sql)));
         parts.extend(rows.database.as_ref().map(|name| format!("IN {}", text(name))));
     }
+    parts.join(" ")
+}
+
+fn declaration(rules: &[ParameterRule]) -> String {
+    let rules: Vec<String> = rules.iter().map(parameter_rule).collect();
+    format!("DECLARE ({})", rules.join(", "))
+}
+
+fn parameter_rule(rule: &ParameterRule) -> String {
+    // A document is written as text.
+    let literal = |it: &Value| match (rule.kind, it) {
+        (ParameterType::Json, it) => text(&it.to_string()),
+        (_, it) => value(it),
+    };
+    let mut parts = vec![text(&rule.name), rule.kind.name().to_ascii_uppercase()];
+    if rule.required {
+        parts.push("REQUIRED".to_owned());
+    }
+    parts.extend(rule.default.as_ref().map(|it| format!("DEFAULT {}", literal(it))));
+    if !rule.values.is_empty() {
+        let values: Vec<String> = rule.values.iter().map(literal).collect();
+        parts.push(format!("IN ({})", values.join(", ")));
+    }
+    parts.extend(rule.min.as_ref().map(|it| format!("MIN {}", value(it))));
+    parts.extend(rule.max.as_ref().map(|it| format!("MAX {}", value(it))));
+    parts.extend(rule.pattern.as_ref().map(|it| format!("PATTERN {}", text(it))));
+    parts.extend(rule.description.as_ref().map(|it| format!("DESCRIPTION {}", text(it))));
     parts.join(" ")
 }
 

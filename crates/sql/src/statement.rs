@@ -4,7 +4,9 @@ use std::fmt;
 use std::ops::Range;
 
 use domain::access::{Privilege, QueueRight};
+use domain::hook::HookScheme;
 use domain::id::RunId;
+use domain::job::LostAnswer;
 use domain::schedule::CatchUpPolicy;
 
 use crate::clause::Clauses;
@@ -66,6 +68,15 @@ pub enum Statement {
     CancelRun(Spanned<RunId>),
     /// RETRY JOB RUN.
     RetryRun(Spanned<RunId>),
+    /// DECIDE JOB RUN.
+    DecideRun {
+        /// The run.
+        run: Spanned<RunId>,
+        /// What becomes of it.
+        answer: LostAnswer,
+        /// Why.
+        reason: Option<String>,
+    },
     /// BACKFILL JOB.
     BackfillJob(BackfillJob),
     /// EXPLAIN JOB.
@@ -137,6 +148,14 @@ pub enum Statement {
     },
     /// SHOW SHARDS.
     ShowShards,
+    /// SHOW POOLS.
+    ShowPools,
+    /// SHOW HOOKS.
+    ShowHooks,
+    /// CREATE, ALTER and DROP HOOK.
+    Hook(HookStatement),
+    /// CREATE, ALTER and DROP POOL.
+    Pool(PoolStatement),
     /// CREATE, ALTER and DROP SHARD.
     Shard(ShardStatement),
     /// CREATE, ALTER and DROP QUEUE.
@@ -301,6 +320,8 @@ pub struct BackfillJob {
     pub newest_first: bool,
     /// Only list the runs.
     pub dry_run: bool,
+    /// The parameters of the runs.
+    pub parameters: Vec<(String, Literal)>,
 }
 
 /// EXPLAIN JOB.
@@ -425,6 +446,42 @@ pub struct ShardStatement {
     pub node: Option<Option<String>>,
     /// Labels of the nodes that may own it.
     pub labels: Option<Vec<(String, String)>>,
+}
+
+/// CREATE, ALTER and DROP POOL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolStatement {
+    /// The operation.
+    pub verb: Verb,
+    /// The name as it was written.
+    pub name: Spanned<String>,
+    /// The total weight of the runs that have a place.
+    pub size: Option<Spanned<u32>>,
+    /// The new description, or none to remove it.
+    pub description: Option<Option<String>>,
+}
+
+/// CREATE, ALTER and DROP HOOK.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HookStatement {
+    /// The operation.
+    pub verb: Verb,
+    /// The name as it was written.
+    pub name: Spanned<String>,
+    /// The name of the job that it triggers.
+    pub job: Option<Spanned<String>>,
+    /// How deliveries are checked.
+    pub scheme: Option<HookScheme>,
+    /// Where parameters are in the body of a delivery.
+    pub parameters: Option<Vec<(String, String)>>,
+    /// How many deliveries it accepts in a second.
+    pub rate: Option<u32>,
+    /// Whether it refuses every delivery.
+    pub disabled: Option<bool>,
+    /// The new description, or none to remove it.
+    pub description: Option<Option<String>>,
+    /// Whether it gets a new secret: ROTATE SECRET.
+    pub rotate: bool,
 }
 
 /// The scope of a secret.

@@ -11,6 +11,8 @@ compatibility
 dead_letter_notices
 deliveries
 enqueue_roles
+effect_keys
+effects
 gate with fillfactor=10, autovacuum_vacuum_threshold=10000, autovacuum_vacuum_scale_factor=0
 history by RANGE (id)
 history_ranges
@@ -28,6 +30,7 @@ objects
 outages
 outputs
 parts
+pool_runs
 queue_cursors with fillfactor=50
 quotas
 requests
@@ -111,6 +114,12 @@ deliveries.tried_at bigint not null default 0
 enqueue_roles.role name not null
 enqueue_roles.queue_id uuid not null
 enqueue_roles.user_id uuid not null
+effect_keys.run_id uuid not null
+effect_keys.generation integer not null
+effect_keys.hash bytea not null
+effects.run_id uuid not null
+effects.generation integer not null
+effects.at bigint not null
 gate.one smallint not null
 gate.fence bigint not null
 gate.front_tenant uuid
@@ -253,6 +262,16 @@ parts.parent_id uuid not null
 parts.number integer not null
 parts.run_id uuid not null
 parts.shard text not null
+pool_runs.run_id uuid not null
+pool_runs.tenant_id uuid not null
+pool_runs.pool text not null collate C
+pool_runs.job_id uuid not null
+pool_runs.weight bigint not null
+pool_runs.priority bigint not null
+pool_runs.due_at bigint not null
+pool_runs.turn bigint
+pool_runs.since bigint not null
+pool_runs.called_at bigint
 queue_cursors.queue_id uuid not null
 queue_cursors.workspace text not null collate C
 queue_cursors.tokens double precision not null
@@ -340,6 +359,8 @@ compatibility compatibility_pkey PRIMARY KEY (one)
 dead_letter_notices dead_letter_notices_pkey PRIMARY KEY (tenant_id)
 deliveries deliveries_pkey PRIMARY KEY (channel, alert_id)
 enqueue_roles enqueue_roles_pkey PRIMARY KEY (role, queue_id)
+effect_keys effect_keys_pkey PRIMARY KEY (run_id)
+effects effects_pkey PRIMARY KEY (run_id)
 gate gate_one_check CHECK ((one = 1))
 gate gate_pkey PRIMARY KEY (one)
 history history_pkey PRIMARY KEY (id)
@@ -361,6 +382,7 @@ outages outages_pkey PRIMARY KEY (since)
 outputs outputs_pkey PRIMARY KEY (run_id, number)
 parts parts_pkey PRIMARY KEY (parent_id, number)
 parts parts_run_id_key UNIQUE (run_id)
+pool_runs pool_runs_pkey PRIMARY KEY (run_id)
 queue_cursors queue_cursors_pkey PRIMARY KEY (queue_id)
 quotas quotas_pkey PRIMARY KEY (tenant_id)
 requests requests_pkey PRIMARY KEY (tenant_id, key)
@@ -411,6 +433,8 @@ CREATE INDEX messages_leased ON punctual.messages USING btree (queue_id, workspa
 CREATE INDEX messages_ordering ON punctual.messages USING btree (queue_id, ordering_key, order_at) WHERE (ordering_key IS NOT NULL)
 CREATE INDEX messages_ready ON punctual.messages USING btree (queue_id, workspace, urgency, at) WHERE (state = 0)
 CREATE INDEX objects_kind ON punctual.objects USING btree (kind, id)
+CREATE INDEX pool_runs_line ON punctual.pool_runs USING btree (tenant_id, pool) WHERE (turn IS NULL)
+CREATE INDEX pool_runs_pool ON punctual.pool_runs USING btree (tenant_id, pool)
 CREATE INDEX requests_begun ON punctual.requests USING btree (begun_at)
 CREATE INDEX runs_cancelled ON punctual.runs USING btree (id) WHERE (cancel_code IS NOT NULL)
 CREATE INDEX runs_job ON punctual.runs USING btree (job_id, order_at)
@@ -435,6 +459,8 @@ CREATE UNIQUE INDEX compatibility_pkey ON punctual.compatibility USING btree (on
 CREATE UNIQUE INDEX dead_letter_notices_pkey ON punctual.dead_letter_notices USING btree (tenant_id)
 CREATE UNIQUE INDEX deliveries_pkey ON punctual.deliveries USING btree (channel, alert_id)
 CREATE UNIQUE INDEX enqueue_roles_pkey ON punctual.enqueue_roles USING btree (role, queue_id)
+CREATE UNIQUE INDEX effect_keys_pkey ON punctual.effect_keys USING btree (run_id)
+CREATE UNIQUE INDEX effects_pkey ON punctual.effects USING btree (run_id)
 CREATE UNIQUE INDEX gate_pkey ON punctual.gate USING btree (one)
 CREATE UNIQUE INDEX history_pkey ON ONLY punctual.history USING btree (id)
 CREATE UNIQUE INDEX history_ranges_first_key ON punctual.history_ranges USING btree (first)
@@ -457,6 +483,7 @@ CREATE UNIQUE INDEX outages_pkey ON punctual.outages USING btree (since)
 CREATE UNIQUE INDEX outputs_pkey ON punctual.outputs USING btree (run_id, number)
 CREATE UNIQUE INDEX parts_pkey ON punctual.parts USING btree (parent_id, number)
 CREATE UNIQUE INDEX parts_run_id_key ON punctual.parts USING btree (run_id)
+CREATE UNIQUE INDEX pool_runs_pkey ON punctual.pool_runs USING btree (run_id)
 CREATE UNIQUE INDEX queue_cursors_pkey ON punctual.queue_cursors USING btree (queue_id)
 CREATE UNIQUE INDEX quotas_pkey ON punctual.quotas USING btree (tenant_id)
 CREATE UNIQUE INDEX requests_pkey ON punctual.requests USING btree (tenant_id, key)
@@ -649,5 +676,19 @@ lives(lock bigint, node uuid) v u:
 BEGIN
     PERFORM pg_advisory_xact_lock_shared(lock);
     RETURN EXISTS (SELECT 1 FROM nodes WHERE id = node AND NOT buried);
+END 
+record_effect(run uuid, claim_generation integer, secret text) v u: 
+BEGIN
+    PERFORM 1
+    FROM runs r
+    JOIN effect_keys k ON k.run_id = r.id
+    WHERE r.id = run AND r.turn = claim_generation AND r.wait = 0 AND k.generation = claim_generation
+        AND k.hash = sha256(convert_to(secret, 'UTF8'))
+    FOR SHARE OF r;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'the claim of run % has ended', run USING ERRCODE = 'PX002';
+    END IF;
+    INSERT INTO effects (run_id, generation, at) VALUES (run, claim_generation, clock());
+    PERFORM set_config('idle_in_transaction_session_timeout', '10s', true);
 END 
 

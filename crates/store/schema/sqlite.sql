@@ -386,6 +386,23 @@ CREATE TABLE places (
     words TEXT NOT NULL UNIQUE
 ) STRICT;
 
+CREATE TABLE pool_runs (
+    run_id BLOB PRIMARY KEY,
+    tenant_id BLOB NOT NULL,
+    pool TEXT NOT NULL,
+    job_id BLOB NOT NULL,
+    weight INTEGER NOT NULL,
+    priority INTEGER NOT NULL,
+    due_at INTEGER NOT NULL,
+    turn INTEGER,
+    since INTEGER NOT NULL,
+    called_at INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX pool_runs_line ON pool_runs (tenant_id, pool) WHERE turn IS NULL;
+
+CREATE INDEX pool_runs_pool ON pool_runs (tenant_id, pool);
+
 CREATE TABLE queue (
     tenant_id BLOB NOT NULL,
     lane INTEGER NOT NULL,

@@ -32,7 +32,7 @@ use crate::schedule::{Schedule, SkippedRange};
 pub use division::{Division, PartFacts};
 pub use facts::{
     AttemptFacts, ClusterFacts, Deed, JobEvent, KeptFor, LiveFacts, NodeFacts, OtherRun, PartOf,
-    RunDetail, RunFacts, Subject, Upstream, UpstreamEnd,
+    PoolFacts, RunDetail, RunFacts, Subject, Upstream, UpstreamEnd,
 };
 pub use late::{wait_in, with_wait};
 pub use message::{MessageFacts, MessageLine, MessageState, explain_message, message_line};

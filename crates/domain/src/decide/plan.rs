@@ -200,7 +200,7 @@ pub fn tick(job: &Job, at: Timestamp, origin: Origin, coalesced: u64) -> NewRun 
         origin,
         coalesced: u32::try_from(coalesced).unwrap_or(u32::MAX),
         ignore_dependencies: false,
-        parameters: job.definition.parameters.with(None),
+        parameters: job.definition.default_parameters(),
         place: job.definition.place(),
         slot: job.definition.action.slot_kind(),
         requested_by: None,

@@ -2,11 +2,12 @@
 
 use domain::access::Deed;
 use domain::id::{ObjectId, TenantId};
-use domain::job::Definition;
+use domain::job::{Definition, Job};
 use domain::object::{Object, ObjectKind};
 use domain::pause::Pause;
+use domain::pool::PoolRun;
 use domain::schedule::CatchUpPolicy;
-use store::{DeliveryKey, DeliveryView, Page, Put, Set};
+use store::{DeliveryKey, DeliveryView, JobFilter, Page, Put, Set};
 
 use super::AuthorizedEngine;
 use crate::error::{EngineError, Result};
@@ -30,7 +31,7 @@ impl AuthorizedEngine<'_> {
     fn may_change(&self, object: &Object) -> Result<()> {
         self.may(match object.kind {
             ObjectKind::Database | ObjectKind::Shard => Deed::ChangeCluster,
-            ObjectKind::AlertChannel => Deed::ChangeAccess,
+            ObjectKind::AlertChannel | ObjectKind::Pool | ObjectKind::Hook => Deed::ChangeAccess,
             ObjectKind::Calendar | ObjectKind::Blackout | ObjectKind::Pause => Deed::ChangeAccess,
             ObjectKind::Agent | ObjectKind::JoinToken => Deed::ChangeCluster,
         })
@@ -199,6 +200,38 @@ impl AuthorizedEngine<'_> {
     ) -> Result<Page<Object, String>> {
         self.may_see(kind)?;
         self.node().list_objects(self.actor.tenant, kind, after, limit).await
+    }
+
+    /// The runs that have a place in pools of the tenant, or in one of them, and those in line.
+    pub async fn pool_runs(&self, pool: Option<&str>) -> Result<Vec<PoolRun>> {
+        self.may(Deed::SeeAccess)?;
+        Ok(self.node().store.pool_runs(self.actor.tenant, pool).await?)
+    }
+
+    /// The names of the tenant's jobs that use a pool; at most ten.
+    pub async fn jobs_of_pool(&self, pool: &str) -> Result<Vec<String>> {
+        self.may(Deed::SeeAccess)?;
+        let filter = JobFilter::of_tenant(self.actor.tenant);
+        let mut names = Vec::new();
+        let mut after: Option<String> = None;
+        loop {
+            let page = self.node().store.list_jobs(&filter, after.as_deref(), 500).await?;
+            let uses = |job: &&Job| job.definition.pool.as_ref().is_some_and(|it| it.name == pool);
+            names.extend(page.items.iter().filter(uses).map(|job| job.name.clone()));
+            after = page.next;
+            if after.is_none() || names.len() >= 10 {
+                names.truncate(10);
+                return Ok(names);
+            }
+        }
+    }
+
+    /// The size of a pool was changed: runs in line may begin.
+    pub async fn wake_pools(&self) -> Result<()> {
+        if self.node().store.wake_pools().await? > 0 {
+            self.node().hint();
+        }
+        Ok(())
     }
 
     /// Makes something of the cluster's: an agent, or the right to become one.

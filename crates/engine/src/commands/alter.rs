@@ -47,12 +47,17 @@ impl Node {
         let before = Some(&old.definition);
         self.resolve_calendars(job.tenant, &mut job.definition, before).await?;
         self.under_pause(&mut job, Some(old)).await?;
+        job.definition.parameter_rules = job.definition.checked_rules()?;
         self.check(&job)?;
         self.check_finished(old, &mut job).await?;
         // An upstream job may be gone since: that is no reason to refuse a pause.
         if job.definition.depends_on != old.definition.depends_on {
             self.check_dependencies(&job, among).await?;
         }
+        if job.definition.pool != old.definition.pool {
+            self.check_pool(&job).await?;
+        }
+        self.check_exactly_once(&job).await?;
         let prepared = match (old.state, job.state) {
             _ if job.definition.when != old.definition.when => Prepared::Drop,
             // The times of a pause are decided when it ends, by the calendars of that time.

@@ -2,9 +2,12 @@
 
 use std::collections::HashMap;
 
+use domain::action::Action;
 use domain::cluster::Class;
 use domain::id::JobId;
 use domain::job::{Definition, Job, When};
+use domain::object::{ObjectKind, check_name};
+use domain::pool::{POOL_SIZE_MAX, PoolBody};
 use domain::schedule::Schedule;
 use domain::text::is_plain_name;
 
@@ -86,6 +89,14 @@ impl Node {
                 return invalid("queue", "a queue has no schedule, action or dependencies");
             }
         }
+        if let Some(pool) = &definition.pool {
+            if let Err(problem) = check_name(&pool.name) {
+                return invalid("pool", &problem);
+            }
+            if !(1..=POOL_SIZE_MAX).contains(&pool.weight) {
+                return invalid("pool", "a weight is 1 or more, up to the size of the pool");
+            }
+        }
         definition.action.check()?;
         let schedule = definition.schedule(&self.parts.zones)?;
         check_calendars(definition, schedule.as_ref())?;
@@ -96,6 +107,39 @@ impl Node {
             );
         }
         Ok(())
+    }
+
+    /// A job that runs exactly once has statements for the store's own database.
+    pub(super) async fn check_exactly_once(&self, job: &Job) -> Result<()> {
+        if !job.definition.exactly_once {
+            return Ok(());
+        }
+        let problem = match job.definition.action {
+            Action::Sql(_) | Action::Procedure(_) if self.store.has_effects().await? => {
+                return Ok(());
+            }
+            Action::Sql(_) | Action::Procedure(_) => {
+                "needs a store on PostgreSQL, in whose database the statements work"
+            }
+            _ => "needs statements or a procedure for the database of the store",
+        };
+        Err(EngineError::Invalid { field: "exactly_once", problem: problem.to_owned() })
+    }
+
+    /// The pool of a job exists and is large enough for its weight.
+    pub(super) async fn check_pool(&self, job: &Job) -> Result<()> {
+        let Some(pool) = &job.definition.pool else { return Ok(()) };
+        let found = self.store.object_by_name(job.tenant, ObjectKind::Pool, &pool.name).await?;
+        let body = found.and_then(|object| PoolBody::from_json(&object.body));
+        let problem = match body {
+            None => format!("there is no pool {:?}; make it with CREATE POOL", pool.name),
+            Some(body) if body.size < pool.weight => format!(
+                "a weight of {} does not fit into the pool {:?} of size {}",
+                pool.weight, pool.name, body.size
+            ),
+            Some(_) => return Ok(()),
+        };
+        Err(EngineError::Invalid { field: "pool", problem })
     }
 
     /// Every upstream job exists, and following them never leads back. `changes` are those that happen

@@ -127,7 +127,8 @@ impl Node {
                 let shard = shards.get(&run.run.shard).cloned();
                 let asks_rows = is_divided(&run, &job);
                 let job = start::carried_out(&job, shard.as_deref(), asks_rows);
-                started.push(Started { run, job, started_at, token, shard, asks_rows });
+                let effect = None;
+                started.push(Started { run, job, started_at, token, shard, asks_rows, effect });
             }
         }
         self.take_in(waiting, claimed_at);

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use domain::action::EffectKey;
 use domain::cluster::Class;
 use domain::decide::start::{ActiveRun, Moment, Start, StartFacts, start, window};
 use domain::id::{JobId, NodeId, RunId};
@@ -156,7 +157,9 @@ impl Node {
         self.renew_tokens(&mut look).await?;
         let now = self.now();
         let mut decided = self.decide_all(node, due, &look, &parts, now);
+        self.take_places(node, due, &look, &mut decided).await;
         self.write_starts(node, due, &look, &mut decided).await;
+        let effects = self.allow_effects(node, due, &look, &mut decided).await;
         let mut started = Vec::with_capacity(due.len());
         for (i, (run, decision)) in due.iter().zip(decided).enumerate() {
             let job = &look.jobs[i];
@@ -168,7 +171,9 @@ impl Node {
                     let shard = shards.get(&run.run.shard).cloned();
                     let asks_rows = is_divided(run, job);
                     let (run, job) = (run.clone(), carried_out(job, shard.as_deref(), asks_rows));
-                    started.push(Started { run, job, started_at: now, token, shard, asks_rows });
+                    let effect = effects.get(&run.grant.run).cloned();
+                    let started_at = now;
+                    started.push(Started { run, job, started_at, token, shard, asks_rows, effect });
                 }
                 Decision::Divide => {
                     let divided = self.divide(node, run, job, None).await;
@@ -322,6 +327,48 @@ impl Node {
         }
     }
 
+    /// Draws secrets for the runs that record their effects in the store's own database. A run that may
+    /// not does not begin.
+    async fn allow_effects(
+        &self,
+        node: NodeId,
+        due: &[Arc<ClaimedRun>],
+        look: &Look,
+        decided: &mut [Decision],
+    ) -> HashMap<RunId, EffectKey> {
+        let needed = |i: &usize| {
+            let definition = &look.jobs[*i].definition;
+            matches!(decided[*i], Decision::Begin(_))
+                && definition.exactly_once
+                && !is_divided(&due[*i], &look.jobs[*i])
+        };
+        let needed: Vec<usize> = (0..due.len()).filter(needed).collect();
+        if needed.is_empty() {
+            return HashMap::new();
+        }
+        let secret = || format!("{:032x}{:032x}", (self.parts.random)(), (self.parts.random)());
+        let attempts: Vec<(Grant, String)> =
+            needed.iter().map(|i| (due[*i].grant, secret())).collect();
+        let allowed = self.store.allow_effects(&attempts).await;
+        if let Err(error) = &allowed {
+            tracing::warn!(runs = attempts.len(), %error, "effects could not be allowed");
+        }
+        let mut keys = HashMap::new();
+        for ((n, i), (grant, secret)) in needed.into_iter().enumerate().zip(attempts) {
+            match &allowed {
+                Ok(allowed) if allowed[n] => {
+                    let generation = grant.turn;
+                    keys.insert(grant.run, EffectKey { generation, secret });
+                    continue;
+                }
+                Ok(_) => self.drop_stale(node, &due[i]),
+                Err(_) => self.unmark_running(node, &due[i]),
+            }
+            decided[i] = Decision::Stale;
+        }
+        keys
+    }
+
     /// A run that was about to begin is not this node's any more.
     fn drop_stale(&self, node: NodeId, run: &ClaimedRun) {
         let mut state = self.state();
@@ -332,7 +379,7 @@ impl Node {
     }
 
     /// A run that was about to begin is as due as before.
-    fn unmark_running(&self, node: NodeId, run: &ClaimedRun) {
+    pub(super) fn unmark_running(&self, node: NodeId, run: &ClaimedRun) {
         let mut state = self.state();
         if state.id != node {
             return;
@@ -530,7 +577,7 @@ struct LocalRuns<'a> {
 }
 
 /// What becomes of a run of a batch.
-enum Decision {
+pub(super) enum Decision {
     /// It begins, with this fencing token.
     Begin(i64),
     /// It is divided into parts.
@@ -613,7 +660,10 @@ impl State {
 /// run that kills its node is counted exactly.
 pub(super) fn needs_record(run: &ClaimedRun, job: &Job) -> bool {
     let definition = &job.definition;
-    definition.on_lost == OnLost::Fail || definition.class != Class::LocalSafe || run.lost > 0
+    definition.exactly_once
+        || definition.on_lost != OnLost::Retry
+        || definition.class != Class::LocalSafe
+        || run.lost > 0
 }
 
 /// A job as it is carried out: in the database of the shard, or as the question for the rows by

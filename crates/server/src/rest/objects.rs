@@ -24,7 +24,15 @@ use crate::problem::{Code, Problem, Result};
 
 /// The fields that an answer has and a request does not: whoever sends back what they were shown
 /// need not take them out.
-const READ_ONLY: [&str; 15] = [
+const READ_ONLY: [&str; 23] = [
+    "hook_id",
+    "path",
+    "created_by",
+    "old_secret_until",
+    "pool_id",
+    "used",
+    "waiting",
+    "runs",
     "database_id",
     "channel_id",
     "shard_id",
@@ -105,6 +113,8 @@ fn word(kind: ObjectKind) -> &'static str {
         ObjectKind::Calendar => "calendar",
         ObjectKind::Blackout => "blackout",
         ObjectKind::Pause => "pause",
+        ObjectKind::Pool => "pool",
+        ObjectKind::Hook => "hook",
     }
 }
 
@@ -112,7 +122,7 @@ fn word(kind: ObjectKind) -> &'static str {
 fn changing(kind: ObjectKind) -> Deed {
     match kind {
         ObjectKind::Database | ObjectKind::Shard => Deed::ChangeCluster,
-        ObjectKind::AlertChannel => Deed::ChangeAccess,
+        ObjectKind::AlertChannel | ObjectKind::Pool | ObjectKind::Hook => Deed::ChangeAccess,
         ObjectKind::Agent | ObjectKind::JoinToken => Deed::ChangeCluster,
         ObjectKind::Calendar | ObjectKind::Blackout | ObjectKind::Pause => Deed::ChangeAccess,
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use query::{Column, Kind, Row, Value};
-use sql::{Literal, Statement};
+use sql::{Literal, Statement, Verb};
 
 use super::stream::RowStream;
 
@@ -160,6 +160,39 @@ pub(super) const SHARDS: Shape = Shape((
         ("labels", Kind::Text),
     ],
 ));
+/// Hooks.
+pub(super) const HOOKS: Shape = Shape((
+    "SHOW",
+    &[
+        ("hook_name", Kind::Text),
+        ("hook_uuid", Kind::Uuid),
+        ("path", Kind::Text),
+        ("job_uuid", Kind::Text),
+        ("scheme", Kind::Text),
+        ("requests_per_second", Kind::Int),
+        ("disabled", Kind::Bool),
+        ("description", Kind::Text),
+    ],
+));
+/// The secret of a hook, where it was just made.
+const HOOK_SECRET: &[(&str, Kind)] =
+    &[("hook_name", Kind::Text), ("path", Kind::Text), ("secret", Kind::Text)];
+/// A hook that was made.
+pub(super) const HOOK_MADE: Shape = Shape(("CREATE HOOK", HOOK_SECRET));
+/// A hook that has a new secret.
+pub(super) const HOOK_ROTATED: Shape = Shape(("ALTER HOOK", HOOK_SECRET));
+/// Pools.
+pub(super) const POOLS: Shape = Shape((
+    "SHOW",
+    &[
+        ("pool_name", Kind::Text),
+        ("pool_uuid", Kind::Uuid),
+        ("size", Kind::Int),
+        ("used", Kind::Int),
+        ("waiting", Kind::Int),
+        ("description", Kind::Text),
+    ],
+));
 /// Queues.
 pub(super) const QUEUES: Shape = Shape((
     "SHOW",
@@ -204,6 +237,10 @@ pub(super) fn columns(statement: &Statement) -> Vec<Column> {
         Statement::ShowCalendars => CALENDARS,
         Statement::ShowCreateCalendar(_) => CREATE_CALENDAR,
         Statement::ShowBlackouts => BLACKOUTS,
+        Statement::ShowPools => POOLS,
+        Statement::ShowHooks => HOOKS,
+        Statement::Hook(hook) if hook.verb == Verb::Create => HOOK_MADE,
+        Statement::Hook(hook) if hook.rotate => HOOK_ROTATED,
         Statement::ShowQueues { .. } => QUEUES,
         Statement::Send(_) => SENT,
         Statement::Show(None) => SETTINGS,

@@ -392,5 +392,11 @@ fn job_row(sys: &Sys, job: &Job, facts: &Facts) -> Row {
         maybe(last.map(|last| last.scheduled_for), Value::Time),
         text_of(last.map(|last| last.outcome.name())),
         Value::text(format!("{{{}}}", calendar_words(it).join(","))),
+        text_of(it.pool.as_ref().map(|pool| &pool.name)),
+        maybe(it.pool.as_ref(), |pool| Value::Int(pool.weight.into())),
+        maybe(Some(&it.parameter_rules).filter(|it| !it.is_empty()), |it| {
+            text_of(serde_json::to_string(it).ok())
+        }),
+        Value::Bool(it.exactly_once),
     ]
 }

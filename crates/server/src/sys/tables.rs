@@ -86,6 +86,10 @@ tables! {
         last_run_at Time None "last_run_time as a timestamp.";
         last_status Text None "How that run ended.";
         calendars Text None "The calendars that it includes or excludes, as an array.";
+        pool_name Text None "The pool in which its runs take places.";
+        pool_weight Int None "How much of the pool a run takes.";
+        parameter_rules Json None "The parameters that its runs accept.";
+        exactly_once Bool None "Whether its statements are committed together with their record.";
     }
     job_runs "A row for each attempt of a run, and one for a run that has none; the newest first. A run on several shards has the rows of its parts; the run as a whole is in sys.ledger." [started_at scheduled_time] {
         job_run_uuid Uuid Equal "The attempt's identity; of a first attempt, that of the run.";
@@ -299,6 +303,27 @@ tables! {
         since Time None "Since when.";
         until Time None "When it ends by itself.";
         is_ending Bool None "Whether it has ended and its jobs are being resumed.";
+    }
+    hooks "Addresses at which programs elsewhere trigger jobs. It takes the privilege ADMINISTER TENANT to see them." {
+        hook_uuid Uuid None "The hook's identity.";
+        hook_name Text None "Its name.";
+        path Text None "The path of its address.";
+        job_uuid Uuid None "The job that it triggers.";
+        scheme Text None "How deliveries are checked: STANDARD, GITHUB or TOKEN.";
+        requests_per_second Int None "How many deliveries it accepts in a second.";
+        disabled Bool None "Whether it refuses every delivery.";
+        old_secret_until Time None "Until when the secret before the present one is accepted.";
+        description Text None "What it is for.";
+        created_at Time None "When it was made.";
+    }
+    pools "Limits across jobs, and how much of them is in use. It takes the privilege ADMINISTER TENANT to see them." {
+        pool_uuid Uuid None "The pool's identity.";
+        pool_name Text None "Its name.";
+        size Int None "The total weight of the runs that may be under way at the same time.";
+        used Int None "The total weight of the runs that have a place.";
+        waiting Int None "How many runs wait for a place.";
+        description Text None "What it is for.";
+        created_at Time None "When it was made.";
     }
     audit "Who did what, the newest first. It takes the privilege ADMINISTER TENANT to see it." {
         at Time Range "When it was recorded.";

@@ -82,6 +82,19 @@ DELETE /v1/blackouts/{name}                           401      404   403   403  
 GET    /v1/pause                                      401      200   403   200    403      403   200     200
 PUT    /v1/pause                                      401      200   403   403    403      403   200     200
 DELETE /v1/pause                                      401      409   403   403    403      403   409     409
+POST   /v1/executions/{execution_id}/decide           401      404   404   409    403      404   409     409
+GET    /v1/pools                                      401      200   403   403    403      403   200     200
+POST   /v1/pools                                      401      201   403   403    403      403   201     201
+GET    /v1/pools/{name}                               401      404   403   403    403      403   200     200
+PATCH  /v1/pools/{name}                               401      404   403   403    403      403   200     200
+DELETE /v1/pools/{name}                               401      404   403   403    403      403   204     204
+GET    /v1/hooks                                      401      200   403   403    403      403   200     200
+POST   /v1/hooks                                      401      404   403   403    403      403   201     201
+GET    /v1/hooks/{hook}                               401      404   403   403    403      403   200     200
+PATCH  /v1/hooks/{hook}                               401      404   403   403    403      403   200     200
+DELETE /v1/hooks/{hook}                               401      404   403   403    403      403   204     204
+POST   /v1/hooks/{hook}/rotate                        401      404   403   403    403      403   200     200
+POST   /v1/hooks/{hook}                               401      401   401   401    401      401   401     401
 GET    /v1/queues                                     401      200   200   200    200      200   200     200
 POST   /v1/queues                                     401      201   403   201    403      403   201     201
 GET    /v1/queues/{queue}                             401      404   404   200    200      200   200     200
@@ -208,6 +221,8 @@ impl Things {
         made("/v1/shards", json!({"name": name}), "shard_id").await;
         made("/v1/calendars", calendar(&name), "calendar_id").await;
         made("/v1/blackouts", blackout(&name), "blackout_id").await;
+        made("/v1/pools", json!({"name": name, "size": 1}), "pool_id").await;
+        let hook = made("/v1/hooks", json!({"name": name, "job": job}), "hook_id").await;
         let queue = format!("queue-{n}");
         let reply = world.ask(owner, "POST", "/v1/queues", json!({"name": queue})).await;
         assert_eq!(reply.status, 201, "{}", reply.text);
@@ -230,6 +245,7 @@ impl Things {
             ("{secret}", secret),
             ("{name}", name),
             ("{queue}", queue),
+            ("{hook}", hook),
             ("{message}", message),
             ("{token_id}", format!("70c3{n:012x}")),
             // Draining the only node would keep the others from their runs.
@@ -256,6 +272,7 @@ impl Things {
             "{secret}",
             "{name}",
             "{queue}",
+            "{hook}",
             "{message}",
             "{node}",
             "{token_id}",
@@ -324,6 +341,13 @@ impl Things {
                 | "/v1/queues/{queue}/extend",
             ) => json!({"messages": [{"id": self.0["{message}"], "fence": 1}]}),
             ("PATCH", "/v1/shards/{name}") => json!({"database": "changed"}),
+            ("POST", "/v1/executions/{execution_id}/decide") => json!({"answer": "RETRY"}),
+            ("POST", "/v1/pools") => json!({"name": format!("new-{n}"), "size": 1}),
+            ("PATCH", "/v1/pools/{name}") => json!({"size": 2}),
+            ("POST", "/v1/hooks") => {
+                json!({"name": format!("new-{n}"), "job": self.0["{job_id}"]})
+            }
+            ("PATCH", "/v1/hooks/{hook}") => json!({"requests_per_second": 2}),
             ("PATCH", "/v1/tenants/{tenant}") => json!({"tier": "PREMIUM"}),
             ("PATCH", "/v1/users/{user}") => json!({"disabled": true}),
             ("PATCH", "/v1/roles/{role}") => json!({"description": "changed"}),

@@ -2,8 +2,11 @@
 
 use domain::calendar::Shift;
 use domain::cluster::Class;
-use domain::job::{DependsOn, ErrorFilter, JobState, OnCompletion, OnLost, Overlap};
+use domain::job::{
+    DependsOn, ErrorFilter, JobState, LostAnswer, LostQuestion, OnCompletion, OnLost, Overlap,
+};
 use domain::partition::Rows;
+use domain::pool::PoolUse;
 use domain::schedule::CatchUpPolicy;
 use sqlparser::tokenizer::Token;
 
@@ -91,7 +94,7 @@ words! {
     on_completion OnCompletion [
         "PRESERVE" OnCompletion::Preserve, "DROP" OnCompletion::Drop
     ];
-    on_lost OnLost ["RETRY" OnLost::Retry, "FAIL" OnLost::Fail];
+    exactly_once ExactlyOnce ["TRUE" true, "FALSE" false];
     state State [
         "ENABLED" JobState::Enabled, "DISABLED" JobState::Disabled, "PAUSED" JobState::Paused
     ];
@@ -124,6 +127,38 @@ names! {
     queue Queue "the name of a queue";
     run_as RunAs "the name of a role";
     database Database "the name of a database";
+}
+
+pub(super) fn on_lost(reader: &mut Reader<'_>) -> Result<Clause> {
+    let words = [("RETRY", OnLost::Retry), ("FAIL", OnLost::Fail), ("ASK", OnLost::Ask)];
+    let then = reader.one_of(&words)?.value;
+    if then != OnLost::Ask {
+        return Ok(Clause::OnLost(then, None));
+    }
+    let mut question = LostQuestion::default();
+    if reader.eat(&["FOR"]) {
+        question.timeout = reader.duration()?.value;
+    }
+    if reader.eat(&["THEN"]) {
+        let words = LostAnswer::ALL.map(|answer| (answer.name(), answer));
+        question.then = reader.one_of(&words)?.value;
+    }
+    Ok(Clause::OnLost(then, Some(question)))
+}
+
+pub(super) fn pool(reader: &mut Reader<'_>) -> Result<Clause> {
+    if reader.eat_none() {
+        return Ok(Clause::Pool(None));
+    }
+    let name = reader.text_or_name("the name of a pool")?.value;
+    let weight = match reader.eat(&["WEIGHT"]) {
+        true => {
+            reader.eat_sign(&Token::Eq);
+            reader.whole("a whole number")?.value
+        }
+        false => 1,
+    };
+    Ok(Clause::Pool(Some(PoolUse { name, weight })))
 }
 
 pub(super) fn description(reader: &mut Reader<'_>) -> Result<Clause> {

@@ -24,6 +24,7 @@ impl Statement {
             Statement::ExecuteJob(_) => "EXECUTE JOB",
             Statement::CancelRun(_) => "CANCEL JOB RUN",
             Statement::RetryRun(_) => "RETRY JOB RUN",
+            Statement::DecideRun { .. } => "DECIDE JOB RUN",
             Statement::BackfillJob(_) => "BACKFILL JOB",
             Statement::ExplainJob(_) | Statement::ExplainRun(_) | Statement::ExplainMessage(_) => {
                 "EXPLAIN"
@@ -38,11 +39,15 @@ impl Statement {
             | Statement::ShowCalendars
             | Statement::ShowCreateCalendar(_)
             | Statement::ShowBlackouts
+            | Statement::ShowPools
+            | Statement::ShowHooks
             | Statement::ShowQueues { .. }
             | Statement::Show(_) => "SHOW",
             Statement::Shard(shard) => {
                 thing(shard.verb, ["CREATE SHARD", "ALTER SHARD", "DROP SHARD"])
             }
+            Statement::Hook(hook) => thing(hook.verb, ["CREATE HOOK", "ALTER HOOK", "DROP HOOK"]),
+            Statement::Pool(pool) => thing(pool.verb, ["CREATE POOL", "ALTER POOL", "DROP POOL"]),
             Statement::Queue(queue) => {
                 thing(queue.verb, ["CREATE QUEUE", "ALTER QUEUE", "DROP QUEUE"])
             }
@@ -105,12 +110,15 @@ impl Statement {
             | Statement::ExecuteJob(_)
             | Statement::CancelRun(_)
             | Statement::RetryRun(_)
+            | Statement::DecideRun { .. }
             | Statement::Grant(_)
             | Statement::Revoke(_)
             | Statement::User(_)
             | Statement::Role(_)
             | Statement::Secret(_)
             | Statement::Shard(_)
+            | Statement::Pool(_)
+            | Statement::Hook(_)
             | Statement::Queue(_)
             | Statement::Calendar(_)
             | Statement::Blackout(_)

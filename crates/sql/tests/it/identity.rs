@@ -10,10 +10,12 @@ use domain::calendar::{CalendarMode, CalendarUse, Shift};
 use domain::cluster::{Class, Labels};
 use domain::id::JobId;
 use domain::job::{
-    Definition, Dependency, DependsOn, ErrorFilter, JobState, OnCompletion, OnLost, Overlap,
-    Retention, RetryPolicy, When,
+    Definition, Dependency, DependsOn, ErrorFilter, JobState, LostAnswer, LostQuestion,
+    OnCompletion, OnLost, Overlap, Retention, RetryPolicy, When,
 };
+use domain::parameter::ParameterRule;
 use domain::partition::{Parameters, Partition, Rows};
+use domain::pool::PoolUse;
 use domain::schedule::{CatchUpPolicy, DstPolicy, GapRule, OverlapRule};
 use jiff::{SignedDuration, Timestamp};
 use proptest::option;
@@ -206,6 +208,42 @@ fn parameters() -> impl Strategy<Value = Parameters> {
     (values, option::of(from)).prop_map(|(values, from)| Parameters { values, from })
 }
 
+fn on_lost() -> impl Strategy<Value = (OnLost, LostQuestion)> {
+    let question = (length(), select(LostAnswer::ALL.to_vec()))
+        .prop_map(|(timeout, then)| LostQuestion { timeout, then });
+    prop_oneof![
+        Just((OnLost::Retry, LostQuestion::default())),
+        Just((OnLost::Fail, LostQuestion::default())),
+        question.prop_map(|question| (OnLost::Ask, question)),
+    ]
+}
+
+fn pool() -> impl Strategy<Value = PoolUse> {
+    (name(), 1..u32::MAX).prop_map(|(name, weight)| PoolUse { name, weight })
+}
+
+fn parameter_rules() -> impl Strategy<Value = Vec<ParameterRule>> {
+    let rule = |rule: serde_json::Value| serde_json::from_value::<ParameterRule>(rule).unwrap();
+    let text = (text(), text()).prop_map(move |(default, description)| {
+        rule(serde_json::json!({
+            "name": "a", "default": default, "description": description, "pattern": "(?s).*"
+        }))
+    });
+    let number = any::<i64>().prop_map(move |n| {
+        rule(serde_json::json!({
+            "name": "b", "type": "integer", "required": true, "default": n, "enum": [n], "min": n,
+            "max": n
+        }))
+    });
+    let document = json().prop_map(move |value| {
+        rule(serde_json::json!({"name": "c", "type": "json", "default": value, "enum": [value]}))
+    });
+    let others = Just(rule(serde_json::json!({
+        "name": "d", "type": "date", "min": "2026-01-01", "max": "2026-12-31"
+    })));
+    prop::collection::vec(prop_oneof![text, number, document, others], 0..3)
+}
+
 prop_compose! {
     fn definition()(
         (description, when, action, run_as, retry, timeout, grace_period)
@@ -219,9 +257,9 @@ prop_compose! {
             length(),
             any::<u8>(),
         ),
-        (on_completion, on_lost, depends_on, dependency_timeout, tags, retention) in (
+        (on_completion, (on_lost, lost_question), depends_on, dependency_timeout, tags, retention) in (
             select(vec![OnCompletion::Preserve, OnCompletion::Drop]),
-            select(vec![OnLost::Retry, OnLost::Fail]),
+            on_lost(),
             dependencies(),
             option::of(length()),
             prop::collection::vec(text(), 0..3),
@@ -230,6 +268,7 @@ prop_compose! {
         (class, run_on) in (select(Class::ALL.to_vec()), map().boxed()),
         (partition, parameters) in (option::of(partition()).boxed(), parameters().boxed()),
         calendars in calendars().boxed(),
+        (pool, parameter_rules) in (option::of(pool()).boxed(), parameter_rules().boxed()),
     ) -> Definition {
         Definition {
             description, when, action, run_as, retry, timeout, grace_period, catch_up, max_catch_up,
@@ -247,6 +286,10 @@ prop_compose! {
             queue: None,
             calendars,
             paused_by: None,
+            pool,
+            parameter_rules,
+            lost_question,
+            exactly_once: priority % 2 == 0,
         }
     }
 }

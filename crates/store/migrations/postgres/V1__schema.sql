@@ -138,7 +138,7 @@ CREATE TABLE runs (
     -- Ten times the kind of slot that it takes (0 process, 1 HTTP), and its priority.
     lane smallint NOT NULL,
     origin smallint NOT NULL,
-    -- 0 to 4, see domain::run::Wait; 5 is a message, which workers pull.
+    -- See domain::run::Wait; 5 is a message, which workers pull.
     wait smallint NOT NULL,
     ignore_dependencies boolean NOT NULL,
     shard text NOT NULL,
@@ -814,3 +814,54 @@ BEGIN
     PERFORM pg_notify('punctual', '');
     RETURN message;
 END $$;
+-- Runs of jobs with a pool: those that have a place of it, and those in line. A row with a turn is a place: it ends with
+-- the claim of the run that has this turn. A row without one is in line; called_at is when the run was told to take its
+-- place. A row whose run or claim has ended is void and goes with the next look.
+CREATE TABLE pool_runs (
+    run_id uuid PRIMARY KEY,
+    tenant_id uuid NOT NULL,
+    pool text NOT NULL COLLATE "C",
+    job_id uuid NOT NULL,
+    weight bigint NOT NULL,
+    priority bigint NOT NULL,
+    due_at bigint NOT NULL,
+    turn bigint,
+    since bigint NOT NULL,
+    called_at bigint
+);
+CREATE INDEX pool_runs_pool ON pool_runs (tenant_id, pool);
+CREATE INDEX pool_runs_line ON pool_runs (tenant_id, pool) WHERE turn IS NULL;
+
+-- Exactly-once SQL jobs. A key is the right of one attempt to record its effect: the hash of a secret that only the
+-- attempt's executor knows. An effect is committed in the transaction of the job's own statements: where there is a row,
+-- the work was done, and its run has completed, whatever became of its node.
+CREATE TABLE effect_keys (
+    run_id uuid PRIMARY KEY,
+    generation integer NOT NULL,
+    hash bytea NOT NULL
+);
+CREATE TABLE effects (
+    run_id uuid PRIMARY KEY,
+    generation integer NOT NULL,
+    at bigint NOT NULL
+);
+
+-- Called by the login of the job as the last statement of its transaction. The claim cannot end before the transaction
+-- does: what ends it locks the run, and so does this. A client that stalls before its COMMIT is cut off.
+CREATE FUNCTION record_effect(run uuid, claim_generation integer, secret text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = punctual, pg_temp AS $$
+BEGIN
+    PERFORM 1
+    FROM runs r
+    JOIN effect_keys k ON k.run_id = r.id
+    WHERE r.id = run AND r.turn = claim_generation AND r.wait = 0 AND k.generation = claim_generation
+        AND k.hash = sha256(convert_to(secret, 'UTF8'))
+    FOR SHARE OF r;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'the claim of run % has ended', run USING ERRCODE = 'PX002';
+    END IF;
+    INSERT INTO effects (run_id, generation, at) VALUES (run, claim_generation, clock());
+    PERFORM set_config('idle_in_transaction_session_timeout', '10s', true);
+END $$;
+GRANT USAGE ON SCHEMA punctual TO PUBLIC;
+GRANT EXECUTE ON FUNCTION record_effect(uuid, integer, text) TO PUBLIC;

@@ -179,7 +179,10 @@ impl Messages for PostgresStore {
                     ends.push(it, Outcome::Cancelled, None, false, true);
                     agains.push(it, Some(span_us(*delay)));
                 }
-                Verdict::Release | Verdict::Wait(..) | Verdict::Line { .. } => {
+                Verdict::Release
+                | Verdict::Wait(..)
+                | Verdict::Line { .. }
+                | Verdict::Hold { .. } => {
                     ends.push(it, Outcome::Cancelled, None, false, true);
                     agains.push(it, None);
                 }

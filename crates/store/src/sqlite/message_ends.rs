@@ -101,7 +101,7 @@ fn apply(
             }
             Ok(Applied::Again)
         }
-        Verdict::Release | Verdict::Wait(..) | Verdict::Line { .. } => {
+        Verdict::Release | Verdict::Wait(..) | Verdict::Line { .. } | Verdict::Hold { .. } => {
             let values = (message.seq, state::READY, message.order_at, message.fence);
             tx.connection.prepare_cached(sql!("message_return"))?.execute(values)?;
             Ok(Applied::Again)
@@ -228,7 +228,9 @@ fn settled_before(tx: &Tx<'_>, it: &SettledMessage) -> Result<Applied> {
             let values = (it.message.0, fence, it.queue.0);
             tx.connection.prepare_cached(sql)?.exists(values)?
         }
-        Verdict::End { .. } | Verdict::Wait(..) | Verdict::Line { .. } => false,
+        Verdict::End { .. } | Verdict::Wait(..) | Verdict::Line { .. } | Verdict::Hold { .. } => {
+            false
+        }
     };
     Ok(if is_known { Applied::Again } else { Applied::Stale })
 }

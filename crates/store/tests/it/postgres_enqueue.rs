@@ -86,7 +86,10 @@ async fn a_message_is_there_when_the_caller_commits() {
     assert_eq!(leased.len(), 1, "only what was committed: {leased:?}");
     let (leased_id, body, priority) = &leased[0];
     assert_eq!((*leased_id, *priority, body.workspace.as_str()), (id, 7, "acme"));
-    assert_eq!((body.payload.value()["to"].as_str(), body.headers["trace"].as_str()), (Some("ann"), "1"));
+    assert_eq!(
+        (body.payload.value()["to"].as_str(), body.headers["trace"].as_str()),
+        (Some("ann"), "1")
+    );
     let run = world.lab.store.run(domain::id::RunId(id)).await.unwrap().unwrap();
     assert_eq!((run.job, run.requested_by.is_some()), (world.queue.id, true));
 }

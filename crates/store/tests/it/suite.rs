@@ -27,6 +27,7 @@ mod node;
 mod object;
 mod order;
 mod output;
+mod pool;
 mod prepared;
 mod prune;
 mod queue_statistics;
@@ -77,6 +78,16 @@ macro_rules! promises {
 }
 
 promises! {
+    pool:
+        no_more_weight_has_a_place_than_the_size
+        a_place_that_becomes_free_goes_to_the_first_in_line
+        urgent_runs_come_first_in_a_pool
+        a_heavy_run_is_not_overtaken
+        every_end_of_a_claim_frees_its_place
+        a_reaper_calls_the_line
+        a_call_that_comes_before_the_wait_is_kept
+        the_size_of_a_pool_changes
+        racing_nodes_share_a_pool;
     message:
         a_message_is_leased_once_and_ends_in_the_history
         a_stale_token_changes_nothing

@@ -58,7 +58,7 @@ impl Prospect {
         let is_live = |row: &RunFacts| match row.state {
             RunState::Ended(_) => false,
             RunState::Pending => row.attempts > 0 || row.due_at <= now || !row.origin.is_tick(),
-            RunState::Queued | RunState::Running => true,
+            RunState::Queued | RunState::Running | RunState::Held => true,
         };
         let mut live: Vec<usize> = (0..rows.len()).filter(|i| is_live(&rows[*i])).collect();
         live.sort_by_key(|i| (rows[*i].state != RunState::Running, rows[*i].due_at));

@@ -80,7 +80,7 @@ pub(super) fn waits(
     detail: &RunDetail,
     cause: &Cause,
 ) -> Vec<String> {
-    if !matches!(run.state, RunState::Pending | RunState::Queued) {
+    if !matches!(run.state, RunState::Pending | RunState::Queued | RunState::Held) {
         return Vec::new();
     }
     let ahead = ahead(subject, detail, cause);
@@ -100,6 +100,7 @@ pub(super) fn verdict(subject: &Subject<'_>, run: &RunFacts) -> &'static str {
     match run.state {
         RunState::Ended(outcome) => outcome.name(),
         RunState::Running => "RUNNING",
+        RunState::Held => "HELD",
         _ if run.attempts > 0 => "RETRYING",
         _ if run.due_at > subject.now => "PLANNED",
         _ => "WAITING",

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use domain::calendar::CalendarUse;
 use domain::cluster::Labels;
-use domain::job::{Definition, Dependency, Job, JobState, Retention, When};
+use domain::job::{Definition, Dependency, Job, JobState, LostQuestion, Retention, When};
+use domain::pool::PoolUse;
 use domain::schedule::{Schedule, Zones};
 use domain::text::is_plain_name;
 use engine::{LastRun, RecentEnd};
@@ -18,8 +19,10 @@ use uuid::Uuid;
 
 use super::duration::Seconds;
 use super::mirror::{
-    CalendarMode, CatchUp, DependsOn, JobClass, JobStatus, OnCompletion, OnLost, Overlap, Shift,
+    CalendarMode, CatchUp, DependsOn, JobClass, JobStatus, LostAnswer, OnCompletion, OnLost,
+    Overlap, Shift,
 };
+use super::parameter::ParameterSpec;
 use super::partition::{self, ParametersFrom, PartitionSpec};
 use super::payload::{self, Payload};
 use super::retry::RetryConfig;
@@ -137,6 +140,12 @@ pub struct JobSpec {
     /// What becomes of a run whose node was lost; `RETRY` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_lost: Option<OnLost>,
+    /// How long a run is HELD for a decision with `on_lost` `ASK`; a day when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_lost_timeout_seconds: Option<Seconds>,
+    /// What becomes of it without a decision; `FAIL` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_lost_default: Option<LostAnswer>,
     /// Jobs that must have ended before this one starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
@@ -175,9 +184,34 @@ pub struct JobSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false, max_items = 10)]
     pub calendars: Vec<JobCalendar>,
+    /// The parameters that its runs accept; when there are none, any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub parameter_rules: Vec<ParameterSpec>,
+    /// Whether its statements are committed together with the record that they were carried out: they
+    /// work in the database of the store, which is PostgreSQL.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub exactly_once: bool,
+    /// The pool in which a run takes a place before it begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<PoolOfJob>,
     /// The version that a change is based on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u32>,
+}
+
+/// A pool and how much of it a run takes.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PoolOfJob {
+    /// The pool's name.
+    #[schema(example = "warehouse")]
+    pub name: String,
+    /// How much of its size a run takes; 1 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub weight: Option<u32>,
 }
 
 /// A job that must have ended before another one starts: its name or id, or both with a condition.
@@ -425,6 +459,16 @@ impl JobSpec {
             queue: None,
             calendars: self.calendars.iter().map(CalendarUse::from).collect(),
             paused_by: None,
+            parameter_rules: self.parameter_rules.iter().map(ParameterSpec::rule).collect(),
+            exactly_once: self.exactly_once,
+            lost_question: LostQuestion {
+                timeout: or(self.on_lost_timeout_seconds, default.lost_question.timeout),
+                then: self.on_lost_default.map_or(default.lost_question.then, Into::into),
+            },
+            pool: self
+                .pool
+                .as_ref()
+                .map(|pool| PoolUse { name: pool.name.clone(), weight: pool.weight.unwrap_or(1) }),
         })
     }
 
@@ -466,6 +510,10 @@ impl JobSpec {
             priority: Some(definition.priority),
             on_completion: definition.when.is_one_time().then(|| definition.on_completion.into()),
             on_lost: Some(definition.on_lost.into()),
+            on_lost_timeout_seconds: (definition.on_lost == domain::job::OnLost::Ask)
+                .then_some(Seconds(definition.lost_question.timeout)),
+            on_lost_default: (definition.on_lost == domain::job::OnLost::Ask)
+                .then(|| definition.lost_question.then.into()),
             depends_on: definition.depends_on.iter().map(shown_dependency).collect(),
             dependency_timeout_seconds: definition.dependency_timeout.map(Seconds),
             tags: definition.tags.clone(),
@@ -484,6 +532,12 @@ impl JobSpec {
                 database: from.database.clone(),
             }),
             calendars: definition.calendars.iter().map(JobCalendar::from).collect(),
+            exactly_once: definition.exactly_once,
+            parameter_rules: definition.parameter_rules.iter().map(ParameterSpec::of).collect(),
+            pool: definition
+                .pool
+                .as_ref()
+                .map(|pool| PoolOfJob { name: pool.name.clone(), weight: Some(pool.weight) }),
             version: Some(job.version),
             ..JobSpec::default()
         };

@@ -103,6 +103,20 @@ mirror! {
         Retry,
         /// It fails: its work happens at most once.
         Fail,
+        /// It is HELD until a user decides, or `on_lost_timeout_seconds` are over.
+        Ask,
+    }
+}
+
+mirror! {
+    /// What becomes of a run that is HELD because its node was lost.
+    LostAnswer = domain::job::LostAnswer {
+        /// It is attempted again.
+        Retry,
+        /// It ends as FAILED.
+        Fail,
+        /// It ends as COMPLETED.
+        Complete,
     }
 }
 
