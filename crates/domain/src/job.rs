@@ -3,14 +3,18 @@
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use std::sync::Arc;
+
 use crate::action::Action;
+use crate::blackout::CompiledBlackout;
+use crate::calendar::CalendarUse;
 use crate::cluster::{Class, Labels, Place};
-use crate::id::{JobId, TenantId, UserId};
+use crate::id::{JobId, ObjectId, TenantId, UserId};
 use crate::partition::{Parameters, Partition};
 use crate::queue::QueueSettings;
 use crate::schedule::{
     AtError, CatchUpPolicy, CatchUpRules, Cron, CronError, CronSchedule, DstPolicy, Every,
-    EveryError, Schedule, ZoneError, Zones,
+    EveryError, Filter, FilteredSchedule, Schedule, Zone, ZoneError, Zones,
 };
 
 /// A stored job.
@@ -117,6 +121,12 @@ pub struct Definition {
     /// The settings of a queue. A job with them has no schedule and no action: workers pull its runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueSettings>,
+    /// The calendars that its schedule includes or excludes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub calendars: Vec<CalendarUse>,
+    /// The pause of all jobs that paused it. It ends with that pause.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused_by: Option<ObjectId>,
 }
 
 impl Default for Definition {
@@ -147,6 +157,8 @@ impl Default for Definition {
             partition: None,
             parameters: Parameters::default(),
             queue: None,
+            calendars: Vec::new(),
+            paused_by: None,
         }
     }
 }
@@ -184,12 +196,38 @@ impl Job {
             ("partition", new.partition != old.partition),
             ("parameters", new.parameters != old.parameters),
             ("queue", new.queue != old.queue),
+            ("calendars", new.calendars != old.calendars),
         ];
         fields.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
     }
 }
 
 impl Definition {
+    /// The compiled schedule with the calendars of the job; none if the job has no scheduled times.
+    pub fn schedule(&self, zones: &Zones) -> Result<Option<Schedule>, WhenError> {
+        self.schedule_under(zones, &Arc::from([]))
+    }
+
+    /// The same under blackouts.
+    pub fn schedule_under(
+        &self,
+        zones: &Zones,
+        blackouts: &Arc<[CompiledBlackout]>,
+    ) -> Result<Option<Schedule>, WhenError> {
+        let Some(base) = self.when.compile(zones)? else { return Ok(None) };
+        let own = self.calendars.iter().filter_map(|it| it.resolved.as_ref());
+        let own = own.filter_map(|it| it.calendar.timezone.as_deref()).next();
+        let zone = match (&base, own) {
+            (Schedule::Cron(cron), _) => cron.zone().clone(),
+            (_, Some(own)) => zones.find(own)?,
+            (_, None) => Zone::UTC,
+        };
+        Ok(Some(match Filter::new(&self.calendars, &zone, blackouts) {
+            Some(filter) => Schedule::Filtered(Box::new(FilteredSchedule::new(base, filter))),
+            None => base,
+        }))
+    }
+
     /// The rules of its catch-up decision.
     pub fn catch_up_rules(&self) -> CatchUpRules {
         CatchUpRules {

@@ -123,6 +123,10 @@ pub enum ReasonCode {
     JobChanged,
     /// Some of its child runs did not complete.
     PartsFailed,
+    /// A calendar of the job excludes its day.
+    Calendar,
+    /// It lies in a blackout of the tenant or the cluster.
+    Blackout,
 }
 
 impl ReasonCode {
@@ -141,6 +145,8 @@ impl ReasonCode {
             ReasonCode::Lost => "LOST",
             ReasonCode::JobChanged => "JOB_CHANGED",
             ReasonCode::PartsFailed => "PARTS_FAILED",
+            ReasonCode::Calendar => "CALENDAR",
+            ReasonCode::Blackout => "BLACKOUT",
         }
     }
 }

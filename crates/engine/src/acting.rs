@@ -30,6 +30,7 @@ mod workers;
 
 pub use dead_letters::SettledLetters;
 pub use explain::Explained;
+pub use objects::Scope;
 pub use queues::QueueStatisticsView;
 pub use workers::{PollRequest, WorkerMessage};
 

@@ -8,6 +8,7 @@
 
 mod acting;
 mod batch;
+mod calendars;
 mod commands;
 mod courier;
 mod error;
@@ -15,6 +16,7 @@ mod explain;
 mod holder;
 mod identity;
 mod node;
+mod pauses;
 mod questions;
 mod queues;
 mod refusals;
@@ -26,8 +28,10 @@ mod stats;
 mod tracer;
 
 pub use acting::{
-    AuthorizedEngine, Explained, PollRequest, QueueStatisticsView, SettledLetters, WorkerMessage,
+    AuthorizedEngine, Explained, PollRequest, QueueStatisticsView, Scope, SettledLetters,
+    WorkerMessage,
 };
+pub use calendars::calendar_of;
 pub use commands::{
     Backfill, CHANGES_MAX, ChangeRefused, Deletion, JobChange, JobChanges, NewJob, Trigger,
 };
@@ -36,8 +40,9 @@ pub use error::{EngineError, Result};
 pub use holder::Holder;
 pub use node::{
     Attended, CarriedRun, ClockHealth, Elsewhere, Node, PlanReport, ReapReport, SealReport,
-    SlotUse, Started, TallyReport, Verified,
+    SlotUse, Started, TZDB_SETTING, TallyReport, Verified,
 };
+pub use pauses::PauseView;
 pub use queues::{Message, MessageReapReport, MessageReport};
 pub use run::{
     Activity, AgentLimits, AgentProxy, Carried, Engine, Executor, Health, PollAnswer, Renewal,

@@ -207,6 +207,7 @@ impl Engine {
             tasks.spawn(driver.clone().prune());
             tasks.spawn(driver.clone().tally());
             tasks.spawn(driver.clone().seal());
+            tasks.spawn(driver.clone().reconcile());
         }
         for courier in couriers {
             tasks.spawn(driver.clone().deliver(courier));

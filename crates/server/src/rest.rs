@@ -13,9 +13,11 @@ mod attention;
 pub(crate) mod audit;
 mod backfill;
 mod backups;
+pub(crate) mod blackouts;
 pub(crate) mod browser_session;
 mod bulk;
 mod calendar;
+pub(crate) mod calendars;
 mod configuration;
 mod databases;
 mod dead_letters;
@@ -34,6 +36,7 @@ pub(crate) mod nodes;
 mod objects;
 pub(crate) mod oidc_login;
 mod outlook;
+pub(crate) mod pause;
 mod queue_dead_letters;
 mod queue_schedules;
 pub(crate) mod queue_stats;
@@ -128,6 +131,11 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(queue_dead_letters::list))
         .routes(routes!(queue_dead_letters::redrive))
         .routes(routes!(queue_dead_letters::purge))
+        .routes(routes!(calendars::create, calendars::list))
+        .routes(routes!(calendars::get, calendars::replace, calendars::patch, calendars::delete))
+        .routes(routes!(blackouts::create, blackouts::list))
+        .routes(routes!(blackouts::get, blackouts::replace, blackouts::delete))
+        .routes(routes!(pause::get, pause::put, pause::delete))
         .routes(routes!(shards::create, shards::list))
         .routes(routes!(shards::get, shards::patch, shards::delete))
         .routes(routes!(executions::parts))

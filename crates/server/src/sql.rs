@@ -7,6 +7,7 @@
 
 mod access;
 mod answer;
+mod calendars;
 mod explain;
 mod jobs;
 mod problem;
@@ -422,6 +423,15 @@ impl Session {
             Statement::Send(send) => self.send(send).await,
             Statement::ShowQueues { like } => self.show_queues(like.as_deref()).await,
             Statement::ShowShards => self.show_shards().await,
+            Statement::Calendar(calendar) => self.calendar(calendar).await,
+            Statement::ShowCalendars => self.show_calendars().await,
+            Statement::ShowCreateCalendar(name) => self.show_create_calendar(name).await,
+            Statement::Blackout(blackout) => self.blackout(blackout).await,
+            Statement::ShowBlackouts => self.show_blackouts().await,
+            Statement::PauseAll(pause) => self.pause_all(pause).await,
+            Statement::ResumeAll { is_cluster, catch_up } => {
+                self.resume_all(*is_cluster, *catch_up).await
+            }
             Statement::Set(set) => {
                 let is_local = set.is_local || settings::is_of_block(&set.name.value);
                 if is_local && matches!(self.block, Block::None) {

@@ -1,6 +1,7 @@
 //! The clauses of a job: one table with the syntax and the parser of each.
 
 use domain::action::AdaptiveInterval;
+use domain::calendar::Shift;
 use domain::cluster::Class;
 use domain::job::{DependsOn, ErrorFilter, JobState, OnCompletion, OnLost, Overlap};
 use domain::partition::{Partition, Rows};
@@ -38,8 +39,10 @@ pub enum Clause {
     DstGap(Option<GapRule>),
     /// The rule for repeated local times.
     DstOverlap(Option<OverlapRule>),
-    /// The dates on which it does not run.
-    Calendar(Option<String>),
+    /// The calendars on whose days it does not run.
+    ExcludeCalendars(Vec<UsedCalendar>),
+    /// The calendars on whose days alone it runs.
+    IncludeCalendars(Vec<UsedCalendar>),
     /// Jobs that must have ended before it starts.
     DependsOn(Vec<Upstream>),
     /// How long a run waits for them.
@@ -130,6 +133,15 @@ pub struct Upstream {
     pub job: Spanned<String>,
     /// The required outcome.
     pub on: DependsOn,
+}
+
+/// A calendar and what happens to times that it closes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsedCalendar {
+    /// The name of the calendar.
+    pub name: String,
+    /// What happens to a time on a day on which the job does not run.
+    pub shift: Shift,
 }
 
 /// A parsed action.
@@ -243,7 +255,19 @@ pub const RULES: &[Rule] = &[
         schedule::gap,
     ),
     rule(&["DST", "OVERLAP"], "= FIRST | SECOND | BOTH | NONE", "dst overlap", schedule::fold),
-    rule(&["CALENDAR"], "= name | NONE", "calendar", read::calendar),
+    rule(
+        &["EXCLUDE", "CALENDAR"],
+        "name [SHIFT NEXT | PREVIOUS], ... | NONE",
+        "exclude_calendar",
+        read::exclude_calendars,
+    ),
+    rule(&["CALENDAR"], "= name | NONE", "exclude_calendar", read::calendar),
+    rule(
+        &["INCLUDE", "CALENDAR"],
+        "name [SHIFT NEXT | PREVIOUS], ... | NONE",
+        "include_calendar",
+        read::include_calendars,
+    ),
     rule(
         &["DEPENDS", "ON"],
         "job [SUCCESS | COMPLETION | FAILURE], ... | NONE",

@@ -9,6 +9,7 @@ use crate::statement::{Parsed, Spanned, Statement, Template};
 use crate::syntax::{Result, SyntaxError};
 
 mod access;
+mod calendar;
 mod job;
 mod queue;
 mod run;
@@ -43,6 +44,18 @@ const STATEMENTS: &[(&[&str], Read)] = &[
     (&["EXPLAIN", "JOB"], run::explain),
     (&["EXPLAIN", "RUN"], run::explain_run),
     (&["EXPLAIN", "MESSAGE"], run::explain_message),
+    (&["SHOW", "CREATE", "CALENDAR"], calendar::show_create),
+    (&["SHOW", "CALENDARS"], calendar::show),
+    (&["SHOW", "BLACKOUTS"], calendar::show_blackouts),
+    (&["CREATE", "OR", "ALTER", "CALENDAR"], calendar::create_or_alter),
+    (&["CREATE", "CALENDAR"], calendar::create),
+    (&["ALTER", "CALENDAR"], calendar::alter),
+    (&["DROP", "CALENDAR"], calendar::drop),
+    (&["CREATE", "OR", "ALTER", "BLACKOUT"], calendar::create_or_alter_blackout),
+    (&["CREATE", "BLACKOUT"], calendar::create_blackout),
+    (&["DROP", "BLACKOUT"], calendar::drop_blackout),
+    (&["PAUSE", "ALL"], calendar::pause_all),
+    (&["RESUME", "ALL"], calendar::resume_all),
     (&["SHOW", "CREATE"], show::create_job),
     (&["SHOW", "JOBS"], show::jobs),
     (&["SHOW", "JOB", "VERSIONS"], show::versions),
@@ -121,9 +134,15 @@ const UNSUPPORTED: &[(&[&str], &str)] = &[
     (&["TRUNCATE"], "History is kept for as long as RETENTION says."),
     (&["CALL"], "A procedure is called by a job: CREATE JOB … AS CALL procedure()."),
     (&["DO"], "Statements are run by a job: CREATE JOB … AS 'statements'."),
-    (&["CREATE"], "CREATE makes a JOB, a QUEUE, a SHARD, a USER, a ROLE or a SECRET."),
-    (&["ALTER"], "ALTER changes a JOB, a QUEUE, a SHARD, a USER, a ROLE or a SECRET."),
-    (&["DROP"], "DROP removes a JOB, a QUEUE, a SHARD, a USER, a ROLE or a SECRET."),
+    (
+        &["CREATE"],
+        "CREATE makes a JOB, a QUEUE, a CALENDAR, a BLACKOUT, a SHARD, a USER, a ROLE or a SECRET.",
+    ),
+    (&["ALTER"], "ALTER changes a JOB, a QUEUE, a CALENDAR, a SHARD, a USER, a ROLE or a SECRET."),
+    (
+        &["DROP"],
+        "DROP removes a JOB, a QUEUE, a CALENDAR, a BLACKOUT, a SHARD, a USER, a ROLE or a SECRET.",
+    ),
     (&["ANALYZE"], "There is nothing to analyze here."),
     (&["VACUUM"], "There is nothing to vacuum here."),
     (&["LOCK"], "There is nothing to lock here."),
@@ -283,7 +302,7 @@ fn expected(known: &[&str]) -> String {
     match &known[..] {
         [] => "the end of the statement".to_owned(),
         [one] => (*one).to_owned(),
-        [most @ .., last] if most.len() < 7 => format!("{} or {last}", most.join(", ")),
+        [most @ .., last] if most.len() < 12 => format!("{} or {last}", most.join(", ")),
         _ => "a statement".to_owned(),
     }
 }

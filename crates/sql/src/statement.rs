@@ -11,9 +11,11 @@ use crate::clause::Clauses;
 use crate::literal::Literal;
 use crate::syntax::SyntaxError;
 
+mod calendar;
 mod queue;
 mod tag;
 
+pub use calendar::{BlackoutStatement, CalendarStatement, PauseAll};
 pub use queue::{QueueStatement, SendStatement};
 
 /// A statement and its position.
@@ -113,6 +115,25 @@ pub enum Statement {
         job: Spanned<String>,
         /// The maximum number of rows.
         limit: Option<u32>,
+    },
+    /// CREATE, ALTER and DROP CALENDAR.
+    Calendar(CalendarStatement),
+    /// SHOW CREATE CALENDAR.
+    ShowCreateCalendar(Spanned<String>),
+    /// SHOW CALENDARS.
+    ShowCalendars,
+    /// CREATE and DROP BLACKOUT.
+    Blackout(BlackoutStatement),
+    /// SHOW BLACKOUTS.
+    ShowBlackouts,
+    /// PAUSE ALL.
+    PauseAll(PauseAll),
+    /// RESUME ALL.
+    ResumeAll {
+        /// Whether the jobs of all tenants are resumed.
+        is_cluster: bool,
+        /// What becomes of the times of the pause; the policy of each job if absent.
+        catch_up: Option<CatchUpPolicy>,
     },
     /// SHOW SHARDS.
     ShowShards,

@@ -44,7 +44,7 @@ async function operations() {
 async function pages() {
   const jobs = (await call('/v1/jobs?limit=50&cursor=')).data ?? (await call('/v1/jobs?limit=50')).data;
   const job = encodeURIComponent(jobs[jobs.length - 1].name);
-  const { data: runs } = await call('/v1/executions?status=COMPLETED&limit=1');
+  const { data: runs } = await call(`/v1/jobs/${job}/executions?status=COMPLETED&limit=1`);
   const { data: failed } = await call('/v1/executions?status=FAILED&limit=1');
   return [
     ['overview', ''],

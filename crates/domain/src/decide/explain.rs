@@ -286,7 +286,7 @@ impl Line {
 
 /// A time of a schedule as the schedule's zone shows it.
 pub fn local(schedule: &Schedule, at: Timestamp) -> String {
-    match schedule {
+    match schedule.base() {
         Schedule::Cron(cron) => {
             let zone = cron.zone().time_zone().clone();
             at.to_zoned(zone).strftime("%a %F %T %:z").to_string()

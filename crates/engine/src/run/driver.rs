@@ -36,6 +36,12 @@ const GATHER_MAX: u32 = 64;
 /// How often what ended is added up.
 const TALLY_EVERY: Duration = Duration::from_secs(15);
 
+/// How often the leader looks whether a pause of all jobs has ended or is not carried out.
+const RECONCILE_EVERY: Duration = Duration::from_secs(2);
+
+/// In how many rounds it looks once at calendars and the time-zone database.
+const RECONCILE_ALL: u32 = 10;
+
 /// How often the leader looks for nodes with other settings.
 const WATCH_EVERY: Duration = Duration::from_secs(5);
 
@@ -455,6 +461,30 @@ impl Driver {
             if !report.is_some_and(|report| report.more) {
                 tokio::time::sleep(SEAL_EVERY).await;
             }
+        }
+    }
+
+    /// Carries on pauses of all jobs, changes of calendars and of the time-zone database.
+    pub async fn reconcile(self) {
+        let mut patience = Backoff::in_background(&self.shared, "reconcile");
+        for round in 0_u32.. {
+            let is_full = round.is_multiple_of(RECONCILE_ALL);
+            let done = match is_full {
+                true => self.node.reconcile().await,
+                false => self.node.reconcile_pauses().await,
+            };
+            let done = match done {
+                Ok(changed) => Ok(changed),
+                Err(EngineError::Store(error)) => Err(error),
+                Err(error) => {
+                    tracing::warn!(%error, "jobs not reconciled");
+                    Ok(0)
+                }
+            };
+            if patience.after(done).await.is_some_and(|changed| changed > 0) {
+                self.shared.plan.notify_one();
+            }
+            tokio::time::sleep(RECONCILE_EVERY).await;
         }
     }
 

@@ -21,8 +21,8 @@ use crate::problem::{ErrorBody, Result};
 /// How far back trouble counts.
 const SINCE: SignedDuration = SignedDuration::from_hours(24);
 
-/// How many runs that did not complete are looked at.
-const RUNS_MAX: u32 = 200;
+/// How many runs of each kind that did not complete are looked at.
+const RUNS_MAX: u32 = 100;
 
 /// How many jobs are listed.
 const JOBS_MAX: usize = 50;
@@ -92,15 +92,20 @@ pub struct Attention {
     responses((status = 200, body = Attention), (status = 401, body = ErrorBody))
 )]
 pub(crate) async fn attention(State(app): State<App>, actor: Actor) -> Result<Json<Attention>> {
-    let bad = [Outcome::Failed, Outcome::Timeout, Outcome::Missed, Outcome::Skipped];
-    let filter = RunFilter {
-        states: bad.into_iter().map(RunState::Ended).collect(),
-        since: app.now().checked_sub(SINCE).ok(),
-        ..RunFilter::of_tenant(actor.tenant)
-    };
-    let page = app.engine.by(&actor).list_runs(&filter, None, RUNS_MAX).await?;
-    let is_cut = page.next.is_some();
-    let runs: HashMap<RunId, RunView> = page.items.into_iter().map(|run| (run.id, run)).collect();
+    // Each kind by itself: after an outage, thousands of skipped times must not hide a failure.
+    let kinds = [&[Outcome::Failed, Outcome::Timeout][..], &[Outcome::Missed], &[Outcome::Skipped]];
+    let mut runs: HashMap<RunId, RunView> = HashMap::new();
+    let mut is_cut = false;
+    for outcomes in kinds {
+        let filter = RunFilter {
+            states: outcomes.iter().copied().map(RunState::Ended).collect(),
+            since: app.now().checked_sub(SINCE).ok(),
+            ..RunFilter::of_tenant(actor.tenant)
+        };
+        let page = app.engine.by(&actor).list_runs(&filter, None, RUNS_MAX).await?;
+        is_cut |= page.next.is_some();
+        runs.extend(page.items.into_iter().map(|run| (run.id, run)));
+    }
     let ids: HashSet<JobId> = runs.values().map(|run| run.job).collect();
     let ids: Vec<JobId> = ids.into_iter().collect();
     let jobs = app.engine.by(&actor).jobs_by_id(&ids).await?;

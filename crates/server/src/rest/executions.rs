@@ -54,7 +54,7 @@ pub struct ExecutionParams {
 }
 
 /// How long rare runs are looked for with one request.
-const SEARCH_TIME: SignedDuration = SignedDuration::from_millis(100);
+const SEARCH_TIME: SignedDuration = SignedDuration::from_millis(150);
 
 /// The clocks of nodes differ by less.
 const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_secs(10);

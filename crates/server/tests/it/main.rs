@@ -27,6 +27,7 @@ mod agents;
 mod audited;
 mod auth;
 mod browser;
+mod calendars;
 mod checklist;
 mod cluster;
 mod dashboard;

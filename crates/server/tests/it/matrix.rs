@@ -68,6 +68,20 @@ POST   /v1/shards                                     401      403   403   403  
 GET    /v1/shards/{name}                              401      404   403   403    403      403   200     200
 PATCH  /v1/shards/{name}                              401      403   403   403    403      403   403     200
 DELETE /v1/shards/{name}                              401      403   403   403    403      403   403     204
+GET    /v1/calendars                                  401      200   403   200    403      403   200     200
+POST   /v1/calendars                                  401      201   403   403    403      403   201     201
+GET    /v1/calendars/{name}                           401      404   403   200    403      403   200     200
+PUT    /v1/calendars/{name}                           401      404   403   403    403      403   200     200
+PATCH  /v1/calendars/{name}                           401      404   403   403    403      403   200     200
+DELETE /v1/calendars/{name}                           401      404   403   403    403      403   204     204
+GET    /v1/blackouts                                  401      200   403   200    403      403   200     200
+POST   /v1/blackouts                                  401      201   403   403    403      403   201     201
+GET    /v1/blackouts/{name}                           401      404   403   200    403      403   200     200
+PUT    /v1/blackouts/{name}                           401      404   403   403    403      403   200     200
+DELETE /v1/blackouts/{name}                           401      404   403   403    403      403   204     204
+GET    /v1/pause                                      401      200   403   200    403      403   200     200
+PUT    /v1/pause                                      401      200   403   403    403      403   200     200
+DELETE /v1/pause                                      401      409   403   403    403      403   409     409
 GET    /v1/queues                                     401      200   200   200    200      200   200     200
 POST   /v1/queues                                     401      201   403   201    403      403   201     201
 GET    /v1/queues/{queue}                             401      404   404   200    200      200   200     200
@@ -200,6 +214,8 @@ impl Things {
         made("/v1/databases", database(&name), "database_id").await;
         made("/v1/alert-channels", channel(&name), "channel_id").await;
         made("/v1/shards", json!({"name": name}), "shard_id").await;
+        made("/v1/calendars", calendar(&name), "calendar_id").await;
+        made("/v1/blackouts", blackout(&name), "blackout_id").await;
         let queue = format!("queue-{n}");
         let reply = world.ask(owner, "POST", "/v1/queues", json!({"name": queue})).await;
         assert_eq!(reply.status, 201, "{}", reply.text);
@@ -296,7 +312,16 @@ impl Things {
             ("POST", "/v1/alert-channels") | ("PUT", "/v1/alert-channels/{name}") => {
                 channel(&format!("new-{n}"))
             }
-            ("PATCH", "/v1/databases/{name}") => json!({"description": "changed"}),
+            ("PATCH", "/v1/databases/{name}" | "/v1/calendars/{name}") => {
+                json!({"description": "changed"})
+            }
+            ("POST", "/v1/calendars") | ("PUT", "/v1/calendars/{name}") => {
+                calendar(&format!("new-{n}"))
+            }
+            ("POST", "/v1/blackouts") | ("PUT", "/v1/blackouts/{name}") => {
+                blackout(&format!("new-{n}"))
+            }
+            ("PUT", "/v1/pause") => json!({"reason": "maintenance"}),
             ("PATCH", "/v1/alert-channels/{name}") => json!({"enabled": false}),
             ("POST", "/v1/tenants" | "/v1/users" | "/v1/roles" | "/v1/shards") => named,
             ("POST", "/v1/queues") => named,
@@ -340,6 +365,14 @@ impl Things {
 
 fn database(name: &str) -> Value {
     json!({"name": name, "url": "postgres://user@db.example.com/reports"})
+}
+
+fn calendar(name: &str) -> Value {
+    json!({"name": name, "days": ["SUN"]})
+}
+
+fn blackout(name: &str) -> Value {
+    json!({"name": name, "from": "2020-01-01T00:00:00Z", "until": "2020-01-02T00:00:00Z"})
 }
 
 fn channel(name: &str) -> Value {

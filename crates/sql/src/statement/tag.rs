@@ -35,6 +35,9 @@ impl Statement {
             | Statement::ShowJobs { .. }
             | Statement::ShowRuns { .. }
             | Statement::ShowShards
+            | Statement::ShowCalendars
+            | Statement::ShowCreateCalendar(_)
+            | Statement::ShowBlackouts
             | Statement::ShowQueues { .. }
             | Statement::Show(_) => "SHOW",
             Statement::Shard(shard) => {
@@ -43,6 +46,14 @@ impl Statement {
             Statement::Queue(queue) => {
                 thing(queue.verb, ["CREATE QUEUE", "ALTER QUEUE", "DROP QUEUE"])
             }
+            Statement::Calendar(calendar) => {
+                thing(calendar.verb, ["CREATE CALENDAR", "ALTER CALENDAR", "DROP CALENDAR"])
+            }
+            Statement::Blackout(blackout) => {
+                thing(blackout.verb, ["CREATE BLACKOUT", "ALTER BLACKOUT", "DROP BLACKOUT"])
+            }
+            Statement::PauseAll(_) => "PAUSE ALL",
+            Statement::ResumeAll { .. } => "RESUME ALL",
             Statement::PauseQueue(_) => "PAUSE QUEUE",
             Statement::DrainQueue(_) => "DRAIN QUEUE",
             Statement::ResumeQueue(_) => "RESUME QUEUE",
@@ -101,6 +112,10 @@ impl Statement {
             | Statement::Secret(_)
             | Statement::Shard(_)
             | Statement::Queue(_)
+            | Statement::Calendar(_)
+            | Statement::Blackout(_)
+            | Statement::PauseAll(_)
+            | Statement::ResumeAll { .. }
             | Statement::PauseQueue(_)
             | Statement::DrainQueue(_)
             | Statement::ResumeQueue(_)

@@ -6,6 +6,7 @@ use domain::action::{
     Action, AdaptiveInterval, BackupAction, ExternalAction, HttpAction, ProcedureAction,
     QueueAction, QueueMetric, SqlAction,
 };
+use domain::calendar::{CalendarMode, CalendarUse, Shift};
 use domain::cluster::{Class, Labels};
 use domain::id::JobId;
 use domain::job::{
@@ -228,6 +229,7 @@ prop_compose! {
         ),
         (class, run_on) in (select(Class::ALL.to_vec()), map().boxed()),
         (partition, parameters) in (option::of(partition()).boxed(), parameters().boxed()),
+        calendars in calendars().boxed(),
     ) -> Definition {
         Definition {
             description, when, action, run_as, retry, timeout, grace_period, catch_up, max_catch_up,
@@ -243,8 +245,26 @@ prop_compose! {
             partition,
             parameters,
             queue: None,
+            calendars,
+            paused_by: None,
         }
     }
+}
+
+/// Excluded calendars come before included ones, as they are printed.
+fn calendars() -> impl Strategy<Value = Vec<CalendarUse>> {
+    let shifts = select(vec![Shift::Skip, Shift::Next, Shift::Previous]);
+    let one = |mode: CalendarMode| {
+        (name(), shifts.clone()).prop_map(move |(name, shift)| CalendarUse {
+            name,
+            mode,
+            shift,
+            resolved: None,
+        })
+    };
+    let some = |mode| prop::collection::vec(one(mode), 0..3);
+    (some(CalendarMode::Exclude), some(CalendarMode::Include))
+        .prop_map(|(excluded, included)| excluded.into_iter().chain(included).collect())
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use domain::calendar::CalendarUse;
 use domain::cluster::Labels;
 use domain::job::{Definition, Dependency, Job, JobState, Retention, When};
 use domain::schedule::{Schedule, Zones};
@@ -16,7 +17,9 @@ use utoipa::{PartialSchema, ToSchema};
 use uuid::Uuid;
 
 use super::duration::Seconds;
-use super::mirror::{CatchUp, DependsOn, JobClass, JobStatus, OnCompletion, OnLost, Overlap};
+use super::mirror::{
+    CalendarMode, CatchUp, DependsOn, JobClass, JobStatus, OnCompletion, OnLost, Overlap, Shift,
+};
 use super::partition::{self, ParametersFrom, PartitionSpec};
 use super::payload::{self, Payload};
 use super::retry::RetryConfig;
@@ -168,6 +171,10 @@ pub struct JobSpec {
     /// Where more of them come from: one run for each row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters_from: Option<ParametersFrom>,
+    /// The calendars that its schedule includes or excludes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false, max_items = 10)]
+    pub calendars: Vec<JobCalendar>,
     /// The version that a change is based on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u32>,
@@ -207,6 +214,42 @@ impl Upstream {
         match self {
             Upstream::Condition(UpstreamCondition { on: Some(on), .. }) => (*on).into(),
             _ => domain::job::DependsOn::default(),
+        }
+    }
+}
+
+/// A calendar that the schedule of a job includes or excludes.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JobCalendar {
+    /// The calendar's name.
+    #[schema(example = "holidays")]
+    pub calendar: String,
+    /// Whether the job runs on its days; `EXCLUDE` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<CalendarMode>,
+    /// What happens to a time on a day on which the job does not run; `SKIP` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shift: Option<Shift>,
+}
+
+impl From<&JobCalendar> for CalendarUse {
+    fn from(it: &JobCalendar) -> Self {
+        CalendarUse {
+            name: it.calendar.clone(),
+            mode: it.mode.map_or(domain::calendar::CalendarMode::Exclude, Into::into),
+            shift: it.shift.map_or(domain::calendar::Shift::Skip, Into::into),
+            resolved: None,
+        }
+    }
+}
+
+impl From<&CalendarUse> for JobCalendar {
+    fn from(it: &CalendarUse) -> Self {
+        JobCalendar {
+            calendar: it.name.clone(),
+            mode: Some(it.mode.into()),
+            shift: Some(it.shift.into()),
         }
     }
 }
@@ -380,6 +423,8 @@ impl JobSpec {
             partition: self.partition.as_ref().map(PartitionSpec::rule).transpose()?,
             parameters: partition::parameters(&self.parameters, self.parameters_from.as_ref())?,
             queue: None,
+            calendars: self.calendars.iter().map(CalendarUse::from).collect(),
+            paused_by: None,
         })
     }
 
@@ -438,6 +483,7 @@ impl JobSpec {
                 sql: from.sql.clone(),
                 database: from.database.clone(),
             }),
+            calendars: definition.calendars.iter().map(JobCalendar::from).collect(),
             version: Some(job.version),
             ..JobSpec::default()
         };
@@ -516,10 +562,12 @@ pub fn next_run(job: &Job, now: Timestamp, zones: &Zones) -> Option<Timestamp> {
     if job.state != JobState::Enabled {
         return None;
     }
-    let schedule = job.definition.when.compile(zones).ok().flatten()?;
+    let schedule = job.definition.schedule(zones).ok().flatten()?;
+    // A time that a calendar excludes is planned like the others, and does not run.
+    let planned = job.next_run.filter(|planned| schedule.exclusion(*planned).is_none());
     match schedule.next(now) {
-        Some(next) => Some(job.next_run.map_or(next, |planned| planned.min(next))),
-        None => job.next_run,
+        Some(next) => Some(planned.map_or(next, |planned| planned.min(next))),
+        None => planned,
     }
 }
 
