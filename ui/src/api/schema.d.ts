@@ -1188,6 +1188,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/queues/{queue}/drain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Lets a queue take no new messages: a send is answered with 409, and workers finish those that it
+         *     has. Resuming ends that.
+         */
+        post: operations["drain_queue"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/queues/{queue}/extend": {
         parameters: {
             query?: never;
@@ -1281,6 +1301,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/queues/{queue}/messages/{message}/explain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Says where a message stands: its place in line, the workspaces before it, and an estimate. */
+        get: operations["explain_message"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/queues/{queue}/nack": {
         parameters: {
             query?: never;
@@ -1335,6 +1372,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/queues/{queue}/schedules/{workspace}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Sends a message to a queue at an interval, for one workspace. The same request changes nothing, so
+         *     a program can make it at each start. `-` stands for messages without a workspace.
+         */
+        put: operations["put_queue_schedule"];
+        post?: never;
+        /** Ends the schedule of a queue for one workspace. */
+        delete: operations["delete_queue_schedule"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/queues/{queue}/stats": {
         parameters: {
             query?: never;
@@ -1344,6 +1402,40 @@ export interface paths {
         };
         /** Shows the workspaces of a queue and its rates. */
         get: operations["get_queue_stats"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/queues/{queue}/workers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the worker sessions that poll a queue at this server. */
+        get: operations["list_queue_workers"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/queues/{queue}/workspaces": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the workspaces of a queue that have messages, with their shares. */
+        get: operations["list_queue_workspaces"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1783,6 +1875,47 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/workers/{session}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Tells the worker of a session what to do, with the answer to its next poll. The session must poll
+         *     this server.
+         */
+        put: operations["set_worker_state"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/workers/{session}/poll": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * A poll of a worker: takes results, keeps what the worker holds, and answers with messages as soon
+         *     as there are some. The worker chooses the name of its session; a session belongs to its user. A
+         *     newer poll of a session ends an open one.
+         */
+        post: operations["poll"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/version": {
         parameters: {
             query?: never;
@@ -1839,6 +1972,29 @@ export interface components {
              * @description When it was given.
              */
             acknowledged_at: string;
+        };
+        /**
+         * @description An interval that follows a metric of a queue: while the metric is above the target the interval
+         *     doubles with each execution, while it is below half of it the interval halves.
+         */
+        AdaptivePayload: {
+            /** @description `DEPTH`: messages that have not ended; `AGE`: seconds that the oldest ready one has waited. */
+            metric: string;
+            /**
+             * Format: double
+             * @description Messages, or seconds.
+             */
+            target: number;
+            /**
+             * Format: double
+             * @description The shortest interval.
+             */
+            min_seconds: number;
+            /**
+             * Format: double
+             * @description The longest interval.
+             */
+            max_seconds: number;
         };
         /** @description What a channel is. */
         AlertChannelPatch: {
@@ -3382,6 +3538,23 @@ export interface components {
              */
             id: string;
             /**
+             * Format: uuid
+             * @description The same: a message is an execution.
+             */
+            execution_id: string;
+            /** @description The name of its queue. */
+            queue: string;
+            /**
+             * Format: uuid
+             * @description The id of its queue.
+             */
+            job_id: string;
+            /**
+             * Format: uuid
+             * @description The tenant.
+             */
+            tenant_id: string;
+            /**
              * Format: int64
              * @description The fencing token of the lease: larger than that of every lease before.
              */
@@ -3407,10 +3580,39 @@ export interface components {
              */
             attempt: number;
             /**
+             * Format: int32
+             * @description The same.
+             */
+            attempt_number: number;
+            /**
+             * Format: int32
+             * @description How many attempts are made at most.
+             */
+            max_attempts: number;
+            /** @description The delay before the second attempt. */
+            retry_delay_seconds: components["schemas"]["Seconds"];
+            /**
+             * @description How long an attempt may take. It begins with the lease; in a session when the worker says
+             *     that it has begun.
+             */
+            timeout_seconds: components["schemas"]["Seconds"];
+            /**
              * Format: date-time
              * @description When it was sent, or was to be processed.
              */
             sent_at: string;
+            /**
+             * Format: date-time
+             * @description The same.
+             */
+            scheduled_time: string;
+            /**
+             * Format: date-time
+             * @description When it was recorded.
+             */
+            enqueued_at: string;
+            /** @description The header `correlation_id`, otherwise the run that sent it, otherwise its own id. */
+            correlation_id: string;
             /**
              * Format: date-time
              * @description When the lease ends.
@@ -4021,6 +4223,13 @@ export interface components {
                 result?: unknown;
                 /** @description Whether it waits as a dead letter. */
                 is_dead_letter: boolean;
+                /** @description What its worker said last about how far it is, while it runs. One message alone shows it. */
+                progress?: unknown;
+                /**
+                 * Format: date-time
+                 * @description When its lease ends. One message alone shows it.
+                 */
+                lease_until?: string | null;
             }[];
             /** @description Send it as `cursor` for the next page; null on the last one. */
             next_cursor?: string | null;
@@ -4069,6 +4278,15 @@ export interface components {
                 priority?: number | null;
                 deduplication_seconds?: components["schemas"]["Seconds"] | null;
                 time_to_live_seconds?: components["schemas"]["Seconds"] | null;
+                timeout_seconds?: components["schemas"]["Seconds"] | null;
+                /** @description The least and the largest priority of a message; 0 and 9 when absent. */
+                priority_range?: number[] | null;
+                /**
+                 * @description Which completed messages are kept in the history: `ALL`, `SAMPLE 100` (one of a hundred) or
+                 *     `NONE`. All others are kept as the retention says.
+                 * @example ALL
+                 */
+                keep_completed?: string | null;
                 retention?: components["schemas"]["RetentionRule"] | null;
                 /** @description Words to find it by. */
                 tags?: string[];
@@ -4083,7 +4301,7 @@ export interface components {
                  */
                 queue_id: string;
                 /**
-                 * @description `ACTIVE`, or `PAUSED`: then workers get no message of it.
+                 * @description `ACTIVE`; `PAUSED`: workers get no message of it; `DRAINING`: it takes no new messages.
                  * @example ACTIVE
                  */
                 status: string;
@@ -4490,6 +4708,36 @@ export interface components {
             /** @description Where the browser goes to log in. */
             path: string;
         };
+        /** @description Where a message stands. */
+        MessageExplanation: {
+            /** @description The name of its queue. */
+            queue: string;
+            /**
+             * Format: uuid
+             * @description The message.
+             */
+            id: string;
+            /** @description `READY`, `DELAYED`, `LEASED`, `BLOCKED`, or how it ended. */
+            verdict: string;
+            /** @description The verdict and its cause, a sentence. */
+            message: string;
+            /**
+             * Format: int64
+             * @description The place in line of a ready message, from 1.
+             */
+            place?: number | null;
+            /** @description The workspaces that are served before its own. */
+            workspaces_before?: string[] | null;
+            /**
+             * Format: double
+             * @description How long it probably waits, at the pace of the last messages.
+             */
+            estimate_seconds?: number | null;
+            /** @description What keeps workers from getting it. */
+            obstacles: string[];
+            /** @description Everything that is told, line by line, as SQL and the command line show it. */
+            lines: components["schemas"]["ExplanationLine"][];
+        };
         /** @description A message to be sent. */
         MessageSpec: {
             /** @description Any JSON value, up to 1 MiB. Workers get it as it was written. */
@@ -4570,6 +4818,13 @@ export interface components {
             result?: unknown;
             /** @description Whether it waits as a dead letter. */
             is_dead_letter: boolean;
+            /** @description What its worker said last about how far it is, while it runs. One message alone shows it. */
+            progress?: unknown;
+            /**
+             * Format: date-time
+             * @description When its lease ends. One message alone shows it.
+             */
+            lease_until?: string | null;
         };
         /** @description Does nothing, successfully. */
         NoopPayload: {
@@ -4682,6 +4937,59 @@ export interface components {
              * @description 99 of 100 are not longer.
              */
             p99?: number | null;
+        };
+        /** @description A poll of a worker. */
+        PollBody: {
+            /**
+             * Format: int64
+             * @description The number of the poll in its session, from 1. A poll that is sent again has the same number
+             *     and gets the same answer.
+             */
+            seq: number;
+            /**
+             * Format: int32
+             * @description How many messages the worker wants at most; none when absent.
+             */
+            want?: number;
+            /** @description The queues that it wants messages of, by name or id. */
+            queues?: string[];
+            /** @description Messages that are done. */
+            done?: components["schemas"]["ReportedMessage"][];
+            /** @description Messages that failed. */
+            failed?: components["schemas"]["ReportedMessage"][];
+            /** @description Messages that the worker gives back without having begun them. */
+            released?: components["schemas"]["ReportedMessage"][];
+            /** @description Messages that need more time than their queue gives them. */
+            extend?: components["schemas"]["RunningMessage"][];
+            /** @description All messages that the worker holds. */
+            running?: components["schemas"]["RunningMessage"][];
+            wait_s?: components["schemas"]["Seconds"] | null;
+            lease_s?: components["schemas"]["Seconds"] | null;
+        };
+        /** @description The answer to a poll. */
+        PollResult: {
+            /** @description Leased messages. */
+            messages: components["schemas"]["LeasedMessageView"][];
+            /**
+             * @description Messages that the worker should stop: cancelled ones, and those that it does not hold any
+             *     more.
+             */
+            cancel: string[];
+            /**
+             * @description `RUN`; `QUIET`: finish what it has and take nothing new for now; `STOP`: finish and end.
+             * @example RUN
+             */
+            state: string;
+            /**
+             * Format: date-time
+             * @description When the leases of what it holds end, unless it polls again.
+             */
+            lease_until: string;
+            /**
+             * Format: date-time
+             * @description The time of the server.
+             */
+            server_time: string;
         };
         /** @description What a schedule would do. */
         Preview: {
@@ -4828,6 +5136,15 @@ export interface components {
             priority?: number | null;
             deduplication_seconds?: components["schemas"]["Seconds"] | null;
             time_to_live_seconds?: components["schemas"]["Seconds"] | null;
+            timeout_seconds?: components["schemas"]["Seconds"] | null;
+            /** @description The least and the largest priority of a message; 0 and 9 when absent. */
+            priority_range?: number[] | null;
+            /**
+             * @description Which completed messages are kept in the history: `ALL`, `SAMPLE 100` (one of a hundred) or
+             *     `NONE`. All others are kept as the retention says.
+             * @example ALL
+             */
+            keep_completed?: string | null;
             retention?: components["schemas"]["RetentionRule"] | null;
             /** @description Words to find it by. */
             tags?: string[];
@@ -4855,6 +5172,24 @@ export interface components {
              * @description 0 to 9; that of the queue when absent.
              */
             priority?: number | null;
+            /** @description Whether the execution ends with the outcome of the message, and not when it is on disk. */
+            await?: boolean | null;
+            adaptive?: components["schemas"]["AdaptivePayload"] | null;
+        };
+        /** @description What is sent, and how often. */
+        QueueScheduleBody: {
+            /** @description The time between two messages. */
+            interval_seconds: components["schemas"]["Seconds"];
+            /** @description The payload. */
+            data?: unknown;
+            /**
+             * Format: int32
+             * @description 0 to 9; that of the queue when absent.
+             */
+            priority?: number | null;
+            adaptive?: components["schemas"]["AdaptivePayload"] | null;
+            /** @description The first time; at once when absent. */
+            starts_at?: string | null;
         };
         /** @description What a queue is. */
         QueueSpec: {
@@ -4898,6 +5233,15 @@ export interface components {
             priority?: number | null;
             deduplication_seconds?: components["schemas"]["Seconds"] | null;
             time_to_live_seconds?: components["schemas"]["Seconds"] | null;
+            timeout_seconds?: components["schemas"]["Seconds"] | null;
+            /** @description The least and the largest priority of a message; 0 and 9 when absent. */
+            priority_range?: number[] | null;
+            /**
+             * @description Which completed messages are kept in the history: `ALL`, `SAMPLE 100` (one of a hundred) or
+             *     `NONE`. All others are kept as the retention says.
+             * @example ALL
+             */
+            keep_completed?: string | null;
             retention?: components["schemas"]["RetentionRule"] | null;
             /** @description Words to find it by. */
             tags?: string[];
@@ -4968,6 +5312,15 @@ export interface components {
             priority?: number | null;
             deduplication_seconds?: components["schemas"]["Seconds"] | null;
             time_to_live_seconds?: components["schemas"]["Seconds"] | null;
+            timeout_seconds?: components["schemas"]["Seconds"] | null;
+            /** @description The least and the largest priority of a message; 0 and 9 when absent. */
+            priority_range?: number[] | null;
+            /**
+             * @description Which completed messages are kept in the history: `ALL`, `SAMPLE 100` (one of a hundred) or
+             *     `NONE`. All others are kept as the retention says.
+             * @example ALL
+             */
+            keep_completed?: string | null;
             retention?: components["schemas"]["RetentionRule"] | null;
             /** @description Words to find it by. */
             tags?: string[];
@@ -4982,7 +5335,7 @@ export interface components {
              */
             queue_id: string;
             /**
-             * @description `ACTIVE`, or `PAUSED`: then workers get no message of it.
+             * @description `ACTIVE`; `PAUSED`: workers get no message of it; `DRAINING`: it takes no new messages.
              * @example ACTIVE
              */
             status: string;
@@ -5016,6 +5369,13 @@ export interface components {
              * @description When it was made.
              */
             created_at: string;
+        };
+        /** @description The workspaces of a queue. */
+        QueueWorkspaces: {
+            /** @description The workspace that was served last: the next one after it comes next. */
+            served: string;
+            /** @description Those that have messages that have not ended, by name, at most 10,000. */
+            data: components["schemas"]["WorkspaceView"][];
         };
         /** @description Whether the server works. */
         Readiness: {
@@ -5090,6 +5450,12 @@ export interface components {
              * @description The fencing token of its lease.
              */
             fence: number;
+            /** @description `poll`: its queue, if the session did not get it from this server and polls several. */
+            queue?: string | null;
+            /** @description `poll`, `failed`: no other attempt can succeed, so it becomes a dead letter. */
+            is_permanent?: boolean;
+            /** @description What the attempt wrote, kept as the output of the run; the last part of a long text. */
+            output?: string | null;
             /** @description `ack`: the result, any JSON value, up to 16 KiB. */
             result?: unknown;
             /** @description `nack` and `fail`: what went wrong, up to 16 KiB. */
@@ -5246,6 +5612,26 @@ export interface components {
              * @description The time that it stands for.
              */
             at: string;
+        };
+        /** @description A message that a worker holds. */
+        RunningMessage: {
+            /**
+             * Format: uuid
+             * @description The message.
+             */
+            id: string;
+            /**
+             * Format: int64
+             * @description The fencing token of its lease.
+             */
+            fence: number;
+            /** @description Its queue, if the session did not get it from this server and polls several. */
+            queue?: string | null;
+            /** @description `running`: the worker has not begun it, so its time limit does not run yet. */
+            is_unstarted?: boolean;
+            /** @description `running`: how far it is, any JSON value up to 4 KiB; shown with the message. */
+            progress?: unknown;
+            timeout_s?: components["schemas"]["Seconds"] | null;
         };
         Seconds: number | string;
         /** @description A value for a secret. */
@@ -6055,6 +6441,38 @@ export interface components {
              */
             lease_until: string;
         };
+        /** @description A session of a worker. */
+        WorkerSessionView: {
+            /** @description Its name. */
+            session: string;
+            /**
+             * Format: uuid
+             * @description The user of its worker.
+             */
+            user_id: string;
+            /** @description What its worker should do: `RUN`, `QUIET` or `STOP`. */
+            state: string;
+            /** @description How many messages it held when it polled last. */
+            held: number;
+            /**
+             * Format: int64
+             * @description How long ago it polled; 0 while a poll is open.
+             */
+            idle_seconds: number;
+        };
+        /** @description The sessions of a queue. */
+        WorkerSessions: {
+            /** @description By name. */
+            data: components["schemas"]["WorkerSessionView"][];
+        };
+        /** @description What a worker should do. */
+        WorkerStateBody: {
+            /**
+             * @description `RUN`, `QUIET` or `STOP`.
+             * @example QUIET
+             */
+            state: string;
+        };
         /** @description The messages of a workspace that have not ended. */
         WorkspaceStats: {
             /** @description The workspace; empty for messages without one. */
@@ -6087,6 +6505,36 @@ export interface components {
             /**
              * Format: int32
              * @description How many messages the workspace gets in one round.
+             */
+            weight: number;
+        };
+        /** @description The messages of a workspace. */
+        WorkspaceView: {
+            /** @description The workspace. */
+            workspace: string;
+            /**
+             * Format: int64
+             * @description Messages that workers can get.
+             */
+            ready: number;
+            /**
+             * Format: int64
+             * @description Messages that workers have.
+             */
+            leased: number;
+            /**
+             * Format: int64
+             * @description Messages that wait for their time or behind their ordering key.
+             */
+            waiting: number;
+            /**
+             * Format: date-time
+             * @description Since when the oldest ready message can be had.
+             */
+            oldest_ready_at?: string | null;
+            /**
+             * Format: int32
+             * @description How many messages it gets in one round.
              */
             weight: number;
         };
@@ -13270,6 +13718,65 @@ export interface operations {
             };
         };
     };
+    drain_queue: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The queue's name or id. */
+                queue: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QueueView"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     extend_leases: {
         parameters: {
             query?: never;
@@ -13929,6 +14436,67 @@ export interface operations {
             };
         };
     };
+    explain_message: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The queue's name or id. */
+                queue: string;
+                /** @description The message's id. */
+                message: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessageExplanation"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     nack_messages: {
         parameters: {
             query?: never;
@@ -14164,6 +14732,193 @@ export interface operations {
             };
         };
     };
+    put_queue_schedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The queue's name or id. */
+                queue: string;
+                /** @description The workspace, or `-` for none. */
+                workspace: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["QueueScheduleBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobView"];
+                };
+            };
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobView"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    delete_queue_schedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The queue's name or id. */
+                queue: string;
+                /** @description The workspace, or `-` for none. */
+                workspace: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     get_queue_stats: {
         parameters: {
             query?: never;
@@ -14183,6 +14938,124 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["QueueStats"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    list_queue_workers: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The queue's name or id. */
+                queue: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WorkerSessions"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    list_queue_workspaces: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The queue's name or id. */
+                queue: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QueueWorkspaces"];
                 };
             };
             /** @description Unauthorized: `UNAUTHENTICATED` */
@@ -17531,6 +18404,220 @@ export interface operations {
             };
             /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    set_worker_state: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of the session. */
+                session: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WorkerStateBody"];
+            };
+        };
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    poll: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description A name that no other worker of the user has, for example a UUID. */
+                session: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PollBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PollResult"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable: `SCHEDULER_UNAVAILABLE` */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
