@@ -538,18 +538,16 @@ BEGIN
 END 
 clock() s s:  SELECT (extract(epoch FROM statement_timestamp()) * 1000000)::bigint 
 disallow_enqueue(sender name, queue text) v u: 
-    WITH gone AS (
-        DELETE FROM enqueue_roles r USING jobs j
-        WHERE r.role = sender AND j.id = r.queue_id AND j.name = queue
-        RETURNING 1
-    )
-    SELECT EXISTS (SELECT 1 FROM gone)
-
+BEGIN
+    DELETE FROM enqueue_roles r USING jobs j
+    WHERE r.role = sender AND j.id = r.queue_id AND j.name = queue;
+    RETURN FOUND;
+END 
 enqueue(queue text, payload jsonb, workspace text, priority integer, process_after timestamp with time zone, deduplication_key text, ordering_key text, headers jsonb) v u: 
 DECLARE
     to_queue uuid;
     as_user uuid;
-    of_job jobs%ROWTYPE;
+    of_job record;
     settings jsonb;
     now bigint := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
     due bigint := greatest(now, (extract(epoch FROM process_after) * 1000000)::bigint);
@@ -643,12 +641,14 @@ BEGIN
     RETURN message;
 END 
 enqueue_right(sender name, queue text) s u: 
+BEGIN
+    RETURN QUERY
     SELECT r.queue_id, r.user_id
     FROM enqueue_roles r
     JOIN jobs j ON j.id = r.queue_id AND j.state <> 'DELETED'
     JOIN identities u ON u.id = r.user_id
-    WHERE r.role = sender AND j.name = queue
-
+    WHERE r.role = sender AND j.name = queue;
+END 
 expect_rows(returned bigint, expected bigint) v u: 
 BEGIN
     IF returned <> expected THEN

@@ -39,7 +39,7 @@ pub struct QueueScheduleBody {
     /// How the interval follows the queue; it stays as it is when absent.
     #[serde(default)]
     adaptive: Option<AdaptivePayload>,
-    /// The first time; one interval after the schedule is made when absent.
+    /// The first time; at once when absent.
     #[serde(default)]
     starts_at: Option<String>,
 }

@@ -116,6 +116,14 @@ DELETE /v1/queues/{queue}/messages/{message}          401      404   404   200  
 GET    /v1/queues/{queue}/dead-letters                401      404   404   200    200      200   200     200
 POST   /v1/queues/{queue}/dead-letters/redrive        401      404   404   200    403      200   200     200
 POST   /v1/queues/{queue}/dead-letters/purge          401      404   404   200    403      200   200     200
+POST   /v1/queues/{queue}/drain                       401      404   404   200    403      403   200     200
+PUT    /v1/queues/{queue}/schedules/{workspace}       401      404   404   200    403      403   200     200
+DELETE /v1/queues/{queue}/schedules/{workspace}       401      404   404   204    403      403   204     204
+GET    /v1/queues/{queue}/workspaces                  401      404   404   200    200      200   200     200
+GET    /v1/queues/{queue}/workers                     401      404   404   200    403      200   200     200
+GET    /v1/queues/{queue}/messages/{message}/explain  401      404   404   200    200      200   200     200
+POST   /v1/workers/{session}/poll                     401      404   404   200    403      200   200     200
+PUT    /v1/workers/{session}                          401      404   404   404    404      404   404     404
 DELETE /v1/nodes/{node}                               401      403   403   403    403      403   403     404
 POST   /v1/nodes/{node}/drain                         401      403   403   403    403      403   403     404
 POST   /v1/nodes/{node}/resume                        401      403   403   403    403      403   403     404
@@ -229,6 +237,9 @@ impl Things {
         let path = format!("/v1/queues/{queue}/messages");
         let sent = world.ask(owner, "POST", &path, json!({"payload": 1})).await.json();
         let message = word(&sent["messages"][0], "id");
+        let path = format!("/v1/queues/{queue}/schedules/workspace-{n}");
+        let week = json!({"interval_seconds": 604_800, "data": 1});
+        assert_eq!(world.ask(owner, "PUT", &path, week).await.status, 201);
         let secret = format!("SECRET_{n}");
         let value = json!({"value": "something to keep"});
         world.rule(tenant, "PUT", &format!("/v1/secrets/{secret}"), value).await;
@@ -247,6 +258,8 @@ impl Things {
             ("{queue}", queue),
             ("{hook}", hook),
             ("{message}", message),
+            ("{workspace}", format!("workspace-{n}")),
+            ("{session}", format!("session-{n}")),
             ("{token_id}", format!("70c3{n:012x}")),
             // Draining the only node would keep the others from their runs.
             ("{node}", "018f0000-0000-7000-8000-00000000beef".to_owned()),
@@ -274,6 +287,8 @@ impl Things {
             "{queue}",
             "{hook}",
             "{message}",
+            "{workspace}",
+            "{session}",
             "{node}",
             "{token_id}",
         ];
@@ -331,6 +346,11 @@ impl Things {
             ("PATCH", "/v1/queues/{queue}") => json!({"description": "changed"}),
             ("POST", "/v1/queues/{queue}/messages") => json!({"payload": 1}),
             ("POST", "/v1/queues/{queue}/lease") => json!({}),
+            ("PUT", "/v1/queues/{queue}/schedules/{workspace}") => json!({"interval_seconds": 60}),
+            ("POST", "/v1/workers/{session}/poll") => {
+                json!({"seq": 1, "want": 1, "queues": [self.0["{queue}"]]})
+            }
+            ("PUT", "/v1/workers/{session}") => json!({"state": "QUIET"}),
             ("POST", "/v1/queues/{queue}/dead-letters/redrive") => json!({"rate_per_second": 10}),
             ("POST", "/v1/queues/{queue}/dead-letters/purge") => json!({"dry_run": true}),
             (
