@@ -22,7 +22,7 @@ use crate::exit::Failure;
 The server is the one of punctual serve, on SQLite in a temporary folder, which is deleted when it
 ends. Its jobs show each kind of schedule, requests, SQL, a command, a backup, a job that fails and is
 tried again, one that is skipped because it takes too long, one that starts late, one that waits for
-a node that is not there, and a chain of three. There is no PROCEDURE
+a node that is not there, a chain of three, and one that feeds a queue. There is no PROCEDURE
 among them: the store is SQLite, which has no procedures. Files and variables with settings do not
 count here, except RUST_LOG.")]
 pub struct DevArgs {
@@ -81,6 +81,9 @@ async fn greet(ready: ServerReady) -> Result<(), Failure> {
     let place = Place::known(&ready.url, ready.key.reveal())?;
     let make = move || {
         let client = Client::at(place)?;
+        client.call(Method::POST, &["v1", "queues"]).json(&samples::queue()).send()?;
+        let messages = ["v1", "queues", samples::QUEUE, "messages"];
+        client.call(Method::POST, &messages).json(&samples::messages()).send()?;
         for job in &jobs {
             client.call(Method::POST, &["v1", "jobs"]).json(job).send()?;
         }

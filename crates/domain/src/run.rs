@@ -127,6 +127,10 @@ pub enum ReasonCode {
     JobChanged,
     /// Some of its child runs did not complete.
     PartsFailed,
+    /// A calendar of the job excludes its day.
+    Calendar,
+    /// It lies in a blackout of the tenant or the cluster.
+    Blackout,
     /// Its node was lost, and a user or the rule of its job decided what becomes of it.
     Decided,
 }
@@ -147,6 +151,8 @@ impl ReasonCode {
             ReasonCode::Lost => "LOST",
             ReasonCode::JobChanged => "JOB_CHANGED",
             ReasonCode::PartsFailed => "PARTS_FAILED",
+            ReasonCode::Calendar => "CALENDAR",
+            ReasonCode::Blackout => "BLACKOUT",
             ReasonCode::Decided => "DECIDED",
         }
     }

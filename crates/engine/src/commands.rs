@@ -153,6 +153,8 @@ impl Node {
         if job.definition.when.needs_start() {
             job.definition.when.start_at(next_second(now));
         }
+        self.resolve_calendars(job.tenant, &mut job.definition, None).await?;
+        self.under_pause(&mut job, None).await?;
         job.definition.parameter_rules = job.definition.checked_rules()?;
         self.check(&job)?;
         self.check_dependencies(&job, among).await?;
@@ -182,17 +184,35 @@ impl Node {
         self.alter_job_catching_up(id, None, edit).await
     }
 
+    /// Plans a job again from now on, as if its schedule had changed.
+    pub(crate) async fn replan_job(&self, id: JobId) -> Result<Job> {
+        self.alter_job_by(id, None, true, |_| Ok::<(), EngineError>(())).await
+    }
+
     /// The same, where a pause that ends with it follows another catch-up policy than the job's.
-    async fn alter_job_catching_up<E: From<EngineError>>(
+    pub(crate) async fn alter_job_catching_up<E: From<EngineError>>(
         &self,
         id: JobId,
         catch_up: Option<CatchUpPolicy>,
+        edit: impl FnOnce(&mut Job) -> std::result::Result<(), E> + Send,
+    ) -> std::result::Result<Job, E> {
+        self.alter_job_by(id, catch_up, false, edit).await
+    }
+
+    async fn alter_job_by<E: From<EngineError>>(
+        &self,
+        id: JobId,
+        catch_up: Option<CatchUpPolicy>,
+        is_replanned: bool,
         edit: impl FnOnce(&mut Job) -> std::result::Result<(), E> + Send,
     ) -> std::result::Result<Job, E> {
         let mut old = self.existing(id).await?;
         let mut job = old.clone();
         edit(&mut job)?;
         let mut altered = self.altered(&old, job, &JobChanges::default()).await?;
+        if is_replanned {
+            altered.replan();
+        }
         let mut tries = 0;
         loop {
             let now = self.store.now().await.map_err(EngineError::from)?;
@@ -236,6 +256,14 @@ impl Node {
         let job = self.before_state(id, JobState::Enabled, &from).await?;
         if job.state == JobState::Enabled {
             return Ok(job);
+        }
+        if job.definition.paused_by.is_some()
+            && let Some((_, pause)) = self.active_pause(job.tenant).await?
+        {
+            return Err(EngineError::WrongState(format!(
+                "all jobs are paused: {}; end the pause with RESUME ALL",
+                pause.reason
+            )));
         }
         let resume = |job: &mut Job| {
             job.state = JobState::Enabled;
@@ -382,7 +410,7 @@ impl Node {
     /// in the order in which they run.
     pub async fn backfill(&self, id: JobId, backfill: Backfill) -> Result<Vec<Timestamp>> {
         let job = self.existing(id).await?;
-        let Some(schedule) = job.definition.when.compile(&self.parts.zones)? else {
+        let Some(schedule) = job.definition.schedule(&self.parts.zones)? else {
             return Err(EngineError::WrongState(format!(
                 "job {} has no schedule to fill",
                 job.name
@@ -482,13 +510,13 @@ impl Node {
 
     /// The first time that an enabled job is due when its schedule begins now.
     fn first_time(&self, job: &Job, now: Timestamp) -> Result<Option<Timestamp>> {
-        let schedule = job.definition.when.compile(&self.parts.zones)?;
+        let schedule = job.definition.schedule(&self.parts.zones)?;
         Ok(match (&job.definition.when, schedule) {
             // A one-time job of the past is late, not forgotten.
             (When::At { at }, _) => Some(*at),
             (_, Some(schedule)) => {
                 let just_before = now.saturating_sub(SignedDuration::from_nanos(1)).unwrap_or(now);
-                schedule.next(just_before)
+                schedule.next_nominal(just_before)
             }
             (_, None) => None,
         })

@@ -39,6 +39,7 @@ use crate::settings::{Env, Settings};
 use crate::start_log::BegunRuns;
 
 mod begun;
+mod blackouts;
 mod call;
 mod clock;
 mod crowd;
@@ -57,6 +58,7 @@ mod pool;
 mod prune;
 mod pump;
 mod reap;
+mod reconcile;
 mod seal;
 mod settle;
 mod share;
@@ -70,15 +72,18 @@ pub use elect::Attended;
 pub use guest::{CarriedRun, Elsewhere};
 pub use plan::PlanReport;
 pub use reap::ReapReport;
+pub use reconcile::TZDB_SETTING;
 pub use seal::{SealReport, Verified};
 pub use slots::SlotUse;
 pub use tally::TallyReport;
 
 use begun::{BegunCounts, Counted};
+use blackouts::Blackouts;
 use crowd::{SlotWaiters, Weights};
 use definitions::Definitions;
 use ends::Ends;
 use line::Lines;
+use reconcile::Reconciled;
 use share::Share;
 use slots::Pressure;
 use trace::{Ended, Traces};
@@ -89,6 +94,8 @@ pub struct Node {
     pub(crate) settings: Settings,
     pub(crate) parts: Env,
     definitions: Arc<Definitions>,
+    blackouts: Arc<Blackouts>,
+    reconciled: Reconciled,
     pub(crate) register: IdentityCache,
     pub(crate) visitors: SeenTokens,
     pub(crate) refusals: DeniedRequests,
@@ -327,6 +334,8 @@ impl Node {
         Node {
             store: store.into(),
             definitions: Arc::new(Definitions::new(settings.job_timeout_max)),
+            blackouts: Arc::default(),
+            reconciled: Reconciled::default(),
             settings,
             parts,
             register: IdentityCache::default(),

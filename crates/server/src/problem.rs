@@ -378,6 +378,9 @@ impl From<EngineError> for Problem {
             EngineError::NotFound(what) if ENTRIES.iter().any(|word| what.starts_with(word)) => {
                 Problem::new(Code::EntryNotFound, format!("there is no {what}"))
             }
+            EngineError::NotFound(what) if what.starts_with("worker session") => {
+                Problem::new(Code::NotFound, format!("there is no {what}"))
+            }
             EngineError::NotFound(what) if what.starts_with("upstream job") => {
                 Problem::invalid("depends_on", format!("{what} does not exist"))
             }

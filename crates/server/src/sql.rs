@@ -7,6 +7,7 @@
 
 mod access;
 mod answer;
+mod calendars;
 mod explain;
 mod hooks;
 mod jobs;
@@ -359,7 +360,9 @@ impl Session {
                 let dry = sql::BackfillJob { dry_run: true, ..backfill.clone() };
                 return self.backfill(&dry).await;
             }
-            Statement::PauseQueue(name) | Statement::ResumeQueue(name) => {
+            Statement::PauseQueue(name)
+            | Statement::ResumeQueue(name)
+            | Statement::DrainQueue(name) => {
                 self.queue_named(name).await?;
             }
             Statement::Send(send) => {
@@ -401,6 +404,7 @@ impl Session {
             }
             Statement::ExplainJob(explain) => self.explain_job(explain).await,
             Statement::ExplainRun(run) => self.explain_run(run).await,
+            Statement::ExplainMessage(message) => self.explain_message(message).await,
             Statement::RestoreJob { job, version } => self.restore_job(job, version).await,
             Statement::ShowCreateJob { job, version } => {
                 self.show_create_job(job, version.as_ref()).await
@@ -421,10 +425,20 @@ impl Session {
             Statement::Hook(hook) => self.hook(hook).await,
             Statement::Queue(queue) => self.queue(queue).await,
             Statement::PauseQueue(name) => self.pause_queue(name, true).await,
+            Statement::DrainQueue(name) => self.drain_queue(name).await,
             Statement::ResumeQueue(name) => self.pause_queue(name, false).await,
             Statement::Send(send) => self.send(send).await,
             Statement::ShowQueues { like } => self.show_queues(like.as_deref()).await,
             Statement::ShowShards => self.show_shards().await,
+            Statement::Calendar(calendar) => self.calendar(calendar).await,
+            Statement::ShowCalendars => self.show_calendars().await,
+            Statement::ShowCreateCalendar(name) => self.show_create_calendar(name).await,
+            Statement::Blackout(blackout) => self.blackout(blackout).await,
+            Statement::ShowBlackouts => self.show_blackouts().await,
+            Statement::PauseAll(pause) => self.pause_all(pause).await,
+            Statement::ResumeAll { is_cluster, catch_up } => {
+                self.resume_all(*is_cluster, *catch_up).await
+            }
             Statement::ShowPools => self.show_pools().await,
             Statement::ShowHooks => self.show_hooks().await,
             Statement::Set(set) => {

@@ -1,5 +1,7 @@
 //! The clauses of a job: one table with the syntax and the parser of each.
 
+use domain::action::AdaptiveInterval;
+use domain::calendar::Shift;
 use domain::cluster::Class;
 use domain::job::{DependsOn, ErrorFilter, JobState, LostQuestion, OnCompletion, OnLost, Overlap};
 use domain::parameter::ParameterRule;
@@ -40,8 +42,10 @@ pub enum Clause {
     DstGap(Option<GapRule>),
     /// The rule for repeated local times.
     DstOverlap(Option<OverlapRule>),
-    /// The dates on which it does not run.
-    Calendar(Option<String>),
+    /// The calendars on whose days it does not run.
+    ExcludeCalendars(Vec<UsedCalendar>),
+    /// The calendars on whose days alone it runs.
+    IncludeCalendars(Vec<UsedCalendar>),
     /// Jobs that must have ended before it starts.
     DependsOn(Vec<Upstream>),
     /// How long a run waits for them.
@@ -140,6 +144,15 @@ pub struct Upstream {
     pub on: DependsOn,
 }
 
+/// A calendar and what happens to times that it closes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsedCalendar {
+    /// The name of the calendar.
+    pub name: String,
+    /// What happens to a time on a day on which the job does not run.
+    pub shift: Shift,
+}
+
 /// A parsed action.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ActionClause {
@@ -181,6 +194,10 @@ pub enum ActionClause {
         workspace: String,
         /// 0 to 9; that of the queue if absent.
         priority: Option<u8>,
+        /// Whether the run ends with the outcome of the message.
+        awaits: bool,
+        /// How the interval of the job follows the queue.
+        adaptive: Option<AdaptiveInterval>,
     },
     /// A backup of the server.
     Backup {
@@ -247,7 +264,19 @@ pub const RULES: &[Rule] = &[
         schedule::gap,
     ),
     rule(&["DST", "OVERLAP"], "= FIRST | SECOND | BOTH | NONE", "dst overlap", schedule::fold),
-    rule(&["CALENDAR"], "= name | NONE", "calendar", read::calendar),
+    rule(
+        &["EXCLUDE", "CALENDAR"],
+        "name [SHIFT NEXT | PREVIOUS], ... | NONE",
+        "exclude_calendar",
+        read::exclude_calendars,
+    ),
+    rule(&["CALENDAR"], "= name | NONE", "exclude_calendar", read::calendar),
+    rule(
+        &["INCLUDE", "CALENDAR"],
+        "name [SHIFT NEXT | PREVIOUS], ... | NONE",
+        "include_calendar",
+        read::include_calendars,
+    ),
     rule(
         &["DEPENDS", "ON"],
         "job [SUCCESS | COMPLETION | FAILURE], ... | NONE",
@@ -328,7 +357,7 @@ pub const RULES: &[Rule] = &[
         "'sql' | CALL procedure(value, ...) | EXEC 'command' [ARGS ('text', ...)] \
          [ENVIRONMENT (name = 'text', ...)] | HTTP 'method address' [HEADERS (name = 'text', ...)] \
          [BODY ['text' | JSON 'json']] [EXPECT (status, ...)] | SEND TO queue PAYLOAD ['text' | JSON 'json'] \
-         [WORKSPACE 'name'] [PRIORITY n] | BACKUP TO 'target' [KEEP n] [WITHOUT OUTPUTS] | NOOP",
+         [WORKSPACE 'name'] [PRIORITY n] [ADAPT [DEPTH | AGE] n FROM duration TO duration] [AWAIT] | BACKUP TO 'target' [KEEP n] [WITHOUT OUTPUTS] | NOOP",
         "action",
         action::action,
     ),

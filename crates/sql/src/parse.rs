@@ -9,6 +9,7 @@ use crate::statement::{Parsed, Spanned, Statement, Template};
 use crate::syntax::{Result, SyntaxError};
 
 mod access;
+mod calendar;
 mod hook;
 mod job;
 mod pool;
@@ -45,6 +46,19 @@ const STATEMENTS: &[(&[&str], Read)] = &[
     (&["BACKFILL", "JOB"], run::backfill),
     (&["EXPLAIN", "JOB"], run::explain),
     (&["EXPLAIN", "RUN"], run::explain_run),
+    (&["EXPLAIN", "MESSAGE"], run::explain_message),
+    (&["SHOW", "CREATE", "CALENDAR"], calendar::show_create),
+    (&["SHOW", "CALENDARS"], calendar::show),
+    (&["SHOW", "BLACKOUTS"], calendar::show_blackouts),
+    (&["CREATE", "OR", "ALTER", "CALENDAR"], calendar::create_or_alter),
+    (&["CREATE", "CALENDAR"], calendar::create),
+    (&["ALTER", "CALENDAR"], calendar::alter),
+    (&["DROP", "CALENDAR"], calendar::drop),
+    (&["CREATE", "OR", "ALTER", "BLACKOUT"], calendar::create_or_alter_blackout),
+    (&["CREATE", "BLACKOUT"], calendar::create_blackout),
+    (&["DROP", "BLACKOUT"], calendar::drop_blackout),
+    (&["PAUSE", "ALL"], calendar::pause_all),
+    (&["RESUME", "ALL"], calendar::resume_all),
     (&["SHOW", "CREATE"], show::create_job),
     (&["SHOW", "JOBS"], show::jobs),
     (&["SHOW", "JOB", "VERSIONS"], show::versions),
@@ -70,6 +84,7 @@ const STATEMENTS: &[(&[&str], Read)] = &[
     (&["DROP", "QUEUE"], queue::drop),
     (&["PAUSE", "QUEUE"], queue::pause),
     (&["RESUME", "QUEUE"], queue::resume),
+    (&["DRAIN", "QUEUE"], queue::drain),
     (&["SEND"], queue::send),
     (&["SHOW"], session::show),
     (&["GRANT"], access::grant),
@@ -122,7 +137,7 @@ const UNSUPPORTED: &[(&[&str], &str)] = &[
     (&["MOVE"], "Ask for the rows with SELECT, and with a row limit of your driver."),
     (
         &["EXPLAIN"],
-        "EXPLAIN JOB says why a job did or did not run, EXPLAIN RUN 'id' what became of a run.",
+        "EXPLAIN JOB says why a job did or did not run, EXPLAIN RUN 'id' what became of a run, EXPLAIN MESSAGE 'id' where a message stands.",
     ),
     (&["INSERT"], "Jobs are made with CREATE JOB."),
     (&["UPDATE"], "Jobs are changed with ALTER JOB."),
@@ -133,15 +148,15 @@ const UNSUPPORTED: &[(&[&str], &str)] = &[
     (&["DO"], "Statements are run by a job: CREATE JOB … AS 'statements'."),
     (
         &["CREATE"],
-        "CREATE makes a JOB, a QUEUE, a POOL, a HOOK, a SHARD, a USER, a ROLE or a SECRET.",
+        "CREATE makes a JOB, a QUEUE, a CALENDAR, a BLACKOUT, a POOL, a HOOK, a SHARD, a USER, a ROLE or a SECRET.",
     ),
     (
         &["ALTER"],
-        "ALTER changes a JOB, a QUEUE, a POOL, a HOOK, a SHARD, a USER, a ROLE or a SECRET.",
+        "ALTER changes a JOB, a QUEUE, a CALENDAR, a POOL, a HOOK, a SHARD, a USER, a ROLE or a SECRET.",
     ),
     (
         &["DROP"],
-        "DROP removes a JOB, a QUEUE, a POOL, a HOOK, a SHARD, a USER, a ROLE or a SECRET.",
+        "DROP removes a JOB, a QUEUE, a CALENDAR, a BLACKOUT, a POOL, a HOOK, a SHARD, a USER, a ROLE or a SECRET.",
     ),
     (&["ANALYZE"], "There is nothing to analyze here."),
     (&["VACUUM"], "There is nothing to vacuum here."),
@@ -160,6 +175,7 @@ pub const VERBS: &[&str] = &[
     "ALTER",
     "DROP",
     "PAUSE",
+    "DRAIN",
     "RESUME",
     "RESTORE",
     "EXECUTE",

@@ -1,7 +1,8 @@
 //! Prints a job as a CREATE JOB statement: canonical spelling, clauses in the order of the table,
 //! and without clauses that have their default.
 
-use domain::action::{Action, HttpAction};
+use domain::action::{Action, HttpAction, QueueMetric};
+use domain::calendar::{Calendar, CalendarMode, Shift};
 use domain::id::JobId;
 use domain::job::{
     Definition, DependsOn, ErrorFilter, JobState, LostQuestion, OnCompletion, OnLost, Overlap, When,
@@ -37,6 +38,17 @@ pub fn create_job(
     format!("{};", lines.join("\n  "))
 }
 
+/// The statement that creates this calendar.
+pub fn create_calendar(name: &str, calendar: &Calendar) -> String {
+    let days: Vec<String> = calendar.days.iter().map(|rule| text(rule.as_str())).collect();
+    let mut lines =
+        vec![format!("CREATE CALENDAR {}", quoted(name)), format!("DAYS ({})", days.join(", "))];
+    lines.extend(calendar.timezone.as_ref().map(|zone| format!("TIMEZONE = {}", text(zone))));
+    let description = calendar.description.as_ref();
+    lines.extend(description.map(|description| format!("DESCRIPTION = {}", text(description))));
+    format!("{};", lines.join("\n  "))
+}
+
 /// Every clause except the state and the action, in the order of the table.
 fn clauses(job: &Definition, name_of: &dyn Fn(JobId) -> String) -> Vec<String> {
     let default = Definition::default();
@@ -54,6 +66,16 @@ fn clauses(job: &Definition, name_of: &dyn Fn(JobId) -> String) -> Vec<String> {
             lines.push(clause());
         }
     };
+    for mode in [CalendarMode::Exclude, CalendarMode::Include] {
+        let uses = job.calendars.iter().filter(|it| it.mode == mode);
+        let uses: Vec<String> = uses
+            .map(|it| match it.shift {
+                Shift::Skip => quoted(&it.name),
+                shift => format!("{} SHIFT {}", quoted(&it.name), shift.name()),
+            })
+            .collect();
+        say(!uses.is_empty(), &|| format!("{} CALENDAR {}", mode.name(), uses.join(", ")));
+    }
     say(!job.depends_on.is_empty(), &|| {
         let one = |it: &domain::job::Dependency| {
             let name = quoted(&name_of(it.job));
@@ -321,6 +343,16 @@ fn action(action: &Action) -> String {
                 parts.push(format!("WORKSPACE {}", text(&send.workspace)));
             }
             parts.extend(send.priority.map(|priority| format!("PRIORITY {priority}")));
+            parts.extend(send.adaptive.map(|it| {
+                let metric = match it.metric {
+                    QueueMetric::Depth => "DEPTH",
+                    QueueMetric::Age => "AGE",
+                };
+                let [from, to] = [it.min_seconds, it.max_seconds]
+                    .map(|seconds| duration(SignedDuration::from_millis((seconds * 1e3) as i64)));
+                format!("ADAPT {metric} {} FROM {from} TO {to}", it.target)
+            }));
+            parts.extend(send.awaits.then(|| "AWAIT".to_owned()));
             parts.join(" ")
         }
         Action::Backup(backup) => {

@@ -13,9 +13,11 @@ use crate::clause::Clauses;
 use crate::literal::Literal;
 use crate::syntax::SyntaxError;
 
+mod calendar;
 mod queue;
 mod tag;
 
+pub use calendar::{BlackoutStatement, CalendarStatement, PauseAll};
 pub use queue::{QueueStatement, SendStatement};
 
 /// A statement and its position.
@@ -81,6 +83,8 @@ pub enum Statement {
     ExplainJob(ExplainJob),
     /// EXPLAIN RUN.
     ExplainRun(Spanned<RunId>),
+    /// `EXPLAIN MESSAGE`.
+    ExplainMessage(Spanned<RunId>),
     /// RESTORE JOB: its definition becomes that of an earlier version.
     RestoreJob {
         /// The name of the job.
@@ -123,6 +127,25 @@ pub enum Statement {
         /// The maximum number of rows.
         limit: Option<u32>,
     },
+    /// CREATE, ALTER and DROP CALENDAR.
+    Calendar(CalendarStatement),
+    /// SHOW CREATE CALENDAR.
+    ShowCreateCalendar(Spanned<String>),
+    /// SHOW CALENDARS.
+    ShowCalendars,
+    /// CREATE and DROP BLACKOUT.
+    Blackout(BlackoutStatement),
+    /// SHOW BLACKOUTS.
+    ShowBlackouts,
+    /// PAUSE ALL.
+    PauseAll(PauseAll),
+    /// RESUME ALL.
+    ResumeAll {
+        /// Whether the jobs of all tenants are resumed.
+        is_cluster: bool,
+        /// What becomes of the times of the pause; the policy of each job if absent.
+        catch_up: Option<CatchUpPolicy>,
+    },
     /// SHOW SHARDS.
     ShowShards,
     /// SHOW POOLS.
@@ -139,6 +162,8 @@ pub enum Statement {
     Queue(QueueStatement),
     /// PAUSE QUEUE.
     PauseQueue(Spanned<String>),
+    /// `DRAIN QUEUE`.
+    DrainQueue(Spanned<String>),
     /// RESUME QUEUE.
     ResumeQueue(Spanned<String>),
     /// SEND TO a queue.

@@ -53,10 +53,12 @@ mod identity;
 mod jobs;
 mod lane;
 mod lineage;
+mod message_queries;
 mod messages;
 mod named_resources;
 mod pools;
 pub mod postgres;
+mod queue_statistics;
 pub mod records;
 mod run_queries;
 mod secret_store;
@@ -80,13 +82,15 @@ pub use grant::{Applied, ClaimRequest, Exchanged, Finish, Verdict};
 pub(crate) use grant::{LINE_WAKE, TOKEN_BITS, TOKENS_SINCE, token_floor, token_of_mark};
 pub use idempotency_keys::{Answer, Begun, IdempotencyKeys};
 pub use identity::{EntryFilter, Given, Identity, Reach, Recorded, Removed};
+pub use message_queries::{MessagePlace, MessageQueries, QueueLine, WorkspaceDepth};
 pub use messages::{
-    Deduplication, Extended, HeldLease, LapseKind, Lapsed, LeaseRequest, Leased, LeasedMessage,
-    Messages, NewMessage, QueueDepth, Sent, SettledMessage,
+    Deduplication, Extended, HeldLease, LapseKind, Lapsed, LeaseExtension, LeaseRequest, Leased,
+    LeasedMessage, Messages, NewMessage, QueueDepth, Sent, SettledMessage, TimeLimit,
 };
 pub use named_resources::{NamedResources, Put};
 pub use pools::Pools;
 pub use postgres::{PostgresAddress, PostgresOptions, PostgresStore};
+pub use queue_statistics::{QueueRates, QueueStatistics, WorkspaceDepths};
 pub use records::Records;
 pub use run_queries::{AHEAD_MAX, LastRun, LiveCounts, LiveRun, RecentEnd, RunQueries};
 pub use secret_store::{KeptSecret, Rewrapped, Sealed, SecretStore, SecretView};

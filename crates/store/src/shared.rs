@@ -33,11 +33,13 @@ use crate::{
     Counts, Cursor, DeadLetters, Decided, Delivery, DeliveryKey, DeliveryView, DueJobs,
     EntryFilter, Exchanged, Extended, FactsFor, Finish, FullStore, Given, HeldLease,
     IdempotencyKeys, Identity, JobFilter, JobRecords, JobVersion, Joined, KeptSecret, Lapsed,
-    LastRun, LeaseRequest, Leased, LiveCounts, LiveRun, Messages, Move, NamedResources, NewMessage,
-    NodeControl, NodeControlOutcome, NodeInfo, NodeView, OwnedShard, Page, Pools, PrunedJobs, Put,
-    QueueDepth, Reach, Reaped, RecentEnd, RecordPlan, Recorded, Removed, Renewed, Result,
-    RetentionCutoff, Rewrapped, RunFilter, RunQueries, RunView, SecretStore, SecretView, Sent, Set,
-    Setting, Settings, SettledMessage, Shards, StartFilter, StartKey, Store, Submitted, Whole,
+    LastRun, LeaseExtension, LeaseRequest, Leased, LiveCounts, LiveRun, MessagePlace,
+    MessageQueries, Messages, Move, NamedResources, NewMessage, NodeControl, NodeControlOutcome,
+    NodeInfo, NodeView, OwnedShard, Page, Pools, PrunedJobs, Put, QueueDepth, QueueLine,
+    QueueRates, QueueStatistics, Reach, Reaped, RecentEnd, RecordPlan, Recorded, Removed, Renewed,
+    Result, RetentionCutoff, Rewrapped, RunFilter, RunQueries, RunView, SecretStore, SecretView,
+    Sent, Set, Setting, Settings, SettledMessage, Shards, StartFilter, StartKey, Store, Submitted,
+    Whole, WorkspaceDepths,
 };
 
 /// Receives how long each call of a store took.
@@ -236,6 +238,10 @@ operations! {
         Acknowledge acknowledge(runs: &[RunId]) -> Vec<bool>;
         CountDeadLetters count_dead_letters(tenant: TenantId, most: u32) -> u32;
     }
+    QueueStatistics {
+        WorkspaceDepths workspace_depths(queue: JobId, limit: u32) -> WorkspaceDepths;
+        QueueRates queue_rates(queue: JobId) -> QueueRates;
+    }
     Settings {
         Settings settings() -> Vec<Setting>;
         Set set(name: &str, value: Option<&str>, expected: u32) -> Set;
@@ -304,14 +310,19 @@ operations! {
         SendMessages send_messages(queue: JobId, max_depth: Option<u64>, messages: &[NewMessage])
             -> Sent;
         LeaseMessages lease_messages(request: &LeaseRequest) -> Leased;
-        ExtendLeases extend_leases(queue: JobId, leases: &[(RunId, i64)], lease: SignedDuration)
-            -> Vec<Option<Extended>>;
+        ExtendLeases extend_leases(leases: &[LeaseExtension]) -> Vec<Option<Extended>>;
+        ReadyQueues ready_queues(queues: &[JobId]) -> Vec<JobId>;
         HeldLeases held_leases(queue: JobId, leases: &[(RunId, i64)]) -> Vec<HeldLease>;
         SettleMessages settle_messages(node: NodeId, settled: &[SettledMessage]) -> Vec<Applied>;
         LapsedMessages lapsed_messages(limit: u32) -> Vec<Lapsed>;
         CancelMessage cancel_message(queue: JobId, message: RunId, reason: &Reason) -> Cancelled;
         QueueDepths queue_depths(queues: &[JobId]) -> Vec<QueueDepth>;
         ForgetMessageKeys forget_message_keys(limit: u32) -> u64;
+    }
+    MessageQueries {
+        MessagePlace message_place(message: RunId) -> Option<MessagePlace>;
+        QueueLine queue_line(queue: JobId) -> QueueLine;
+        IdsNamed ids_named(name: &str) -> Vec<JobId>;
     }
     NamedResources {
         PutObject put_object(object: &Object, expected: u32) -> Put;

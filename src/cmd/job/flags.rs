@@ -109,6 +109,10 @@ pub struct JobFlags {
     #[arg(long, value_name = "NAME", help_heading = "Action", requires = "send_to")]
     workspace: Option<String>,
 
+    /// End with the outcome of the message of --send-to, and not when it is on disk
+    #[arg(long = "await", help_heading = "Action", requires = "send_to")]
+    awaits: bool,
+
     /// Make a backup of the server in a target of its settings
     #[arg(long, value_name = "TARGET", help_heading = "Action", group = "what")]
     backup: Option<String>,
@@ -211,6 +215,31 @@ pub struct JobFlags {
 
     #[command(flatten)]
     spread: SpreadFlags,
+
+    /// Do not run on the days of a calendar; NAME:next and NAME:previous move such times to the
+    /// next or previous day on which the job runs. May be given several times
+    #[arg(long, value_name = "NAME", help_heading = "Schedule")]
+    exclude_calendar: Vec<String>,
+
+    /// Run on no other days than those of a calendar
+    #[arg(long, value_name = "NAME", help_heading = "Schedule")]
+    include_calendar: Vec<String>,
+
+    /// Use no calendar
+    #[arg(
+        long, help_heading = "Schedule",
+        conflicts_with_all = ["exclude_calendar", "include_calendar"],
+    )]
+    no_calendar: bool,
+}
+
+/// A calendar as REST takes it: `holidays`, `holidays:next`.
+fn calendar(mode: &str, text: &str) -> Value {
+    let (name, shift) = match text.rsplit_once(':') {
+        Some((name, shift)) => (name, shift.to_ascii_uppercase()),
+        None => (text, "SKIP".to_owned()),
+    };
+    json!({ "calendar": name, "mode": mode, "shift": shift })
 }
 
 /// A pool as JSON shows it.
@@ -278,6 +307,12 @@ impl JobFlags {
         }
         if let Some(zone) = &self.tz {
             fields.insert("timezone".into(), zone.clone().into());
+        }
+        let excluded = self.exclude_calendar.iter().map(|text| calendar("EXCLUDE", text));
+        let included = self.include_calendar.iter().map(|text| calendar("INCLUDE", text));
+        let calendars: Vec<Value> = excluded.chain(included).collect();
+        if self.no_calendar || !calendars.is_empty() {
+            fields.insert("calendars".into(), calendars.into());
         }
         if !self.after.is_empty() {
             let upstream: Vec<Value> =
@@ -385,6 +420,9 @@ impl JobFlags {
             }
             if let Some(workspace) = &self.workspace {
                 payload["workspace"] = workspace.clone().into();
+            }
+            if self.awaits {
+                payload["await"] = true.into();
             }
             return self.without_words(payload);
         }

@@ -1450,6 +1450,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/queues/{queue}/stats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows the workspaces of a queue and its rates. */
+        get: operations["get_queue_stats"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/roles": {
         parameters: {
             query?: never;
@@ -2183,8 +2200,10 @@ export interface components {
         };
         /** @description The jobs that need a person. */
         Attention: {
-            /** @description Worst first. */
+            /** @description Worst first, at most 50. */
             data: components["schemas"]["AttentionItem"][];
+            /** @description How many jobs need a person, among those that were looked at. */
+            total: number;
             /** @description Whether there was more trouble in the last 24 hours than was looked at. */
             is_cut: boolean;
         };
@@ -5445,6 +5464,25 @@ export interface components {
              */
             version?: number | null;
         };
+        /** @description How a queue is doing. */
+        QueueStats: {
+            /**
+             * Format: double
+             * @description Messages sent per second, in the last minute.
+             */
+            sent_per_second: number;
+            /**
+             * Format: double
+             * @description Messages ended per second, in the last minute, whatever their outcome.
+             */
+            ended_per_second: number;
+            /** @description The workspaces with most messages that have not ended, at most 100. */
+            workspaces: components["schemas"]["WorkspaceStats"][];
+            /** @description Whether there are more messages than were counted for the workspaces. */
+            is_cut: boolean;
+            /** @description What the caller may do: `ALTER`, `DROP`, `SEND`, `CONSUME`, `VIEW_HISTORY`. */
+            may: string[];
+        };
         /** @description A queue as it is shown. */
         QueueView: {
             /**
@@ -6573,6 +6611,41 @@ export interface components {
              * @description When its lease ends unless it is heard of again.
              */
             lease_until: string;
+        };
+        /** @description The messages of a workspace that have not ended. */
+        WorkspaceStats: {
+            /** @description The workspace; empty for messages without one. */
+            workspace: string;
+            /**
+             * Format: int64
+             * @description Messages that workers can get.
+             */
+            ready: number;
+            /**
+             * Format: int64
+             * @description Messages whose time has not come.
+             */
+            delayed: number;
+            /**
+             * Format: int64
+             * @description Messages that workers have.
+             */
+            leased: number;
+            /**
+             * Format: int64
+             * @description Messages behind an earlier one with their ordering key.
+             */
+            blocked: number;
+            /**
+             * Format: date-time
+             * @description Since when the oldest ready message can be had.
+             */
+            oldest_ready_at?: string | null;
+            /**
+             * Format: int32
+             * @description How many messages the workspace gets in one round.
+             */
+            weight: number;
         };
     };
     responses: never;
@@ -10785,7 +10858,7 @@ export interface operations {
                 /** @description Only jobs of this kind of schedule: `CRON`, `ONE_TIME`, `INTERVAL`, `MANUAL` or `DEPENDENT`. */
                 job_type?: string;
                 /**
-                 * @description Only jobs with this kind of payload: `HTTP`, `SQL`, `PROCEDURE`, `EXTERNAL`,
+                 * @description Only jobs with this kind of payload: `HTTP`, `SQL`, `PROCEDURE`, `EXTERNAL`, `QUEUE`,
                  *     `BACKUP` or `NOOP`.
                  */
                 payload_type?: string;
@@ -15805,6 +15878,65 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["QueueView"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_queue_stats: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The queue's name or id. */
+                queue: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QueueStats"];
                 };
             };
             /** @description Unauthorized: `UNAUTHENTICATED` */

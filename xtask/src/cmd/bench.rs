@@ -25,6 +25,8 @@ pub struct Args {
 struct Bench {
     name: &'static str,
     package: &'static str,
+    /// The target and its first arguments, if they are not those of the name.
+    target: Option<(&'static str, &'static str)>,
     measures: &'static str,
 }
 
@@ -32,41 +34,61 @@ const BENCHES: &[Bench] = &[
     Bench {
         name: "schedule",
         package: "domain",
+        target: None,
         measures: "the time of one `next` for typical cron expressions, beside croner",
     },
     Bench {
         name: "engine",
         package: "engine",
+        target: None,
         measures: "runs a second, start latency, lateness and idle cost, beside the store's floor",
     },
     Bench {
         name: "cluster",
         package: "engine",
+        target: None,
         measures: "runs and plans a second with several nodes beside one, and failover times",
     },
     Bench {
         name: "exec",
         package: "agent",
+        target: None,
         measures: "runs a second of HTTP jobs, beside doing the same without an agent",
     },
     Bench {
         name: "external",
         package: "agent",
+        target: None,
         measures: "external commands a second, with the sandbox and without, beside a bare spawn",
     },
     Bench {
         name: "rest",
         package: "punctual",
+        target: None,
         measures: "jobs made in bulk, pages of long lists, trigger to start, all over HTTP",
+    },
+    Bench {
+        name: "queue",
+        package: "punctual",
+        target: None,
+        measures: "messages a second, latency, fairness and idle workers of queues, all over HTTP",
+    },
+    Bench {
+        name: "ui",
+        package: "punctual",
+        target: Some(("rest", "--dashboard")),
+        measures: "server time of every page of the dashboard, the browser's longest task, fifty tabs",
     },
     Bench {
         name: "auth",
         package: "punctual",
+        target: None,
         measures: "requests a second with a key, beside requests without one",
     },
     Bench {
         name: "sql",
         package: "punctual",
+        target: None,
         measures: "jobs a second with CREATE JOB over several connections of a PostgreSQL driver",
     },
 ];
@@ -89,7 +111,8 @@ pub fn run(args: &Args) -> Result<()> {
         bail!("there is no benchmark `{name}`; there is:\n{}", list());
     };
     let mut command = cargo(&["bench", "--profile", &args.profile, "-p", bench.package])?;
-    run_command(command.args(["--bench", bench.name, "--"]).args(&args.args))
+    let (target, first) = bench.target.map_or((bench.name, None), |(name, arg)| (name, Some(arg)));
+    run_command(command.args(["--bench", target, "--"]).args(first).args(&args.args))
 }
 
 fn list() -> String {

@@ -8,11 +8,16 @@ use domain::id::JobId;
 use domain::job::{Definition, Job, When};
 use domain::object::{ObjectKind, check_name};
 use domain::pool::{POOL_SIZE_MAX, PoolBody};
+use domain::schedule::Schedule;
 use domain::text::is_plain_name;
 
 use super::together::JobChanges;
+use crate::calendars::USES_MAX;
 use crate::error::{EngineError, Result};
 use crate::node::Node;
+
+/// A schedule whose times move has at most so many of them on a day.
+const SHIFTED_A_DAY_MAX: u64 = 24;
 
 /// The longest name of a job.
 const NAME_BYTES_MAX: usize = 255;
@@ -93,7 +98,8 @@ impl Node {
             }
         }
         definition.action.check()?;
-        definition.when.compile(&self.parts.zones)?;
+        let schedule = definition.schedule(&self.parts.zones)?;
+        check_calendars(definition, schedule.as_ref())?;
         if definition.when == When::AfterDependencies && definition.depends_on.is_empty() {
             return invalid(
                 "depends_on",
@@ -174,6 +180,36 @@ impl Node {
             last.clone_from(&job.name);
         }
         Err(EngineError::Cycle(names))
+    }
+}
+
+/// Whether a job can use its calendars.
+fn check_calendars(definition: &Definition, schedule: Option<&Schedule>) -> Result<()> {
+    let invalid = |problem: String| Err(EngineError::Invalid { field: "calendars", problem });
+    let uses = &definition.calendars;
+    if uses.is_empty() {
+        return Ok(());
+    }
+    if uses.len() > USES_MAX {
+        return invalid(format!("a job has at most {USES_MAX} calendars"));
+    }
+    let Some(schedule) = schedule else {
+        return invalid("a job without a schedule has no days to include or exclude".to_owned());
+    };
+    for (i, it) in uses.iter().enumerate() {
+        if uses[..i].iter().any(|before| before.name == it.name) {
+            return invalid(format!("calendar {:?} is named twice", it.name));
+        }
+    }
+    if uses.iter().all(|it| it.shift.is_skip()) {
+        return Ok(());
+    }
+    match schedule.base() {
+        Schedule::Cron(cron) if cron.cron().times_a_day() <= SHIFTED_A_DAY_MAX => Ok(()),
+        Schedule::Cron(_) => invalid(format!(
+            "SHIFT moves the times of schedules that run at most {SHIFTED_A_DAY_MAX} times a day"
+        )),
+        _ => invalid("SHIFT needs a cron schedule: other schedules have no days".to_owned()),
     }
 }
 

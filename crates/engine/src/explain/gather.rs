@@ -56,7 +56,8 @@ pub(super) struct Gathered<'a> {
 
 impl<'a> Gathered<'a> {
     pub async fn of(node: &'a Node, job: &'a Job) -> Result<Self> {
-        let schedule = job.definition.when.compile(&node.parts.zones)?;
+        let schedule =
+            job.definition.schedule_under(&node.parts.zones, &node.blackouts(job.tenant))?;
         let events = node.store.job_events(job.id, EVENTS_MAX).await?;
         let read = |event: store::AuditedEvent| {
             JobEvent::read(event.at, event.actor, event.kind, &event.details)

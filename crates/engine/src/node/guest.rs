@@ -68,6 +68,7 @@ impl Node {
     /// process made is heard of by both.
     pub(crate) fn sharing_definitions(mut self, with: &Node) -> Self {
         self.definitions = Arc::clone(&with.definitions);
+        self.blackouts = Arc::clone(&with.blackouts);
         self
     }
 

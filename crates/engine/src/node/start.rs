@@ -411,16 +411,26 @@ impl Node {
         let schedule = if definition.depends_on.is_empty() {
             None
         } else {
-            definition.when.compile(&self.parts.zones).ok().flatten()
+            definition.schedule(&self.parts.zones).ok().flatten()
         };
         let previous = schedule.as_ref().and_then(|schedule| schedule.prev(at));
         let next = schedule.as_ref().and_then(|schedule| schedule.next(at));
         let window = window(definition, at, previous, next);
         let fate = self.fate(run, definition, outages);
+        let excluded = self.exclusion(run, definition, now);
+        let excluded = excluded.as_ref();
         let LocalRuns { begun: begun_here, count: running_here, line: line_here } = here;
         let most_running = definition.most_running(self.settings.max_runs_per_job);
-        let moment =
-            Moment { now, begun_here, running_here, most_running, line_here, fate, window };
+        let moment = Moment {
+            now,
+            begun_here,
+            running_here,
+            most_running,
+            line_here,
+            fate,
+            window,
+            excluded,
+        };
         start(run, definition, facts, &moment)
     }
 
@@ -436,13 +446,37 @@ impl Node {
         let Some(outage) = outage.filter(|_| run.run.origin == Origin::Schedule) else {
             return Fate::Live;
         };
-        match definition.when.compile(&self.parts.zones) {
+        let blackouts = self.blackouts(run.run.tenant);
+        match definition.schedule_under(&self.parts.zones, &blackouts) {
             Ok(Some(schedule)) => {
                 let rules = definition.catch_up_rules();
                 outage.fate(&schedule, run.run.scheduled_for, &rules)
             }
             _ => Fate::Live,
         }
+    }
+
+    /// Why a tick does not run: its day is excluded by a calendar of the job, its time lies in a
+    /// blackout, or a blackout has begun before it could start.
+    fn exclusion(
+        &self,
+        run: &ClaimedRun,
+        definition: &Definition,
+        now: Timestamp,
+    ) -> Option<Reason> {
+        let blackouts = self.blackouts(run.run.tenant);
+        let is_open = definition.calendars.is_empty() && blackouts.is_empty();
+        if is_open || !run.run.origin.is_tick() {
+            return None;
+        }
+        let schedule = definition.schedule_under(&self.parts.zones, &blackouts).ok().flatten();
+        let excluded = schedule.and_then(|schedule| schedule.exclusion(run.run.scheduled_for));
+        if let Some((closing, moved_to)) = excluded {
+            return Some(closing.reason(moved_to));
+        }
+        let blackout = blackouts.iter().find(|blackout| blackout.contains(now))?;
+        let text = format!("blackout {:?} began before it could start", blackout.name());
+        Some(Reason { code: ReasonCode::Blackout, text })
     }
 
     /// A run whose parts could not be recorded or read is as due as before.

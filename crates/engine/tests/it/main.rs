@@ -2,6 +2,7 @@
 
 mod alerts;
 mod audit;
+mod calendars;
 mod clock;
 mod cluster;
 mod commands;

@@ -121,6 +121,32 @@ pub(super) const VERSIONS: Shape = Shape((
 /// The fields in which two versions differ.
 pub(super) const DIFFERENCES: Shape =
     Shape(("SHOW", &[("field", Kind::Text), ("from", Kind::Text), ("to", Kind::Text)]));
+/// A calendar as the statement that makes it.
+pub(super) const CREATE_CALENDAR: Shape =
+    Shape(("SHOW", &[("calendar_name", Kind::Text), ("create_statement", Kind::Text)]));
+/// Calendars.
+pub(super) const CALENDARS: Shape = Shape((
+    "SHOW",
+    &[
+        ("calendar_name", Kind::Text),
+        ("days", Kind::Text),
+        ("timezone", Kind::Text),
+        ("description", Kind::Text),
+        ("version", Kind::Int),
+    ],
+));
+/// Blackouts.
+pub(super) const BLACKOUTS: Shape = Shape((
+    "SHOW",
+    &[
+        ("blackout_name", Kind::Text),
+        ("scope", Kind::Text),
+        ("is_active", Kind::Bool),
+        ("next_from", Kind::Time),
+        ("next_until", Kind::Time),
+        ("description", Kind::Text),
+    ],
+));
 /// Shards.
 pub(super) const SHARDS: Shape = Shape((
     "SHOW",
@@ -199,13 +225,18 @@ pub(super) fn columns(statement: &Statement) -> Vec<Column> {
         Statement::ExecuteJob(_) => STARTED,
         Statement::RetryRun(_) => RETRIED,
         Statement::BackfillJob(_) => BACKFILLED,
-        Statement::ExplainJob(_) | Statement::ExplainRun(_) => EXPLAINED,
+        Statement::ExplainJob(_) | Statement::ExplainRun(_) | Statement::ExplainMessage(_) => {
+            EXPLAINED
+        }
         Statement::ShowCreateJob { .. } => PRINTED,
         Statement::ShowVersions { .. } => VERSIONS,
         Statement::ShowDiff { .. } => DIFFERENCES,
         Statement::ShowJobs { .. } => JOBS,
         Statement::ShowRuns { .. } => RUNS,
         Statement::ShowShards => SHARDS,
+        Statement::ShowCalendars => CALENDARS,
+        Statement::ShowCreateCalendar(_) => CREATE_CALENDAR,
+        Statement::ShowBlackouts => BLACKOUTS,
         Statement::ShowPools => POOLS,
         Statement::ShowHooks => HOOKS,
         Statement::Hook(hook) if hook.verb == Verb::Create => HOOK_MADE,

@@ -85,6 +85,7 @@ tables! {
         last_run_time Int None "The time of its last run that has ended, in milliseconds since 1970.";
         last_run_at Time None "last_run_time as a timestamp.";
         last_status Text None "How that run ended.";
+        calendars Text None "The calendars that it includes or excludes, as an array.";
         pool_name Text None "The pool in which its runs take places.";
         pool_weight Int None "How much of the pool a run takes.";
         parameter_rules Json None "The parameters that its runs accept.";
@@ -274,6 +275,34 @@ tables! {
         pinned_to Text None "The name of the only node that may own it.";
         labels Text None "The labels of the nodes that may own it, as an array.";
         created_at Time None "When it was made.";
+    }
+    calendars "Sets of days that jobs include or exclude. It takes the privilege CREATE JOB to see them." {
+        calendar_uuid Uuid None "The calendar's identity.";
+        calendar_name Text None "Its name.";
+        days Text None "The rules of its days, as an array.";
+        timezone Text None "The zone of its days for schedules without one.";
+        next_day Text None "Its next day, by the date in UTC.";
+        description Text None "For people.";
+        version Int None "Grows with every change.";
+        created_at Time None "When it was made.";
+        updated_at Time None "When it was last changed.";
+    }
+    blackouts "Windows of time in which no tick starts, those of the cluster included. It takes the privilege CREATE JOB to see them." {
+        blackout_uuid Uuid None "The blackout's identity.";
+        blackout_name Text None "Its name.";
+        scope Text None "TENANT or CLUSTER.";
+        is_active Bool None "Whether it holds now.";
+        next_from Time None "The beginning of the present window, or of the next one.";
+        next_until Time None "The end of that window.";
+        description Text None "For people.";
+    }
+    pauses "Pauses of all jobs that hold for the tenant. It takes the privilege CREATE JOB to see them." {
+        scope Text None "TENANT or CLUSTER.";
+        reason Text None "Why.";
+        requested_by Text None "The user who asked for it.";
+        since Time None "Since when.";
+        until Time None "When it ends by itself.";
+        is_ending Bool None "Whether it has ended and its jobs are being resumed.";
     }
     hooks "Addresses at which programs elsewhere trigger jobs. It takes the privilege ADMINISTER TENANT to see them." {
         hook_uuid Uuid None "The hook's identity.";

@@ -68,6 +68,20 @@ POST   /v1/shards                                     401      403   403   403  
 GET    /v1/shards/{name}                              401      404   403   403    403      403   200     200
 PATCH  /v1/shards/{name}                              401      403   403   403    403      403   403     200
 DELETE /v1/shards/{name}                              401      403   403   403    403      403   403     204
+GET    /v1/calendars                                  401      200   403   200    403      403   200     200
+POST   /v1/calendars                                  401      201   403   403    403      403   201     201
+GET    /v1/calendars/{name}                           401      404   403   200    403      403   200     200
+PUT    /v1/calendars/{name}                           401      404   403   403    403      403   200     200
+PATCH  /v1/calendars/{name}                           401      404   403   403    403      403   200     200
+DELETE /v1/calendars/{name}                           401      404   403   403    403      403   204     204
+GET    /v1/blackouts                                  401      200   403   200    403      403   200     200
+POST   /v1/blackouts                                  401      201   403   403    403      403   201     201
+GET    /v1/blackouts/{name}                           401      404   403   200    403      403   200     200
+PUT    /v1/blackouts/{name}                           401      404   403   403    403      403   200     200
+DELETE /v1/blackouts/{name}                           401      404   403   403    403      403   204     204
+GET    /v1/pause                                      401      200   403   200    403      403   200     200
+PUT    /v1/pause                                      401      200   403   403    403      403   200     200
+DELETE /v1/pause                                      401      409   403   403    403      403   409     409
 POST   /v1/executions/{execution_id}/decide           401      404   404   409    403      404   409     409
 GET    /v1/pools                                      401      200   403   403    403      403   200     200
 POST   /v1/pools                                      401      201   403   403    403      403   201     201
@@ -84,6 +98,7 @@ POST   /v1/hooks/{hook}                               401      401   401   401  
 GET    /v1/queues                                     401      200   200   200    200      200   200     200
 POST   /v1/queues                                     401      201   403   201    403      403   201     201
 GET    /v1/queues/{queue}                             401      404   404   200    200      200   200     200
+GET    /v1/queues/{queue}/stats                       401      404   404   200    200      200   200     200
 PUT    /v1/queues/{queue}                             401      404   404   200    403      403   200     200
 PATCH  /v1/queues/{queue}                             401      404   404   200    403      403   200     200
 DELETE /v1/queues/{queue}                             401      404   404   409    403      403   409     409
@@ -204,6 +219,8 @@ impl Things {
         made("/v1/databases", database(&name), "database_id").await;
         made("/v1/alert-channels", channel(&name), "channel_id").await;
         made("/v1/shards", json!({"name": name}), "shard_id").await;
+        made("/v1/calendars", calendar(&name), "calendar_id").await;
+        made("/v1/blackouts", blackout(&name), "blackout_id").await;
         made("/v1/pools", json!({"name": name, "size": 1}), "pool_id").await;
         let hook = made("/v1/hooks", json!({"name": name, "job": job}), "hook_id").await;
         let queue = format!("queue-{n}");
@@ -297,7 +314,16 @@ impl Things {
             ("POST", "/v1/alert-channels") | ("PUT", "/v1/alert-channels/{name}") => {
                 channel(&format!("new-{n}"))
             }
-            ("PATCH", "/v1/databases/{name}") => json!({"description": "changed"}),
+            ("PATCH", "/v1/databases/{name}" | "/v1/calendars/{name}") => {
+                json!({"description": "changed"})
+            }
+            ("POST", "/v1/calendars") | ("PUT", "/v1/calendars/{name}") => {
+                calendar(&format!("new-{n}"))
+            }
+            ("POST", "/v1/blackouts") | ("PUT", "/v1/blackouts/{name}") => {
+                blackout(&format!("new-{n}"))
+            }
+            ("PUT", "/v1/pause") => json!({"reason": "maintenance"}),
             ("PATCH", "/v1/alert-channels/{name}") => json!({"enabled": false}),
             ("POST", "/v1/tenants" | "/v1/users" | "/v1/roles" | "/v1/shards") => named,
             ("POST", "/v1/queues") => named,
@@ -343,6 +369,14 @@ impl Things {
 
 fn database(name: &str) -> Value {
     json!({"name": name, "url": "postgres://user@db.example.com/reports"})
+}
+
+fn calendar(name: &str) -> Value {
+    json!({"name": name, "days": ["SUN"]})
+}
+
+fn blackout(name: &str) -> Value {
+    json!({"name": name, "from": "2020-01-01T00:00:00Z", "until": "2020-01-02T00:00:00Z"})
 }
 
 fn channel(name: &str) -> Value {

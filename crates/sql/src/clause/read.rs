@@ -1,5 +1,6 @@
 //! Parsers of the clauses with one value.
 
+use domain::calendar::Shift;
 use domain::cluster::Class;
 use domain::job::{
     DependsOn, ErrorFilter, JobState, LostAnswer, LostQuestion, OnCompletion, OnLost, Overlap,
@@ -9,7 +10,7 @@ use domain::pool::PoolUse;
 use domain::schedule::CatchUpPolicy;
 use sqlparser::tokenizer::Token;
 
-use super::{Clause, Upstream};
+use super::{Clause, Upstream, UsedCalendar};
 use crate::literal::Literal;
 use crate::reader::Reader;
 use crate::syntax::Result;
@@ -123,7 +124,6 @@ macro_rules! names {
 }
 
 names! {
-    calendar Calendar "the name of a calendar";
     queue Queue "the name of a queue";
     run_as RunAs "the name of a role";
     database Database "the name of a database";
@@ -190,6 +190,39 @@ pub(super) fn depends_on(reader: &mut Reader<'_>) -> Result<Clause> {
         Ok(Upstream { job, on: said.map_or(DependsOn::Success, |(_, on)| on) })
     };
     Ok(Clause::DependsOn(reader.list(upstream)?))
+}
+
+pub(super) fn exclude_calendars(reader: &mut Reader<'_>) -> Result<Clause> {
+    Ok(Clause::ExcludeCalendars(used_calendars(reader)?))
+}
+
+pub(super) fn include_calendars(reader: &mut Reader<'_>) -> Result<Clause> {
+    Ok(Clause::IncludeCalendars(used_calendars(reader)?))
+}
+
+/// `= name`: the short form of EXCLUDE CALENDAR.
+pub(super) fn calendar(reader: &mut Reader<'_>) -> Result<Clause> {
+    reader.eat_sign(&Token::Eq);
+    Ok(Clause::ExcludeCalendars(used_calendars(reader)?))
+}
+
+fn used_calendars(reader: &mut Reader<'_>) -> Result<Vec<UsedCalendar>> {
+    if reader.eat_none() {
+        return Ok(Vec::new());
+    }
+    reader.list(|reader| {
+        let name = reader.text_or_name("the name of a calendar")?.value;
+        let shift = match reader.eat(&["SHIFT"]) {
+            false => Shift::Skip,
+            true if reader.eat(&["NEXT"]) => Shift::Next,
+            true if reader.eat(&["PREVIOUS"]) => Shift::Previous,
+            true if reader.eat(&["SKIP"]) => Shift::Skip,
+            true => {
+                return Err(reader.unexpected_word("NEXT or PREVIOUS", ["NEXT", "PREVIOUS"]));
+            }
+        };
+        Ok(UsedCalendar { name, shift })
+    })
 }
 
 /// `(name = value, …)`.

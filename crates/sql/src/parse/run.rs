@@ -92,6 +92,10 @@ pub(super) fn explain(reader: &mut Reader<'_>) -> Result<Statement> {
     Ok(Statement::ExplainJob(ExplainJob { name, at }))
 }
 
+pub(super) fn explain_message(reader: &mut Reader<'_>) -> Result<Statement> {
+    Ok(Statement::ExplainMessage(run(reader)?))
+}
+
 pub(super) fn explain_run(reader: &mut Reader<'_>) -> Result<Statement> {
     Ok(Statement::ExplainRun(run(reader)?))
 }

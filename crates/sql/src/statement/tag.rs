@@ -26,7 +26,9 @@ impl Statement {
             Statement::RetryRun(_) => "RETRY JOB RUN",
             Statement::DecideRun { .. } => "DECIDE JOB RUN",
             Statement::BackfillJob(_) => "BACKFILL JOB",
-            Statement::ExplainJob(_) | Statement::ExplainRun(_) => "EXPLAIN",
+            Statement::ExplainJob(_) | Statement::ExplainRun(_) | Statement::ExplainMessage(_) => {
+                "EXPLAIN"
+            }
             Statement::RestoreJob { .. } => "RESTORE JOB",
             Statement::ShowCreateJob { .. }
             | Statement::ShowVersions { .. }
@@ -34,6 +36,9 @@ impl Statement {
             | Statement::ShowJobs { .. }
             | Statement::ShowRuns { .. }
             | Statement::ShowShards
+            | Statement::ShowCalendars
+            | Statement::ShowCreateCalendar(_)
+            | Statement::ShowBlackouts
             | Statement::ShowPools
             | Statement::ShowHooks
             | Statement::ShowQueues { .. }
@@ -46,7 +51,16 @@ impl Statement {
             Statement::Queue(queue) => {
                 thing(queue.verb, ["CREATE QUEUE", "ALTER QUEUE", "DROP QUEUE"])
             }
+            Statement::Calendar(calendar) => {
+                thing(calendar.verb, ["CREATE CALENDAR", "ALTER CALENDAR", "DROP CALENDAR"])
+            }
+            Statement::Blackout(blackout) => {
+                thing(blackout.verb, ["CREATE BLACKOUT", "ALTER BLACKOUT", "DROP BLACKOUT"])
+            }
+            Statement::PauseAll(_) => "PAUSE ALL",
+            Statement::ResumeAll { .. } => "RESUME ALL",
             Statement::PauseQueue(_) => "PAUSE QUEUE",
+            Statement::DrainQueue(_) => "DRAIN QUEUE",
             Statement::ResumeQueue(_) => "RESUME QUEUE",
             Statement::Send(_) => "SEND",
             Statement::Grant(_) => "GRANT",
@@ -106,7 +120,12 @@ impl Statement {
             | Statement::Pool(_)
             | Statement::Hook(_)
             | Statement::Queue(_)
+            | Statement::Calendar(_)
+            | Statement::Blackout(_)
+            | Statement::PauseAll(_)
+            | Statement::ResumeAll { .. }
             | Statement::PauseQueue(_)
+            | Statement::DrainQueue(_)
             | Statement::ResumeQueue(_)
             | Statement::Send(_)
             | Statement::Transaction(Transaction::Commit) => true,

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use domain::action::{
-    Action, BackupAction, ExternalAction, HttpAction, ProcedureAction, QueueAction, SqlAction,
+    Action, AdaptiveInterval, BackupAction, ExternalAction, HttpAction, ProcedureAction,
+    QueueAction, QueueMetric, SqlAction,
 };
+use domain::calendar::{CalendarMode, CalendarUse, Shift};
 use domain::cluster::{Class, Labels};
 use domain::id::JobId;
 use domain::job::{
@@ -129,9 +131,15 @@ fn action() -> impl Strategy<Value = Action> {
     let backup = (text(), option::of(1_u32..100), any::<bool>())
         .prop_map(|(target, keep, outputs)| Action::Backup(BackupAction { target, keep, outputs }));
     let payload = prop_oneof![json(), text().prop_map(Value::String)];
-    let queue = (text(), payload, text(), option::of(0_u8..10)).prop_map(
-        |(queue, message, workspace, priority)| {
-            Action::Queue(QueueAction { queue, message, workspace, priority })
+    let queue = (text(), payload, text(), option::of(0_u8..10), any::<bool>()).prop_map(
+        |(queue, message, workspace, priority, awaits)| {
+            let adaptive = awaits.then_some(AdaptiveInterval {
+                metric: QueueMetric::Age,
+                target: 2.5,
+                min_seconds: 1.0,
+                max_seconds: 90.0,
+            });
+            Action::Queue(QueueAction { queue, message, workspace, priority, awaits, adaptive })
         },
     );
     prop_oneof![Just(Action::Noop), sql, procedure, external, http, queue, backup]
@@ -259,6 +267,7 @@ prop_compose! {
         ),
         (class, run_on) in (select(Class::ALL.to_vec()), map().boxed()),
         (partition, parameters) in (option::of(partition()).boxed(), parameters().boxed()),
+        calendars in calendars().boxed(),
         (pool, parameter_rules) in (option::of(pool()).boxed(), parameter_rules().boxed()),
     ) -> Definition {
         Definition {
@@ -275,12 +284,30 @@ prop_compose! {
             partition,
             parameters,
             queue: None,
+            calendars,
+            paused_by: None,
             pool,
             parameter_rules,
             lost_question,
             exactly_once: priority % 2 == 0,
         }
     }
+}
+
+/// Excluded calendars come before included ones, as they are printed.
+fn calendars() -> impl Strategy<Value = Vec<CalendarUse>> {
+    let shifts = select(vec![Shift::Skip, Shift::Next, Shift::Previous]);
+    let one = |mode: CalendarMode| {
+        (name(), shifts.clone()).prop_map(move |(name, shift)| CalendarUse {
+            name,
+            mode,
+            shift,
+            resolved: None,
+        })
+    };
+    let some = |mode| prop::collection::vec(one(mode), 0..3);
+    (some(CalendarMode::Exclude), some(CalendarMode::Include))
+        .prop_map(|(excluded, included)| excluded.into_iter().chain(included).collect())
 }
 
 #[test]

@@ -247,6 +247,10 @@ CREATE TABLE messages (
     fence INTEGER,
     node_id BLOB,
     leased_at INTEGER,
+    -- When its time limit ends, once its worker has begun.
+    deadline INTEGER,
+    -- What its worker said last about how far it is.
+    progress TEXT,
     -- The token of the last lease, if its worker gave the message back untouched: that report may come again.
     released_fence INTEGER
 ) STRICT;

@@ -21,6 +21,7 @@ mod identity;
 mod list_jobs;
 mod list_runs;
 mod message;
+mod message_lease;
 mod message_report;
 mod node;
 mod object;
@@ -29,6 +30,7 @@ mod output;
 mod pool;
 mod prepared;
 mod prune;
+mod queue_statistics;
 mod read;
 mod record;
 mod request;
@@ -106,6 +108,15 @@ promises! {
         a_dead_message_is_a_dead_letter
         racing_workers_lose_and_double_nothing
         no_workspace_waits_longer_than_a_round;
+    message_lease:
+        a_lease_ends_with_the_time_limit
+        leases_of_several_queues_are_kept_with_one_call
+        queues_with_messages_are_found
+        the_output_of_an_attempt_is_kept
+        a_completed_message_can_be_forgotten;
+    queue_statistics:
+        messages_are_counted_by_workspace
+        rates_are_those_of_the_last_minute;
     message_report:
         a_report_after_the_lease_is_stale
         a_repeated_release_is_known;

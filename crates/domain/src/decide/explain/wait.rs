@@ -33,6 +33,12 @@ pub(super) fn live_cause(subject: &Subject<'_>, run: &RunFacts, detail: &RunDeta
     if run.attempts > 0 && wait.is_none() && run.due_at > subject.now {
         return next_attempt(&clock, definition, run);
     }
+    if run.due_at > subject.now
+        && let Some((code, text)) = subject.exclusion_of(run)
+    {
+        let text = format!("will be skipped at {}: {text}", clock.time(run.scheduled_for));
+        return Cause::new(StepName::Scheduled, code, text);
+    }
     if run.due_at > subject.now && wait.is_none() {
         let lead = short(run.due_at.duration_since(subject.now));
         let jitter = run.due_at.duration_since(run.scheduled_for);

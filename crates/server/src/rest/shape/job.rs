@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use domain::calendar::CalendarUse;
 use domain::cluster::Labels;
 use domain::job::{Definition, Dependency, Job, JobState, LostQuestion, Retention, When};
 use domain::pool::PoolUse;
@@ -18,7 +19,8 @@ use uuid::Uuid;
 
 use super::duration::Seconds;
 use super::mirror::{
-    CatchUp, DependsOn, JobClass, JobStatus, LostAnswer, OnCompletion, OnLost, Overlap,
+    CalendarMode, CatchUp, DependsOn, JobClass, JobStatus, LostAnswer, OnCompletion, OnLost,
+    Overlap, Shift,
 };
 use super::parameter::ParameterSpec;
 use super::partition::{self, ParametersFrom, PartitionSpec};
@@ -178,6 +180,10 @@ pub struct JobSpec {
     /// Where more of them come from: one run for each row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters_from: Option<ParametersFrom>,
+    /// The calendars that its schedule includes or excludes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false, max_items = 10)]
+    pub calendars: Vec<JobCalendar>,
     /// The parameters that its runs accept; when there are none, any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
@@ -242,6 +248,42 @@ impl Upstream {
         match self {
             Upstream::Condition(UpstreamCondition { on: Some(on), .. }) => (*on).into(),
             _ => domain::job::DependsOn::default(),
+        }
+    }
+}
+
+/// A calendar that the schedule of a job includes or excludes.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JobCalendar {
+    /// The calendar's name.
+    #[schema(example = "holidays")]
+    pub calendar: String,
+    /// Whether the job runs on its days; `EXCLUDE` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<CalendarMode>,
+    /// What happens to a time on a day on which the job does not run; `SKIP` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shift: Option<Shift>,
+}
+
+impl From<&JobCalendar> for CalendarUse {
+    fn from(it: &JobCalendar) -> Self {
+        CalendarUse {
+            name: it.calendar.clone(),
+            mode: it.mode.map_or(domain::calendar::CalendarMode::Exclude, Into::into),
+            shift: it.shift.map_or(domain::calendar::Shift::Skip, Into::into),
+            resolved: None,
+        }
+    }
+}
+
+impl From<&CalendarUse> for JobCalendar {
+    fn from(it: &CalendarUse) -> Self {
+        JobCalendar {
+            calendar: it.name.clone(),
+            mode: Some(it.mode.into()),
+            shift: Some(it.shift.into()),
         }
     }
 }
@@ -415,6 +457,8 @@ impl JobSpec {
             partition: self.partition.as_ref().map(PartitionSpec::rule).transpose()?,
             parameters: partition::parameters(&self.parameters, self.parameters_from.as_ref())?,
             queue: None,
+            calendars: self.calendars.iter().map(CalendarUse::from).collect(),
+            paused_by: None,
             parameter_rules: self.parameter_rules.iter().map(ParameterSpec::rule).collect(),
             exactly_once: self.exactly_once,
             lost_question: LostQuestion {
@@ -487,6 +531,7 @@ impl JobSpec {
                 sql: from.sql.clone(),
                 database: from.database.clone(),
             }),
+            calendars: definition.calendars.iter().map(JobCalendar::from).collect(),
             exactly_once: definition.exactly_once,
             parameter_rules: definition.parameter_rules.iter().map(ParameterSpec::of).collect(),
             pool: definition
@@ -571,10 +616,12 @@ pub fn next_run(job: &Job, now: Timestamp, zones: &Zones) -> Option<Timestamp> {
     if job.state != JobState::Enabled {
         return None;
     }
-    let schedule = job.definition.when.compile(zones).ok().flatten()?;
+    let schedule = job.definition.schedule(zones).ok().flatten()?;
+    // A time that a calendar excludes is planned like the others, and does not run.
+    let planned = job.next_run.filter(|planned| schedule.exclusion(*planned).is_none());
     match schedule.next(now) {
-        Some(next) => Some(job.next_run.map_or(next, |planned| planned.min(next))),
-        None => job.next_run,
+        Some(next) => Some(planned.map_or(next, |planned| planned.min(next))),
+        None => planned,
     }
 }
 
