@@ -160,6 +160,7 @@ enum Command {
 
     /// End the pause of all jobs
     ResumeAll(blackout::ResumeArgs),
+
     /// Manage hooks: addresses at which programs elsewhere trigger a job
     #[command(subcommand, arg_required_else_help = true)]
     Hook(hook::HookCommand),

@@ -349,7 +349,7 @@ impl From<EngineError> for Problem {
             EngineError::Store(error) => error.into(),
             EngineError::Invalid { field, problem } => Problem::invalid(field_of(field), problem),
             EngineError::Parameter(error) => {
-                Problem::invalid(format!("parameters.{}", error.name), error.to_string())
+                Problem::invalid(format!("parameters.{}", error.name), error.problem)
             }
             EngineError::Schedule(error) => error.into(),
             EngineError::Action(error) => {

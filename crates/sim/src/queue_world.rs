@@ -351,6 +351,9 @@ impl QueueWorld {
         let (verdict, result) = match settle_message(definition, attempts, report, || 0.5) {
             None => (Verdict::Release, None),
             Some((Settlement::Retry { delay }, result)) => (Verdict::Retry { delay }, Some(result)),
+            Some((Settlement::Hold { timeout }, result)) => {
+                (Verdict::Hold { timeout }, Some(result))
+            }
             Some((Settlement::End { outcome, reason, dead_letter }, result)) => {
                 (Verdict::End { outcome, reason, dead_letter }, Some(result))
             }

@@ -97,7 +97,7 @@ async fn parameters_follow_their_rules_on_every_interface() {
     assert_eq!(execution["parameters"], expected);
     // SQL, and a change that makes an old run invalid.
     let error = sql(&world, "EXECUTE JOB report WITH (day = 'soon')").await.unwrap_err();
-    assert!(error.contains("parameter \"day\": \"soon\" is not a date"), "{error}");
+    assert!(error.contains("parameters.day: \"soon\" is not a date"), "{error}");
     sql(&world, "EXECUTE JOB report WITH (day = '2026-02-01')").await.unwrap();
     let shown = sql(&world, "SHOW CREATE JOB report").await.unwrap();
     let text = format!("{shown:?}");

@@ -721,7 +721,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = punctual, pg_temp AS $$
 DECLARE
     to_queue uuid;
     as_user uuid;
-    of_job record;
+    of_job jobs%ROWTYPE;
     settings jsonb;
     now bigint := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
     due bigint := greatest(now, (extract(epoch FROM process_after) * 1000000)::bigint);
@@ -814,6 +814,7 @@ BEGIN
     PERFORM pg_notify('punctual', '');
     RETURN message;
 END $$;
+
 -- Runs of jobs with a pool: those that have a place of it, and those in line. A row with a turn is a place: it ends with
 -- the claim of the run that has this turn. A row without one is in line; called_at is when the run was told to take its
 -- place. A row whose run or claim has ended is void and goes with the next look.
