@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::action::Action;
 use crate::cluster::{Class, Labels, Place};
+use crate::dag::Dag;
 use crate::id::{JobId, TenantId, UserId};
 use crate::partition::{Parameters, Partition};
 use crate::queue::QueueSettings;
@@ -36,6 +37,18 @@ pub struct Job {
     pub created_at: Timestamp,
     /// When it was last changed.
     pub updated_at: Timestamp,
+}
+
+/// What a job is: they share one table and one namespace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum JobKind {
+    /// A job with an action.
+    #[default]
+    Job,
+    /// A queue, whose runs are messages for workers.
+    Queue,
+    /// A DAG, whose runs wait for their steps.
+    Dag,
 }
 
 /// The state of a job.
@@ -117,6 +130,9 @@ pub struct Definition {
     /// The settings of a queue. A job with them has no schedule and no action: workers pull its runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueSettings>,
+    /// The steps of a DAG. A job with them has no action: its runs wait for their steps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dag: Option<Box<Dag>>,
 }
 
 impl Default for Definition {
@@ -147,6 +163,7 @@ impl Default for Definition {
             partition: None,
             parameters: Parameters::default(),
             queue: None,
+            dag: None,
         }
     }
 }
@@ -184,6 +201,7 @@ impl Job {
             ("partition", new.partition != old.partition),
             ("parameters", new.parameters != old.parameters),
             ("queue", new.queue != old.queue),
+            ("tasks", new.dag != old.dag),
         ];
         fields.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
     }
@@ -204,6 +222,15 @@ impl Definition {
     pub fn most_running(&self, per_job: u32) -> u32 {
         let default = if self.overlap == Overlap::Allow { per_job } else { 1 };
         self.concurrency.unwrap_or(default)
+    }
+
+    /// What it is.
+    pub fn kind(&self) -> JobKind {
+        match (&self.queue, &self.dag) {
+            (Some(_), _) => JobKind::Queue,
+            (None, Some(_)) => JobKind::Dag,
+            (None, None) => JobKind::Job,
+        }
     }
 
     /// Whether it is a queue, whose runs are messages for workers.

@@ -20,6 +20,7 @@ use crate::node::{Node, Verified};
 use crate::run::Engine;
 
 mod cluster;
+mod dags;
 mod dead_letters;
 mod explain;
 mod objects;
@@ -343,7 +344,7 @@ impl AuthorizedEngine<'_> {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Page<Job, String>> {
-        let mut filter = JobFilter { tenant: self.actor.tenant, queues: false, ..filter.clone() };
+        let mut filter = JobFilter { tenant: self.actor.tenant, ..filter.clone() };
         if !self.sees_all_jobs() {
             filter.owner = Some(self.actor.user);
         }

@@ -2,6 +2,7 @@
 
 use domain::access::Refusal;
 use domain::action::ActionError;
+use domain::dag::DagError;
 use domain::id::JobId;
 use domain::job::WhenError;
 use jiff::Timestamp;
@@ -30,6 +31,9 @@ pub enum EngineError {
     /// The action cannot be carried out.
     #[error("action.{0}")]
     Action(#[from] ActionError),
+    /// The steps of a DAG are invalid.
+    #[error("{0}")]
+    Dag(#[from] DagError),
     /// Another job has that name.
     #[error("a job named {name:?} exists already")]
     NameTaken {

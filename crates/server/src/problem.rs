@@ -344,6 +344,7 @@ impl From<EngineError> for Problem {
             EngineError::Store(error) => error.into(),
             EngineError::Invalid { field, problem } => Problem::invalid(field_of(field), problem),
             EngineError::Schedule(error) => error.into(),
+            EngineError::Dag(error) => Problem::invalid("tasks", error.to_string()),
             EngineError::Action(error) => {
                 Problem::invalid(format!("payload.{}", error.field), error.problem)
             }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use domain::action::Action;
 use domain::cluster::Class;
 use domain::id::JobId;
 use domain::job::{Definition, Job, When};
@@ -80,6 +81,15 @@ impl Node {
             if plain != *definition {
                 return invalid("queue", "a queue has no schedule, action or dependencies");
             }
+        }
+        if let Some(dag) = &definition.dag {
+            if definition.action != Action::Noop || definition.is_divided() {
+                return invalid(
+                    "tasks",
+                    "a DAG has steps instead of an action or a partition rule",
+                );
+            }
+            domain::dag::check(dag)?;
         }
         definition.action.check()?;
         definition.when.compile(&self.parts.zones)?;

@@ -65,7 +65,7 @@ pub(super) const STATUSES: [(&str, RunState); 9] = [
     ("MISSED", RunState::Ended(Outcome::Missed)),
 ];
 
-const ORIGINS: [(&str, Origin); 7] = [
+const ORIGINS: [(&str, Origin); 8] = [
     ("SCHEDULE", Origin::Schedule),
     ("CATCH_UP", Origin::CatchUp),
     ("MANUAL", Origin::Manual),
@@ -73,6 +73,7 @@ const ORIGINS: [(&str, Origin); 7] = [
     ("DEPENDENCY", Origin::Dependency),
     ("PART", Origin::Part),
     ("MESSAGE", Origin::Message),
+    ("STEP", Origin::Step),
 ];
 
 /// A page of runs.

@@ -380,6 +380,7 @@ impl JobSpec {
             partition: self.partition.as_ref().map(PartitionSpec::rule).transpose()?,
             parameters: partition::parameters(&self.parameters, self.parameters_from.as_ref())?,
             queue: None,
+            dag: None,
         })
     }
 
