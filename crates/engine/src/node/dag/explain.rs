@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use store::{DagRun, RunView};
 
 use super::KnownRun;
-use super::decide::{load, params_of};
+use super::decide::load;
 use crate::dags::{CompiledDag, DagVerification, ReplayReport, StepExplanation, StepView};
 use crate::error::{EngineError, Result};
 use crate::node::Node;
@@ -143,16 +143,9 @@ impl Node {
         };
         let adopted: Vec<StepRecord> =
             records.iter().filter(|record| record.is_adopted).cloned().collect();
-        let mut known = KnownRun {
-            state: load(&dag, Control::Running, &header.forced, &adopted),
-            params: params_of(header.parameters.as_deref()),
-            open: HashMap::new(),
-            runs: records.iter().filter_map(|it| Some((it.key, it.run?))).collect(),
-            results: HashMap::new(),
-            is_fresh: false,
-            dag: dag.clone(),
-            header,
-        };
+        let runs = records.iter().filter_map(|it| Some((it.key, it.run?))).collect();
+        let header = DagRun { control: Control::Running, ..header };
+        let mut known = KnownRun { runs, ..KnownRun::from_records(header, dag.clone(), adopted) };
         let by_key: HashMap<StepKey, &StepRecord> =
             records.iter().map(|record| (record.key, record)).collect();
         let mut ends: Vec<&StepRecord> = records
