@@ -7,7 +7,7 @@ use domain::dag::call::StepCall;
 use domain::dag::path::{critical_path, estimate};
 use domain::dag::state::{Changes, Control, DagState, StepKey, StepRecord, StepState, dag_outcome};
 use domain::id::{JobId, RunId, TenantId};
-use domain::run::{Outcome, RunState};
+use domain::run::{Outcome, ReasonCode, RunState};
 use jiff::{SignedDuration, Timestamp};
 use store::{DagRun, RunView};
 
@@ -151,6 +151,12 @@ impl Node {
         let mut ends: Vec<&StepRecord> = records
             .iter()
             .filter(|record| record.ended_at.is_some() && !record.is_adopted)
+            // What was decided without a run follows from the others.
+            .filter(|record| {
+                let code = record.reason.as_ref().map(|reason| reason.code);
+                record.run.is_some()
+                    || matches!(code, Some(ReasonCode::Marked | ReasonCode::Approval))
+            })
             .collect();
         ends.sort_by_key(|record| (record.ended_at, record.key));
         let mut report = ReplayReport::default();
