@@ -17,9 +17,7 @@ use crate::job::Definition;
 use crate::run::{AttemptResult, NewRun, Origin, Outcome, Reason, ReasonCode};
 use crate::shard::Shard;
 
-mod expression;
-
-pub use expression::{Expression, ExpressionError};
+pub use crate::expression::{Expression, ExpressionError};
 
 /// The maximum number of child runs of one run.
 pub const PARTS_MAX: usize = 10_000;

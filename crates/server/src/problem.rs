@@ -352,6 +352,7 @@ impl From<EngineError> for Problem {
                 Problem::invalid(format!("parameters.{}", error.name), error.problem)
             }
             EngineError::Schedule(error) => error.into(),
+            EngineError::Dag(error) => Problem::invalid("tasks", error.to_string()),
             EngineError::Action(error) => {
                 Problem::invalid(format!("payload.{}", error.field), error.problem)
             }

@@ -357,9 +357,6 @@ impl QueueWorld {
             Some((Settlement::End { outcome, reason, dead_letter }, result)) => {
                 (Verdict::End { outcome, reason, dead_letter }, Some(result))
             }
-            Some((Settlement::Hold { .. }, _)) => {
-                unreachable!("the policy of a queue never asks")
-            }
         };
         let settled = SettledMessage {
             queue: self.queue.id,

@@ -5,7 +5,7 @@
 //! A page goes down to where the first source stopped, and the next one begins there.
 
 use domain::id::{JobId, RunId, TenantId, UserId};
-use domain::job::{Job, JobState};
+use domain::job::{Job, JobKind, JobState};
 use domain::run::{Origin, Outcome, RunState};
 use jiff::Timestamp;
 
@@ -207,8 +207,8 @@ pub struct JobFilter {
     pub action: Option<String>,
     /// Made by this user.
     pub owner: Option<UserId>,
-    /// Queues instead of jobs.
-    pub queues: bool,
+    /// Jobs with an action, queues or DAGs.
+    pub kind: JobKind,
 }
 
 impl JobFilter {
@@ -224,7 +224,7 @@ impl JobFilter {
             schedule: None,
             action: None,
             owner: None,
-            queues: false,
+            kind: JobKind::Job,
         }
     }
 
@@ -241,14 +241,14 @@ impl JobFilter {
             && self.contains.is_none()
             && self.due_before.is_none()
             && self.owner.is_none()
-            && !self.queues;
+            && self.kind == JobKind::Job;
         let enough = limit.saturating_add(2);
         if by_index { enough } else { enough.max(LOOK_MAX) }
     }
 
     /// Whether a job is let through, whatever the first letters of its name.
     pub fn lets(&self, job: &Job) -> bool {
-        job.definition.is_queue() == self.queues
+        job.definition.kind() == self.kind
             && (self.states.is_empty() || self.states.contains(&job.state))
             && self.schedule.as_ref().is_none_or(|kind| job.definition.when.kind() == kind)
             && self.action.as_ref().is_none_or(|kind| job.definition.action.kind() == kind)

@@ -97,6 +97,15 @@ impl Node {
                 return invalid("pool", "a weight is 1 or more, up to the size of the pool");
             }
         }
+        if let Some(dag) = &definition.dag {
+            if definition.action != Action::Noop || definition.is_divided() {
+                return invalid(
+                    "tasks",
+                    "a DAG has steps instead of an action or a partition rule",
+                );
+            }
+            domain::dag::check(dag)?;
+        }
         definition.action.check()?;
         let schedule = definition.schedule(&self.parts.zones)?;
         check_calendars(definition, schedule.as_ref())?;

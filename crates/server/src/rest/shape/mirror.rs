@@ -173,6 +173,8 @@ mirror! {
         Part,
         /// A message that was sent to a queue.
         Message,
+        /// A DAG run, for one of its steps.
+        Step,
     }
 }
 
