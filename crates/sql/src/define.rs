@@ -66,7 +66,7 @@ pub enum Kind {
 
 type Result<T> = std::result::Result<T, Refused>;
 
-fn refused(kind: Kind, at: usize, message: impl ToString) -> Refused {
+pub(crate) fn refused(kind: Kind, at: usize, message: impl ToString) -> Refused {
     Refused { kind, message: message.to_string(), at, hint: None }
 }
 
@@ -312,7 +312,7 @@ fn check_cron(expression: &Spanned<String>) -> Result<()> {
     })
 }
 
-fn action_of(action: &ActionClause) -> Action {
+pub(crate) fn action_of(action: &ActionClause) -> Action {
     match action.clone() {
         ActionClause::Noop => Action::Noop,
         ActionClause::Sql(sql) => Action::Sql(SqlAction { sql, database: None }),

@@ -9,6 +9,7 @@ use crate::statement::{Parsed, Spanned, Statement, Template};
 use crate::syntax::{Result, SyntaxError};
 
 mod access;
+mod dag;
 mod job;
 mod queue;
 mod run;
@@ -16,6 +17,8 @@ mod session;
 mod shard;
 mod show;
 
+pub(crate) use dag::RULES as TRIGGER_RULES;
+pub use dag::{DAG_CLAUSES, STEP_CLAUSES};
 pub use queue::QUEUE_CLAUSES;
 
 /// The maximum length of a text, in bytes.
@@ -40,6 +43,24 @@ const STATEMENTS: &[(&[&str], Read)] = &[
     (&["CANCEL", "JOB", "RUN"], run::cancel),
     (&["RETRY", "JOB", "RUN"], run::retry),
     (&["BACKFILL", "JOB"], run::backfill),
+    (&["CREATE", "OR", "ALTER", "DAG"], dag::create_or_alter),
+    (&["CREATE", "DAG"], dag::create),
+    (&["ALTER", "DAG"], dag::alter),
+    (&["DROP", "DAG"], dag::drop),
+    (&["PAUSE", "DAG"], dag::pause),
+    (&["RESUME", "DAG", "RUN"], dag::resume_run),
+    (&["RESUME", "DAG"], dag::resume),
+    (&["EXECUTE", "DAG"], dag::execute),
+    (&["BACKFILL", "DAG"], dag::backfill),
+    (&["CANCEL", "DAG", "RUN"], dag::cancel_run),
+    (&["RERUN", "DAG", "RUN"], dag::rerun),
+    (&["MARK", "STEP"], dag::mark),
+    (&["APPROVE", "STEP"], dag::approve),
+    (&["REJECT", "STEP"], dag::reject),
+    (&["EXPLAIN", "DAG", "RUN"], dag::explain_run),
+    (&["EXPLAIN", "STEP"], dag::explain_step),
+    (&["SHOW", "CREATE", "DAG"], dag::show_create),
+    (&["SHOW", "DAGS"], dag::show),
     (&["EXPLAIN", "JOB"], run::explain),
     (&["EXPLAIN", "RUN"], run::explain_run),
     (&["SHOW", "CREATE"], show::create_job),
@@ -119,9 +140,9 @@ const UNSUPPORTED: &[(&[&str], &str)] = &[
     (&["TRUNCATE"], "History is kept for as long as RETENTION says."),
     (&["CALL"], "A procedure is called by a job: CREATE JOB … AS CALL procedure()."),
     (&["DO"], "Statements are run by a job: CREATE JOB … AS 'statements'."),
-    (&["CREATE"], "CREATE makes a JOB, a QUEUE, a SHARD, a USER, a ROLE or a SECRET."),
-    (&["ALTER"], "ALTER changes a JOB, a QUEUE, a SHARD, a USER, a ROLE or a SECRET."),
-    (&["DROP"], "DROP removes a JOB, a QUEUE, a SHARD, a USER, a ROLE or a SECRET."),
+    (&["CREATE"], "CREATE makes a JOB, a DAG, a QUEUE, a SHARD, a USER, a ROLE or a SECRET."),
+    (&["ALTER"], "ALTER changes a JOB, a DAG, a QUEUE, a SHARD, a USER, a ROLE or a SECRET."),
+    (&["DROP"], "DROP removes a JOB, a DAG, a QUEUE, a SHARD, a USER, a ROLE or a SECRET."),
     (&["ANALYZE"], "There is nothing to analyze here."),
     (&["VACUUM"], "There is nothing to vacuum here."),
     (&["LOCK"], "There is nothing to lock here."),
@@ -145,6 +166,10 @@ pub const VERBS: &[&str] = &[
     "CANCEL",
     "RETRY",
     "BACKFILL",
+    "RERUN",
+    "MARK",
+    "APPROVE",
+    "REJECT",
     "EXPLAIN",
     "SHOW",
     "SEND",
@@ -191,6 +216,19 @@ pub fn parse(text: &str) -> Result<Vec<Parsed>> {
         parsed.push(Parsed { statement, place });
     }
     Ok(parsed)
+}
+
+/// Whether a text is one expression that the parser of a statement finds the end of. One that
+/// begins with a string is not: it would be taken for an expression in quotes.
+pub(crate) fn is_expression(text: &str) -> bool {
+    let Ok(lexemes) = lex(text) else { return false };
+    let is_text = |lexeme: &Lexeme| {
+        matches!(lexeme.token, Token::SingleQuotedString(_)) || placeholder(&lexeme.token).is_some()
+    };
+    let mut reader = Reader::new(text, &lexemes);
+    !lexemes.iter().take(1).any(is_text)
+        && matches!(crate::clause::expression(&mut reader), Ok(read) if read == text)
+        && reader.is_done()
 }
 
 /// The number of parameters of a text: the highest of `$1`, `$2`.

@@ -11,9 +11,13 @@ use crate::clause::Clauses;
 use crate::literal::Literal;
 use crate::syntax::SyntaxError;
 
+mod dag;
 mod queue;
 mod tag;
 
+pub use dag::{
+    AlterDag, CreateDag, DagClauses, DagStatement, StepChange, StepClause, StepOf, WorkClause,
+};
 pub use queue::{QueueStatement, SendStatement};
 
 /// A statement and its position.
@@ -116,6 +120,8 @@ pub enum Statement {
     ShowShards,
     /// CREATE, ALTER and DROP SHARD.
     Shard(ShardStatement),
+    /// Statements about DAGs and their runs.
+    Dag(Box<DagStatement>),
     /// CREATE, ALTER and DROP QUEUE.
     Queue(QueueStatement),
     /// PAUSE QUEUE.

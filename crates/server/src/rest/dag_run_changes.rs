@@ -149,7 +149,7 @@ pub(crate) async fn rerun(
             return Err(Problem::invalid("from_task", "is given besides from: leave one out"));
         }
         (_, Some(task)) => RerunFrom::Step(task),
-        (Some(RerunStart::All), None) => RerunRerunStart::All,
+        (Some(RerunStart::All), None) => RerunFrom::All,
         _ => RerunFrom::Failed,
     };
     let version = body.version.map(Into::into).unwrap_or_default();

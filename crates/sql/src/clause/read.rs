@@ -6,6 +6,7 @@ use domain::partition::Rows;
 use domain::schedule::CatchUpPolicy;
 use sqlparser::tokenizer::Token;
 
+use super::action::json;
 use super::{Clause, Upstream};
 use crate::literal::Literal;
 use crate::reader::Reader;
@@ -164,7 +165,11 @@ pub(crate) fn values(reader: &mut Reader<'_>) -> Result<Vec<(String, Literal)>> 
         if !reader.eat_sign(&Token::RArrow) {
             reader.expect_sign(&Token::Eq)?;
         }
-        Ok((name, reader.literal("a value: a text, a number, TRUE, FALSE or NULL")?.value))
+        if reader.eat(&["JSON"]) {
+            return Ok((name, Literal::Json(json(reader)?)));
+        }
+        let what = "a value: a text, a number, TRUE, FALSE, NULL or JSON 'json'";
+        Ok((name, reader.literal(what)?.value))
     })
 }
 

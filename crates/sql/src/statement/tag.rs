@@ -41,6 +41,7 @@ impl Statement {
             Statement::Queue(queue) => {
                 thing(queue.verb, ["CREATE QUEUE", "ALTER QUEUE", "DROP QUEUE"])
             }
+            Statement::Dag(dag) => dag.tag(),
             Statement::PauseQueue(_) => "PAUSE QUEUE",
             Statement::ResumeQueue(_) => "RESUME QUEUE",
             Statement::Send(_) => "SEND",
@@ -82,6 +83,7 @@ impl Statement {
         match self {
             Statement::Template(template) => template.shape.changes(),
             Statement::BackfillJob(backfill) => !backfill.dry_run,
+            Statement::Dag(dag) => dag.changes(),
             Statement::CreateJob(_)
             | Statement::AlterJob(_)
             | Statement::DropJob(_)
