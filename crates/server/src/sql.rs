@@ -7,6 +7,7 @@
 
 mod access;
 mod answer;
+mod dags;
 mod explain;
 mod jobs;
 mod problem;
@@ -344,6 +345,7 @@ impl Session {
                 let dry = sql::BackfillJob { dry_run: true, ..backfill.clone() };
                 return self.backfill(&dry).await;
             }
+            Statement::Dag(dag) => return self.check_dag(dag, run).await,
             Statement::PauseQueue(name) | Statement::ResumeQueue(name) => {
                 self.queue_named(name).await?;
             }
@@ -399,6 +401,7 @@ impl Session {
             Statement::Role(role) => self.role(role).await,
             Statement::Secret(secret) => self.secret(secret).await,
             Statement::Shard(shard) => self.shard(shard).await,
+            Statement::Dag(dag) => self.dag(dag, run).await,
             Statement::Queue(queue) => self.queue(queue).await,
             Statement::PauseQueue(name) => self.pause_queue(name, true).await,
             Statement::ResumeQueue(name) => self.pause_queue(name, false).await,

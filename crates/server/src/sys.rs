@@ -6,6 +6,7 @@
 
 mod acks;
 mod cluster;
+mod dags;
 mod jobs;
 mod pages;
 mod people;
@@ -125,6 +126,9 @@ impl Source for Sys {
             "audit" => cluster::audit(self, scan)?,
             "performance" => cluster::performance(self)?,
             "shards" => cluster::shards(self)?,
+            "dags" => dags::dags(self)?,
+            "dag_runs" => dags::dag_runs(self, scan)?,
+            "dag_steps" => dags::dag_steps(self, scan)?,
             "queues" => queues::queues(self)?,
             "messages" => queues::messages(self)?,
             name => {
