@@ -35,6 +35,21 @@ pub type Json = Value;
 /// A JSON object.
 pub type JsonMap = serde_json::Map<String, Value>;
 
+/// Parses a JSON object; none if the text is something else.
+pub fn parse_object(text: &str) -> Option<JsonMap> {
+    serde_json::from_str(text).ok()
+}
+
+/// Parses the result of a run; a text that is no JSON is a string.
+pub fn parse_result(text: &str) -> Json {
+    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
+}
+
+/// The text of a JSON object.
+pub fn object_text(map: &JsonMap) -> String {
+    serde_json::to_string(map).unwrap_or_else(|_| "{}".to_owned())
+}
+
 /// The maximum number of steps of a DAG.
 pub const STEPS_MAX: usize = 10_000;
 

@@ -150,6 +150,14 @@ pub enum ReasonCode {
 }
 
 impl ReasonCode {
+    /// The code with a name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        use serde::de::IntoDeserializer as _;
+        let name: serde::de::value::StrDeserializer<'_, serde::de::value::Error> =
+            name.into_deserializer();
+        Self::deserialize(name).ok()
+    }
+
     /// The name in every interface.
     pub fn name(self) -> &'static str {
         match self {

@@ -27,6 +27,7 @@ use crate::run::{Outcome, Reason, ReasonCode};
 mod decide;
 mod outcome;
 
+pub use decide::resolve;
 pub use outcome::{StepCounts, dag_outcome};
 
 /// A step of a DAG run, or one item of it.

@@ -21,8 +21,8 @@ use domain::job::Job;
 use domain::object::ObjectKind;
 use domain::partition::{self, DivideError, Part, Progress, part_again};
 use domain::run::{
-    AttemptEnd, AttemptResult, ClaimedRun, EndedAttempt, ErrorCode, Grant, NewRun, Outcome, Reason,
-    Wait,
+    AttemptEnd, AttemptResult, ClaimedRun, EndedAttempt, ErrorCode, Grant, NewRun, Origin, Outcome,
+    Reason, Wait,
 };
 use domain::shard::{Candidate, Ownership, Shard};
 use jiff::{SignedDuration, Timestamp};
@@ -33,10 +33,10 @@ use super::{Ended, Node, Running};
 use crate::error::Result;
 
 /// A run looks at its parts after this time, should nobody wake it.
-const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(10);
+pub(super) const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(10);
 
 /// What becomes of a run after a look at its parts.
-enum Turn {
+pub(super) enum Turn {
     /// It waits for them.
     Wait,
     /// It is looked at anew.
@@ -49,14 +49,16 @@ enum Turn {
 
 /// Whether a run is to be divided before anything is carried out.
 pub(super) fn is_divided(run: &ClaimedRun, job: &Job) -> bool {
-    job.definition.is_divided() && !run.run.id.is_part()
+    let is_parent = job.definition.is_divided() && run.run.origin != Origin::Part;
+    is_parent || job.definition.is_dag()
 }
 
 /// Whether a run may have parts. One that has waited may have been divided by a definition that
 /// has changed since.
 pub(super) fn may_have_parts(run: &ClaimedRun, job: &Job) -> bool {
     let has_waited = run.grant.turn > run.attempts + run.lost;
-    !run.run.id.is_part() && (job.definition.is_divided() || has_waited)
+    run.run.origin != Origin::Part
+        && (job.definition.is_divided() || job.definition.is_dag() || has_waited)
 }
 
 impl Node {
@@ -69,6 +71,11 @@ impl Node {
         let asked = due.iter().zip(jobs).filter(|(run, job)| may_have_parts(run, job));
         let asked: Vec<RunId> = asked.map(|(run, _)| run.run.id).collect();
         let mut found: HashMap<RunId, Vec<Part>> = HashMap::new();
+        for (run, job) in due.iter().zip(jobs).filter(|(_, job)| job.definition.is_dag()) {
+            if may_have_parts(run, job) && self.store.dag_run(run.run.id, false).await?.is_some() {
+                found.insert(run.run.id, Vec::new());
+            }
+        }
         if !asked.is_empty() {
             for part in self.store.parts(&asked).await? {
                 found.entry(part.parent).or_default().push(part);
@@ -108,6 +115,9 @@ impl Node {
         parts: &[Part],
         is_cancelled: bool,
     ) -> store::Result<()> {
+        if job.definition.is_dag() {
+            return self.gather_dag(node, run, job, is_cancelled).await;
+        }
         if is_cancelled {
             // Its end was asked for when it was being divided.
             let text = format!("run {} was cancelled", run.run.id);
@@ -147,6 +157,9 @@ impl Node {
         job: &Arc<Job>,
         rows: Option<&AttemptResult>,
     ) -> store::Result<()> {
+        if job.definition.is_dag() {
+            return self.begin_dag(node, run, job).await;
+        }
         let turn = match self.parts_to_be(run, job, rows).await? {
             Err(error) => {
                 let code = ErrorCode::Other("CANNOT_DIVIDE".to_owned());
@@ -192,7 +205,7 @@ impl Node {
     }
 
     /// Lets go of a run after a look at its parts.
-    fn turn(&self, node: NodeId, run: &ClaimedRun, job: &Arc<Job>, turn: Turn) {
+    pub(super) fn turn(&self, node: NodeId, run: &ClaimedRun, job: &Arc<Job>, turn: Turn) {
         let now = self.now();
         let attempt = |result| EndedAttempt {
             number: run.number(),
@@ -212,7 +225,8 @@ impl Node {
             Turn::Again => ungranted(Verdict::Release),
             Turn::Fail(result) => settled(run, job, attempt(result)),
             Turn::End(outcome, reason, result) => {
-                let dead_letter = matches!(outcome, Outcome::Failed | Outcome::Timeout);
+                let dead_letter =
+                    matches!(outcome, Outcome::Failed | Outcome::Timeout) && !run.run.id.is_part();
                 let verdict = Verdict::End { outcome, reason, dead_letter };
                 let job_state = job_state_after(run, job, &verdict);
                 let attempt = Some(attempt(result));
@@ -268,6 +282,7 @@ impl Node {
 
     /// Wakes the runs whose last part has ended here.
     pub async fn wake_divided(&self) -> store::Result<u64> {
+        self.advance_dags().await?;
         let ended = std::mem::take(&mut self.state().parts_ended);
         if ended.is_empty() {
             return Ok(0);

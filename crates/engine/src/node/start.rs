@@ -16,6 +16,7 @@ use domain::slot::SlotKind;
 use jiff::Timestamp;
 use store::{Finish, Verdict};
 
+use super::dag::with_action_parameters;
 use super::divide::is_divided;
 use super::look::Look;
 use super::settle::job_state_after;
@@ -167,7 +168,11 @@ impl Node {
                     }
                     let shard = shards.get(&run.run.shard).cloned();
                     let asks_rows = is_divided(run, job);
-                    let (run, job) = (run.clone(), carried_out(job, shard.as_deref(), asks_rows));
+                    let run = match run.run.origin {
+                        Origin::Step | Origin::Part => with_action_parameters(run, job),
+                        _ => run.clone(),
+                    };
+                    let job = carried_out(job, shard.as_deref(), asks_rows);
                     started.push(Started { run, job, started_at: now, token, shard, asks_rows });
                 }
                 Decision::Divide => {

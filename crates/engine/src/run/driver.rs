@@ -521,6 +521,10 @@ impl Driver {
     ) -> Vec<store::Result<Vec<Applied>>> {
         match self.node.store.settle_messages(self.node.id(), &settled).await {
             Ok(applied) => {
+                if self.node.note_settled(&settled, &applied) {
+                    let mut patience = Backoff::new(&self.shared, "start");
+                    self.start_due(&mut patience).await;
+                }
                 let mut applied = applied.into_iter();
                 sizes.iter().map(|size| Ok(applied.by_ref().take(*size).collect())).collect()
             }

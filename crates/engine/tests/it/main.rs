@@ -6,6 +6,7 @@ mod clock;
 mod cluster;
 mod commands;
 mod corridor;
+mod dags;
 mod dependencies;
 mod explain;
 mod guests;

@@ -1,13 +1,15 @@
 //! Shards and queries about runs: passed through like everything else.
 
+use domain::dag::state::StepRecord;
 use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::partition::Part;
-use domain::run::{NewRun, Reason};
+use domain::run::{Grant, NewRun, Reason};
 use jiff::SignedDuration;
 use store::{
-    Applied, Cancelled, Extended, HeldLease, Lapsed, LastRun, LeaseRequest, Leased, LiveCounts,
-    LiveRun, Messages, Move, NewMessage, OwnedShard, Page, QueueDepth, RecentEnd, Records, Result,
-    RunQueries, RunView, Sent, SettledMessage, Shards, StartFilter, StartKey, Whole,
+    Advance, Advanced, Applied, Cancelled, ClaimFor, DagRun, Dags, Extended, HeldLease, Lapsed,
+    LastRun, LeaseRequest, Leased, LiveCounts, LiveRun, Messages, Move, NewMessage, OwnedShard,
+    Page, QueueDepth, RecentEnd, Records, Result, RunQueries, RunView, Sent, SettledMessage,
+    Shards, StartFilter, StartKey, Whole,
 };
 
 use super::FaultyStore;
@@ -23,6 +25,14 @@ impl<S: RunQueries> RunQueries for FaultyStore<S> {
         latest_starts(filter: &StartFilter, after: Option<StartKey>, limit: u32)
             -> Page<RunView, StartKey>;
         retried(before: Option<RunId>, limit: u32) -> Page<RunView, RunId>;
+    }
+}
+
+impl<S: Dags> Dags for FaultyStore<S> {
+    through! {
+        begin_dag(node: NodeId, grant: Grant, run: &DagRun) -> bool;
+        repeat_dag(new: &NewRun, run: &DagRun, adopted: &[StepRecord]) -> bool;
+        advance(batch: &[Advance], claim: Option<ClaimFor>) -> Advanced;
     }
 }
 

@@ -2,7 +2,7 @@
 
 use domain::audit::{AuditedRun, Event, Kind, RequestedRun};
 use domain::id::{NodeId, TenantId, UserId};
-use domain::run::{NewRun, Origin};
+use domain::run::NewRun;
 use rusqlite::OptionalExtension;
 use uuid::Uuid;
 

@@ -409,6 +409,20 @@ fn item_of(graph: &Graph, inputs: &Inputs<'_>, key: StepKey) -> Found<Option<(St
     }
 }
 
+/// The call of a step that was released: results do not change. Answers the results that must be
+/// loaded first, or why the inputs cannot be resolved.
+pub fn resolve(
+    graph: &Graph,
+    inputs: &Inputs<'_>,
+    key: StepKey,
+) -> Result<Result<StepCall, String>, Vec<StepKey>> {
+    match call_of(graph, inputs, key) {
+        Found::Value(call) => Ok(Ok(call)),
+        Found::Wrong(problem) => Ok(Err(problem)),
+        Found::Missing(missing) => Err(missing),
+    }
+}
+
 /// The call of a step, with its templates resolved.
 fn call_of(graph: &Graph, inputs: &Inputs<'_>, key: StepKey) -> Found<StepCall> {
     let step = graph.step(key.step);
