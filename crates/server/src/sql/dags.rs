@@ -257,8 +257,9 @@ impl Session {
         rerun: &domain::dag::rerun::Rerun,
         dry_run: bool,
     ) -> Result<Answer> {
-        let report = self.app.engine.by(&self.actor).rerun_dag(run.value, rerun.clone(), dry_run);
-        let report = report.await.map_err(|error| SqlError::from(error).or_at(run.at))?;
+        let engine = self.app.engine.by(&self.actor);
+        let report = engine.rerun_dag(run.value, rerun.clone(), dry_run).await;
+        let report = report.map_err(|error| SqlError::from(error).or_at(run.at))?;
         let new = report.run.map(|new| new.id);
         let row = |name: &str, action: &str, outcome: Option<&str>| -> Row {
             let id = or_null(new, |id: RunId| Value::Uuid(id.0));

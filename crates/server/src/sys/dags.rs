@@ -5,7 +5,7 @@ use domain::dag::state::StepKey;
 use domain::id::{JobId, RunId};
 use domain::job::{Job, When};
 use engine::{JobFilter, Page, RunFilter, RunView};
-use query::{Condition, Pages, QueryError, Row, Scan, Value};
+use query::{Is, Pages, QueryError, Row, Scan, Value};
 
 use super::Sys;
 use super::jobs::state_name;
@@ -84,7 +84,7 @@ impl Runs {
         let equal = |name: &str| {
             let field = scan.table.fields.iter().position(|field| field.name == name)?;
             scan.constraints.iter().find_map(|it| match &it.is {
-                Condition::Equal(value) if it.field == field => Some(value.clone()),
+                Is::In(values) if it.field == field && values.len() == 1 => values.first().cloned(),
                 _ => None,
             })
         };
