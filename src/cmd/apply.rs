@@ -1,8 +1,9 @@
-//! `punctual apply`: jobs and queues become what files say that they are.
+//! `punctual apply`: jobs, queues and DAGs become what files say that they are.
 //!
 //! Everything is checked before the first job changes. A job that already is what its document
 //! says is not touched, so that applying twice is the same as applying once.
 
+mod dags;
 mod order;
 mod plan;
 mod queues;
@@ -24,6 +25,8 @@ use crate::progress::Progress;
 
 use plan::{Plan, Step};
 
+pub use dags::{names_of, of_dag};
+
 /// Which files, and how far to go.
 #[derive(Args)]
 #[command(after_help = "\
@@ -34,7 +37,8 @@ Examples:
 
 A document is the body of POST /v1/jobs as YAML or JSON; a file may hold several, with --- between
 them. What a document leaves out has its default, except status: a job that is paused stays so.
-A document with `kind: queue` is the body of POST /v1/queues.
+A document with `kind: queue` is the body of POST /v1/queues, one with `kind: dag` or with `tasks`
+that of POST /v1/dags.
 
 --owner LABEL marks each job with the tag owner:LABEL. --prune deletes the jobs with that tag that
 no document describes.")]
@@ -135,14 +139,17 @@ fn mark(document: &mut Document, tag: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Makes jobs and queues what documents say, and prints what was done to each.
+/// Makes jobs, queues and DAGs what documents say, and prints what was done to each.
 pub fn apply(documents: Vec<Document>, applying: &Applying<'_>) -> Result<(), Failure> {
     let client = applying.asking.client()?;
     let (jobs, _) = client.list(&["v1", "jobs"], &[], None)?;
+    let (dags, documents) = dags::split(documents);
     let (queues, documents) = queues::split(documents)?;
     let mut plan = Plan::new(order::upstream_first(documents), &jobs, applying.prune.as_deref());
     // Jobs can feed queues of the same files.
     plan.steps.splice(0..0, queues::steps(&client, queues)?);
+    // Steps of DAGs can call jobs of the same files.
+    plan.steps.extend(dags::steps(&client, dags, &jobs, applying.prune.as_deref())?);
     check(&client, &plan, &applying.asking.output)?;
     let pruned = plan.steps.iter().filter(|step| matches!(step, Step::Prune { .. })).count();
     if !applying.dry_run && pruned > 0 {
@@ -178,20 +185,22 @@ fn check(client: &Client, plan: &Plan, output: &OutputArgs) -> Result<(), Failur
     let progress = Progress::of(output, "checking", plan.steps.len());
     for step in &plan.steps {
         progress.step();
-        let (document, exists) = match step {
-            Step::Create { document } => (document, false),
-            Step::Change { document, .. } => (document, true),
-            Step::Keep { .. }
-            | Step::Prune { .. }
-            | Step::CreateQueue { .. }
-            | Step::ChangeQueue { .. } => continue,
+        let (path, document, exists) = match step {
+            Step::Create { path, document } => (*path, document, false),
+            Step::Change { path, document, .. } => (*path, document, true),
+            Step::Keep { .. } | Step::Prune { .. } => continue,
+        };
+        let address: &[&str] = match path {
+            "jobs" => &["v1", "jobs:validate"],
+            "dags" => &["v1", "dags", "validate"],
+            _ => continue,
         };
         // An upstream job of the same files does not exist before they are applied.
         if plan.waits_for_new(document) {
             continue;
         }
         let body = Value::Object(document.fields.clone());
-        match client.post(&["v1", "jobs:validate"]).json(&body).send() {
+        match client.post(address).json(&body).send() {
             Ok(_) => {}
             // The name is taken by the very job that changes.
             Err(Failure::Ended(Exit::Conflict, _)) if exists => {}
@@ -203,28 +212,18 @@ fn check(client: &Client, plan: &Plan, output: &OutputArgs) -> Result<(), Failur
 
 fn carry_out(client: &Client, step: &Step) -> Result<(), Failure> {
     match step {
-        Step::Create { document } => {
+        Step::Create { path, document } => {
             let body = Value::Object(document.fields.clone());
-            let made = client.post(&["v1", "jobs"]).json(&body).send();
+            let made = client.post(&["v1", path]).json(&body).send();
             made.map(drop).map_err(|failure| failure.about(&document.source))
         }
-        Step::Change { document, id, version, .. } => {
+        Step::Change { path, document, id, version, .. } => {
             let body = Value::Object(document.fields.clone());
-            let call = client.call(Method::PUT, &["v1", "jobs", id]).if_version(*version);
+            let call = client.call(Method::PUT, &["v1", path, id]).if_version(*version);
             call.json(&body).send().map(drop).map_err(|failure| failure.about(&document.source))
         }
-        Step::CreateQueue { document } => {
-            let body = Value::Object(document.fields.clone());
-            let made = client.post(&["v1", "queues"]).json(&body).send();
-            made.map(drop).map_err(|failure| failure.about(&document.source))
-        }
-        Step::ChangeQueue { document, id, version, .. } => {
-            let body = Value::Object(document.fields.clone());
-            let call = client.call(Method::PUT, &["v1", "queues", id]).if_version(*version);
-            call.json(&body).send().map(drop).map_err(|failure| failure.about(&document.source))
-        }
-        Step::Prune { id, version, .. } => {
-            let call = client.call(Method::DELETE, &["v1", "jobs", id]).if_version(*version);
+        Step::Prune { path, id, version, .. } => {
+            let call = client.call(Method::DELETE, &["v1", path, id]).if_version(*version);
             call.send().map(drop)
         }
         Step::Keep { .. } => Ok(()),

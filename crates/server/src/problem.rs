@@ -241,7 +241,8 @@ impl Problem {
 
     /// The same about a part of the body, whose place comes before that of each field.
     pub fn inside(self, place: &str) -> Self {
-        let inside = |detail: Detail| Detail { field: format!("{place}.{}", detail.field), ..detail };
+        let inside =
+            |detail: Detail| Detail { field: format!("{place}.{}", detail.field), ..detail };
         let message = match self.details.is_empty() {
             true => self.message,
             false => format!("{place}.{}", self.message),

@@ -242,7 +242,7 @@ pub const RULES: &[Rule] = &[
     rule(&["CALENDAR"], "= name | NONE", "calendar", read::calendar),
     rule(
         &["DEPENDS", "ON"],
-        "job [SUCCESS | COMPLETION | FAILURE], ... | NONE",
+        "[JOB | DAG] name [SUCCESS | COMPLETION | FAILURE], ... | NONE",
         "depends_on",
         read::depends_on,
     ),
@@ -398,9 +398,11 @@ impl Subject {
             return reader.ahead(1).unexpected(&begun.join(" or "));
         }
         if let Some(rule) = RULES.iter().find(|rule| reader.is(rule.words)) {
-            return reader
-                .unexpected(&format!("a clause of {}", self.what))
-                .with_hint(format!("{} is not a clause of {}.", rule.name(), self.what));
+            return reader.unexpected(&format!("a clause of {}", self.what)).with_hint(format!(
+                "{} is not a clause of {}.",
+                rule.name(),
+                self.what
+            ));
         }
         let error = reader.unexpected(&format!("a clause of {}", self.what));
         let known: Vec<String> = names.iter().map(|name| first(name)).collect();

@@ -181,9 +181,7 @@ fn work_of(work: &WorkClause) -> StepWork {
         WorkClause::Approval { role, timeout, default } => {
             StepWork::Approval { role: role.clone(), timeout: *timeout, default: *default }
         }
-        WorkClause::Sleep(duration) => {
-            StepWork::Sleep { duration: Some(*duration), until: None }
-        }
+        WorkClause::Sleep(duration) => StepWork::Sleep { duration: Some(*duration), until: None },
         WorkClause::SleepUntil(until) => {
             StepWork::Sleep { duration: None, until: Some(until.clone()) }
         }

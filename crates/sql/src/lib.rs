@@ -21,7 +21,9 @@ pub use clause::{ActionClause, Clause, Clauses, RULES, Rule, ScheduleClause, Ups
 pub use define::{Context, Defined, Kind as RefusedKind, Refused};
 pub use literal::Literal;
 pub use name::quoted;
-pub use parse::{DAG_CLAUSES, QUEUE_CLAUSES, STEP_CLAUSES, TEXT_BYTES_MAX, VERBS, parse, placeholders};
+pub use parse::{
+    DAG_CLAUSES, QUEUE_CLAUSES, STEP_CLAUSES, TEXT_BYTES_MAX, VERBS, parse, placeholders,
+};
 pub use print::{create_dag, create_job};
 pub use statement::*;
 pub use syntax::SyntaxError;

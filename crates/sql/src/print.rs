@@ -47,10 +47,7 @@ pub fn create_dag(
 ) -> String {
     let mut lines = vec![format!("CREATE DAG {}", quoted(name))];
     // A DAG has the timeout of its steps only.
-    let shared = Definition {
-        timeout: definition.action.default_timeout(),
-        ..definition.clone()
-    };
+    let shared = Definition { timeout: definition.action.default_timeout(), ..definition.clone() };
     lines.extend(clauses(&shared, name_of));
     let dag = definition.dag.as_deref().cloned().unwrap_or_default();
     lines.extend(dag::clauses(&dag));

@@ -8,34 +8,22 @@ use super::order::upstream;
 use crate::document::{self, Change, Document};
 use crate::output::text;
 
-/// What becomes of one job.
+/// What becomes of a job, a queue or a DAG.
 pub enum Step {
     /// It is made.
     Create {
+        /// The end of the address of its kind: `jobs`, `queues` or `dags`.
+        path: &'static str,
         /// What it will be.
         document: Document,
     },
     /// It becomes something else.
     Change {
+        /// The end of the address of its kind.
+        path: &'static str,
         /// What it will be, with everything that the server must be told.
         document: Document,
-        /// The job's id.
-        id: String,
-        /// The version that the comparison saw.
-        version: Option<u64>,
-        /// What differs.
-        changes: Vec<Change>,
-    },
-    /// A queue is made.
-    CreateQueue {
-        /// What it will be.
-        document: Document,
-    },
-    /// A queue gets other settings.
-    ChangeQueue {
-        /// What it will be.
-        document: Document,
-        /// The queue's id.
+        /// Its id.
         id: String,
         /// The version that the comparison saw.
         version: Option<u64>,
@@ -49,6 +37,8 @@ pub enum Step {
     },
     /// No document describes it.
     Prune {
+        /// The end of the address of its kind.
+        path: &'static str,
         /// Its name.
         name: String,
         /// Its id.
@@ -62,13 +52,12 @@ impl Step {
     /// What was done, for programs and for people.
     pub fn told(&self) -> Value {
         match self {
-            Step::Create { document } | Step::CreateQueue { document } => {
+            Step::Create { document, .. } => {
                 json!({"name": document.name, "action": "created"})
             }
             Step::Keep { name } => json!({"name": name, "action": "unchanged"}),
             Step::Prune { name, .. } => json!({"name": name, "action": "pruned"}),
-            Step::Change { document, changes, .. }
-            | Step::ChangeQueue { document, changes, .. } => {
+            Step::Change { document, changes, .. } => {
                 let change = |change: &Change| {
                     json!({
                         "field": change.path, "from": change.from, "to": change.to,
@@ -105,7 +94,7 @@ impl Plan {
         for mut document in documents {
             let Some(job) = by_name.get(document.name.as_str()) else {
                 plan.created.insert(document.name.clone());
-                plan.steps.push(Step::Create { document });
+                plan.steps.push(Step::Create { path: "jobs", document });
                 continue;
             };
             document::complete(&mut document.fields, job);
@@ -119,6 +108,7 @@ impl Plan {
             plan.steps.push(match changes.is_empty() {
                 true => Step::Keep { name: document.name },
                 false => Step::Change {
+                    path: "jobs",
                     id: text(job, "job_id"),
                     version: written_for.or(job["version"].as_u64()),
                     document,
@@ -133,7 +123,7 @@ impl Plan {
             let name = text(job, "name");
             if prune.is_some_and(|tag| has_tag(job, tag)) && !described.contains(&name) {
                 let (id, version) = (text(job, "job_id"), job["version"].as_u64());
-                plan.steps.push(Step::Prune { name, id, version });
+                plan.steps.push(Step::Prune { path: "jobs", name, id, version });
             }
         }
         plan

@@ -22,7 +22,7 @@ pub fn split(documents: Vec<Document>) -> Result<(Vec<Document>, Vec<Document>),
                 queues.push(document);
             }
             Some(_) => {
-                let text = format!("{}: kind: must be job or queue", document.source);
+                let text = format!("{}: kind: must be job, queue or dag", document.source);
                 return Err(CliError::new(text).into());
             }
         }
@@ -42,13 +42,14 @@ pub fn steps(client: &Client, documents: Vec<Document>) -> Result<Vec<Step>, Fai
 fn step(document: Document, queues: &[Value]) -> Result<Step, Failure> {
     let after = shown(&document)?;
     let Some(queue) = queues.iter().find(|queue| queue["name"] == *document.name) else {
-        return Ok(Step::CreateQueue { document });
+        return Ok(Step::Create { path: "queues", document });
     };
     let changes = document::diff(&Value::Object(settings(queue)), &after);
     let written_for = document.fields.get("version").and_then(Value::as_u64);
     Ok(match changes.is_empty() {
         true => Step::Keep { name: document.name },
-        false => Step::ChangeQueue {
+        false => Step::Change {
+            path: "queues",
             id: text(queue, "queue_id"),
             version: written_for.or(queue["version"].as_u64()),
             document,

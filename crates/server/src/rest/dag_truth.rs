@@ -205,12 +205,9 @@ pub(crate) async fn replay(
     }
     let run = find::dag_run(&app, &actor, &run).await?;
     let report = app.engine.by(&actor).replay_dag_run(run, &body.assume, body.slots).await?;
-    let difference =
-        |(task, recorded, decided)| ReplayDifference { task, recorded, decided };
-    let predicted = |(task, outcome): (String, Outcome)| PredictedTask {
-        task,
-        status: outcome.name(),
-    };
+    let difference = |(task, recorded, decided)| ReplayDifference { task, recorded, decided };
+    let predicted =
+        |(task, outcome): (String, Outcome)| PredictedTask { task, status: outcome.name() };
     Ok(Json(ReplayAnswer {
         reproduced: report.reproduced,
         differences: report.differences.into_iter().map(difference).collect(),

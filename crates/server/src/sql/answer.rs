@@ -157,8 +157,7 @@ pub(super) const DAG_STARTED: Shape = Shape((
     &[("dag_run_uuid", Kind::Uuid), ("dag_name", Kind::Text), ("scheduled_time", Kind::Time)],
 ));
 /// Times that are filled.
-pub(super) const DAG_BACKFILLED: Shape =
-    Shape(("BACKFILL DAG", &[("scheduled_time", Kind::Time)]));
+pub(super) const DAG_BACKFILLED: Shape = Shape(("BACKFILL DAG", &[("scheduled_time", Kind::Time)]));
 /// What a re-run does with each step.
 pub(super) const RERUN: Shape = Shape((
     "RERUN DAG RUN",

@@ -237,7 +237,9 @@ impl Session {
             let is_needed = matches!(error, EngineError::WrongState(_));
             let error = SqlError::from(error).or_at(drop.name.at);
             match is_needed {
-                true => error.with_state("2BP01").with_hint("DROP DAG … CASCADE removes it anyway."),
+                true => {
+                    error.with_state("2BP01").with_hint("DROP DAG … CASCADE removes it anyway.")
+                }
                 false => error,
             }
         })?;
@@ -266,8 +268,7 @@ impl Session {
             vec![id, text(name), text(action), or_null(outcome, text)]
         };
         let again = report.again.iter().map(|name| row(name, "RUN", None));
-        let adopted =
-            report.adopted.iter().map(|(name, end)| row(name, "ADOPT", Some(end.name())));
+        let adopted = report.adopted.iter().map(|(name, end)| row(name, "ADOPT", Some(end.name())));
         let removed = report.removed.iter().map(|name| row(name, "REMOVE", None));
         Ok(Answer::rows(RERUN, again.chain(adopted).chain(removed).collect()))
     }

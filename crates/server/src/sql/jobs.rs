@@ -7,9 +7,7 @@ use domain::job::{Definition, Job, JobState};
 use domain::schedule::{CatchUpPolicy, Zone, parse_instant};
 use engine::{Deletion, JobChanges, NewJob};
 use jiff::Timestamp;
-use sql::{
-    AlterJob, Clauses, Context, CreateJob, Defined, DropJob, IfPresent, Refused, Spanned,
-};
+use sql::{AlterJob, Clauses, Context, CreateJob, Defined, DropJob, IfPresent, Refused, Spanned};
 
 use super::{Answer, Result, Session, SqlError};
 use crate::problem::{Code, Problem};
@@ -237,7 +235,10 @@ impl Session {
 }
 
 /// Gives a job another definition, and a state if one is named.
-pub(super) fn redefine(definition: Definition, state: Option<JobState>) -> impl FnOnce(&mut Job) + Send {
+pub(super) fn redefine(
+    definition: Definition,
+    state: Option<JobState>,
+) -> impl FnOnce(&mut Job) + Send {
     move |job: &mut Job| {
         let is_rescheduled = job.definition.when != definition.when;
         job.definition = definition;

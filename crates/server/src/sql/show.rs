@@ -32,7 +32,8 @@ impl Session {
             job = self.job_at(&job, version).await?;
         }
         if job.definition.is_dag() {
-            let error = SqlError::from(Problem::no_job(format_args!("{:?}: it is a DAG", job.name)));
+            let error =
+                SqlError::from(Problem::no_job(format_args!("{:?}: it is a DAG", job.name)));
             return Err(error.with_hint("Write SHOW CREATE DAG.").or_at(name.at));
         }
         let printed = self.printed(&job).await?;

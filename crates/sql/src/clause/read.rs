@@ -146,6 +146,9 @@ pub(super) fn depends_on(reader: &mut Reader<'_>) -> Result<Clause> {
         return Ok(Clause::DependsOn(Vec::new()));
     }
     let upstream = |reader: &mut Reader<'_>| {
+        if is_kind(reader) {
+            reader.skip(1);
+        }
         let job = reader.name("the name of a job")?;
         let words = [
             ("SUCCESS", DependsOn::Success),
@@ -156,6 +159,16 @@ pub(super) fn depends_on(reader: &mut Reader<'_>) -> Result<Clause> {
         Ok(Upstream { job, on: said.map_or(DependsOn::Success, |(_, on)| on) })
     };
     Ok(Clause::DependsOn(reader.list(upstream)?))
+}
+
+/// Whether the word DAG or JOB says what the next name names, and is not a name itself.
+fn is_kind(reader: &Reader<'_>) -> bool {
+    let next = reader.ahead(1);
+    let is_name = matches!(next.lexemes().first().map(|it| &it.token), Some(Token::Word(_)));
+    let begins = |words: &&str| next.is(&[words]);
+    let is_clause = super::RULES.iter().any(|rule| next.is(&rule.words[..1]))
+        || ["SUCCESS", "COMPLETION", "FAILURE", "SET", "RENAME"].iter().any(begins);
+    (reader.is(&["DAG"]) || reader.is(&["JOB"])) && is_name && !is_clause
 }
 
 /// `(name = value, …)`.

@@ -37,9 +37,8 @@ pub const STEP_CLAUSES: &[&str] = &[
 const OF_DAG: Subject = Subject {
     what: "a DAG",
     has: |side| {
-        const NOT: [&str; 8] = [
-            "class", "run_on", "partition", "timeout", "database", "action", "calendar", "queue",
-        ];
+        const NOT: [&str; 8] =
+            ["class", "run_on", "partition", "timeout", "database", "action", "calendar", "queue"];
         !NOT.contains(&side)
     },
     own: DAG_CLAUSES,
@@ -284,7 +283,8 @@ pub(crate) fn expression_or_text(reader: &mut Reader<'_>) -> Result<String> {
 /// `item IN list | item ALONG step`, then `KEY path`, `MAX_ITEMS n`, `MAX_PARALLEL n` and
 /// `MIN SUCCESS n [%]` in any order.
 fn for_each(reader: &mut Reader<'_>) -> Result<ForEach> {
-    let mut each = ForEach { item: reader.name("the name of the item")?.value, ..ForEach::default() };
+    let mut each =
+        ForEach { item: reader.name("the name of the item")?.value, ..ForEach::default() };
     if reader.eat(&["IN"]) {
         each.list = Some(expression_or_text(reader)?);
     } else if reader.eat(&["ALONG"]) {
@@ -351,8 +351,7 @@ fn work(reader: &mut Reader<'_>) -> Result<Option<WorkClause>> {
             false => None,
         };
         let timeout = within(reader)?;
-        let answers =
-            [("APPROVE", ApprovalAnswer::Approve), ("REJECT", ApprovalAnswer::Reject)];
+        let answers = [("APPROVE", ApprovalAnswer::Approve), ("REJECT", ApprovalAnswer::Reject)];
         let default = match reader.eat(&["DEFAULT"]) {
             true => reader.one_of(&answers)?.value,
             false => ApprovalAnswer::default(),

@@ -350,7 +350,10 @@ impl PartialSchema for DagView {
         // Lists show none.
         own.required.retain(|name| name != "tasks");
         let own = RefOr::T(Schema::Object(own));
-        schema_with("A DAG as it is shown; without `tasks` in lists.", vec![own, DagRecord::schema()])
+        schema_with(
+            "A DAG as it is shown; without `tasks` in lists.",
+            vec![own, DagRecord::schema()],
+        )
     }
 }
 
