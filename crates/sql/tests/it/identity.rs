@@ -236,6 +236,7 @@ prop_compose! {
             partition,
             parameters,
             queue: None,
+            dag: None,
         }
     }
 }
