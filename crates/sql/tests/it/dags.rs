@@ -60,7 +60,7 @@ fn text() -> impl Strategy<Value = String> {
     ]
 }
 
-fn work() -> impl Strategy<Value = StepWork> {
+fn work() -> BoxedStrategy<StepWork> {
     let parameters = || prop::collection::btree_map("[a-z]{1,5}", value(), 0..3);
     prop_oneof![
         Just(StepWork::default()),
@@ -80,9 +80,10 @@ fn work() -> impl Strategy<Value = StepWork> {
         (text(), option::of(duration()))
             .prop_map(|(queue, timeout)| StepWork::WaitForMessage { queue, timeout }),
     ]
+    .boxed()
 }
 
-fn value() -> impl Strategy<Value = serde_json::Value> {
+fn value() -> BoxedStrategy<serde_json::Value> {
     prop_oneof![
         Just(json!(null)),
         any::<bool>().prop_map(|it| json!(it)),
@@ -90,28 +91,29 @@ fn value() -> impl Strategy<Value = serde_json::Value> {
         text().prop_map(|it| json!(it)),
         text().prop_map(|it| json!({ "a": [it] })),
     ]
+    .boxed()
 }
 
-fn for_each() -> impl Strategy<Value = ForEach> {
+fn for_each() -> BoxedStrategy<ForEach> {
     let least = prop_oneof![
         (0_u32..50).prop_map(MinSuccess::Count),
         (0_u8..=100).prop_map(MinSuccess::Percent),
     ];
     let some = || option::of(1_u32..1_000);
     let key = option::of(select(vec!["id", "a.b"]).prop_map(str::to_owned));
-    (key, some(), some(), option::of(least)).prop_map(
-        |(key, max_items, max_parallel, min_success)| ForEach {
+    (key, some(), some(), option::of(least))
+        .prop_map(|(key, max_items, max_parallel, min_success)| ForEach {
             list: Some("params.days".into()),
             key,
             max_items,
             max_parallel,
             min_success,
             ..ForEach::default()
-        },
-    )
+        })
+        .boxed()
 }
 
-fn step(number: usize) -> impl Strategy<Value = Step> {
+fn step(number: usize) -> BoxedStrategy<Step> {
     let rules = select(vec![
         TriggerRule::AllSuccess,
         TriggerRule::AllDone,
@@ -159,6 +161,7 @@ fn step(number: usize) -> impl Strategy<Value = Step> {
                 ..Step::default()
             }
         })
+        .boxed()
 }
 
 fn dag() -> impl Strategy<Value = Dag> {
