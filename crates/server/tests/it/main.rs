@@ -7,6 +7,7 @@ mod auth;
 mod browser;
 mod checklist;
 mod cluster;
+mod dags;
 mod dashboard;
 mod description;
 mod executions;
