@@ -382,6 +382,9 @@ impl From<EngineError> for Problem {
             EngineError::NotFound(what) if what.starts_with("queue") => {
                 Problem::new(Code::QueueNotFound, format!("there is no {what}"))
             }
+            EngineError::NotFound(what) if what.starts_with("DAG run") => {
+                Problem::new(Code::ExecutionNotFound, format!("there is no {what}"))
+            }
             EngineError::NotFound(what) if what.starts_with("DAG") => {
                 Problem::new(Code::DagNotFound, format!("there is no {what}"))
             }
