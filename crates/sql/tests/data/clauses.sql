@@ -157,7 +157,7 @@ CREATE DAG "etl-pipeline" SCHEDULE = CRON '0 2 * * *' TIMEZONE = 'UTC' AS (
 CREATE OR ALTER DAG nightly
   SCHEDULE = EVERY 1 DAY STARTS '2026-01-01T00:00:00Z' OVERLAP = QUEUE CATCH_UP = ALL START_DEADLINE = 2 HOURS
   MAX_RETRIES = 5 RETRY_BACKOFF = 10 SECONDS PRIORITY = 7 TAGS = ('a', 'b') PARAMETERS (day = '2026-01-01', limits = JSON '{"rows": 5}')
-  DEPENDS ON DAG extract, JOB timeout FAILURE DESCRIPTION = 'it''s nightly'
+  DEPENDS ON DAG extract, JOB "timeout" FAILURE DESCRIPTION = 'it''s nightly'
   MAX_PARALLEL = 4 QUEUE = 'work' ON FAILURE = HOLD
   ON FAILURE DO HTTP 'POST https://example.org/hook' BODY JSON '{"dag": "${run.dag}"}'
   ON SUCCESS DO JOB 'report' WITH (day = '${params.day}')
