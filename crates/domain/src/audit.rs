@@ -70,13 +70,15 @@ pub enum Kind {
     Tested,
     /// A user exported the definitions of jobs.
     JobsExported,
+    /// A user marked a step of a DAG run, answered an approval, or resumed a DAG run.
+    StepDecided,
     /// Something that this release does not know.
     Other(String),
 }
 
 impl Kind {
     /// Every kind that this release knows.
-    pub const ALL: [Kind; 22] = [
+    pub const ALL: [Kind; 23] = [
         Kind::JobCreated,
         Kind::JobModified,
         Kind::JobDeleted,
@@ -99,6 +101,7 @@ impl Kind {
         Kind::DeadLetterAcknowledged,
         Kind::Tested,
         Kind::JobsExported,
+        Kind::StepDecided,
     ];
 
     /// The word for it.
@@ -126,6 +129,7 @@ impl Kind {
             Kind::DeadLetterAcknowledged => "DEAD_LETTER_ACKNOWLEDGED",
             Kind::Tested => "TESTED",
             Kind::JobsExported => "JOBS_EXPORTED",
+            Kind::StepDecided => "STEP_DECIDED",
             Kind::Other(name) => name,
         }
     }

@@ -24,6 +24,9 @@ mod rule;
 pub mod state;
 mod template;
 
+#[cfg(test)]
+mod tests;
+
 pub use check::{DagError, check};
 pub use graph::{Finally, Graph, GraphStep};
 pub use rule::{Judgement, Tally, TriggerRule};
@@ -353,7 +356,24 @@ impl OnStepFailure {
     }
 }
 
+impl Dag {
+    /// Everything that its steps and handlers do.
+    pub fn works(&self) -> impl Iterator<Item = &StepWork> {
+        let own = [&self.on_failure, &self.on_success].into_iter().flatten();
+        let of_steps = self.steps.iter().flat_map(|step| {
+            std::iter::once(&step.work).chain(&step.on_failure).chain(&step.on_success)
+        });
+        of_steps.chain(own)
+    }
+}
+
 impl Definition {
+    /// The actions of its runs: its own, or those of its steps.
+    pub fn actions(&self) -> impl Iterator<Item = &Action> {
+        let steps = self.dag.iter().flat_map(|dag| dag.works()).filter_map(StepWork::action);
+        std::iter::once(&self.action).chain(steps)
+    }
+
     /// Whether it is a DAG, whose runs wait for their steps.
     pub fn is_dag(&self) -> bool {
         self.dag.is_some()

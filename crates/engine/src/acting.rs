@@ -131,7 +131,7 @@ impl AuthorizedEngine<'_> {
     /// The job, if the actor may start and stop its runs.
     async fn job_to_run(&self, id: JobId) -> Result<Job> {
         let job = self.job_for(id, Deed::ExecuteJob).await?;
-        self.actor.may_do(&job.definition.action)?;
+        job.definition.actions().try_for_each(|action| self.actor.may_do(action))?;
         Ok(job)
     }
 

@@ -25,7 +25,7 @@ use domain::dag::state::Control;
 use domain::decide::explain::with_wait;
 use domain::id::{NodeId, RunId};
 use domain::job::Job;
-use domain::run::{AttemptResult, ClaimedRun, EndedAttempt, Grant, Outcome, Reason, Wait};
+use domain::run::{AttemptResult, ClaimedRun, EndedAttempt, Grant, Origin, Outcome, Reason, Wait};
 use domain::schedule::Outage;
 use domain::shard::Shard;
 use domain::slot::{PerSlot, SlotKind};
@@ -434,6 +434,9 @@ impl Node {
         let Held { run, claimed_at, running } = entry.remove();
         let Some(Running { job, started_at, token, waited, .. }) = running else { return false };
         let mut result = result;
+        if run.run.origin == Origin::Step {
+            self.limit_result(&run, &mut result);
+        }
         if let Some(waited) = waited {
             result.details = Some(with_wait(result.details.as_deref(), &waited));
         }

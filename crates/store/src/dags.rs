@@ -62,10 +62,12 @@ pub trait DagRecords: Store {
         with_steps: bool,
     ) -> impl Future<Output = Result<Option<(DagRun, Vec<StepRecord>)>>> + Send;
 
-    /// What is recorded of the steps of a DAG run, in the order of their keys, after the given one.
+    /// What is recorded of the steps of a DAG run by their numbers, after the given one; or of the
+    /// items of one step.
     fn dag_steps(
         &self,
         run: RunId,
+        items_of: Option<u32>,
         after: Option<StepKey>,
         limit: u32,
     ) -> impl Future<Output = Result<Page<StepRecord, StepKey>>> + Send;
@@ -134,17 +136,28 @@ impl<S: Records> DagRecords for S {
     async fn dag_steps(
         &self,
         run: RunId,
+        items_of: Option<u32>,
         after: Option<StepKey>,
         limit: u32,
     ) -> Result<Page<StepRecord, StepKey>> {
-        let (at_step, at_item) =
-            after.map_or((-1, 0), |key| (i64::from(key.step), item_number(key)));
-        let sql = format!(
-            "{STEP} WHERE dag_run_id = $1 AND (step > $2 OR (step = $2 AND item > $3))
-             ORDER BY step, item LIMIT $4"
-        );
-        let values = params![run.0, at_step, at_item, u64::from(limit) + 1];
-        let rows = self.query(Statement::new(sql, values)).await?;
+        let limit_row = u64::from(limit) + 1;
+        let statement = match items_of {
+            None => {
+                let after = after.map_or(-1, |key| i64::from(key.step));
+                let sql = format!(
+                    "{STEP} WHERE dag_run_id = $1 AND item = 0 AND step > $2 ORDER BY step LIMIT $3"
+                );
+                Statement::new(sql, params![run.0, after, limit_row])
+            }
+            Some(step) => {
+                let after = after.map_or(0, item_number);
+                let sql = format!(
+                    "{STEP} WHERE dag_run_id = $1 AND item > $2 AND step = $3 ORDER BY item LIMIT $4"
+                );
+                Statement::new(sql, params![run.0, after, step, limit_row])
+            }
+        };
+        let rows = self.query(statement).await?;
         let items = rows.iter().map(step).collect::<Result<Vec<_>>>()?;
         Ok(page(items, limit, |last| last.key))
     }

@@ -226,8 +226,12 @@ operations! {
     }
     DagRecords {
         DagRun dag_run(run: RunId, with_steps: bool) -> Option<(DagRun, Vec<StepRecord>)>;
-        DagSteps dag_steps(run: RunId, after: Option<StepKey>, limit: u32)
-            -> Page<StepRecord, StepKey>;
+        DagSteps dag_steps(
+            run: RunId,
+            items_of: Option<u32>,
+            after: Option<StepKey>,
+            limit: u32
+        ) -> Page<StepRecord, StepKey>;
         UnrecordedEnds unrecorded_ends(run: RunId, limit: u32) -> Vec<StepEnd>;
         CalledSteps called_steps(runs: &[RunId]) -> Vec<(RunId, RunId, StepKey)>;
         RunResults run_results(runs: &[RunId]) -> Vec<Option<String>>;

@@ -26,6 +26,8 @@ struct Bench {
     name: &'static str,
     package: &'static str,
     measures: &'static str,
+    /// The benchmark whose metrics it is a part of, and how they are chosen.
+    part_of: Option<(&'static str, &'static [&'static str])>,
 }
 
 const BENCHES: &[Bench] = &[
@@ -33,41 +35,55 @@ const BENCHES: &[Bench] = &[
         name: "schedule",
         package: "domain",
         measures: "the time of one `next` for typical cron expressions, beside croner",
+        part_of: None,
     },
     Bench {
         name: "engine",
         package: "engine",
         measures: "runs a second, start latency, lateness and idle cost, beside the store's floor",
+        part_of: None,
+    },
+    Bench {
+        name: "dag",
+        package: "engine",
+        measures: "DAG runs: chains, fan-outs, many runs and a hundred thousand items",
+        part_of: Some(("engine", &["--metrics", "D"])),
     },
     Bench {
         name: "cluster",
         package: "engine",
         measures: "runs and plans a second with several nodes beside one, and failover times",
+        part_of: None,
     },
     Bench {
         name: "exec",
         package: "agent",
         measures: "runs a second of HTTP jobs, beside doing the same without an agent",
+        part_of: None,
     },
     Bench {
         name: "external",
         package: "agent",
         measures: "external commands a second, with the sandbox and without, beside a bare spawn",
+        part_of: None,
     },
     Bench {
         name: "rest",
         package: "punctual",
         measures: "jobs made in bulk, pages of long lists, trigger to start, all over HTTP",
+        part_of: None,
     },
     Bench {
         name: "auth",
         package: "punctual",
         measures: "requests a second with a key, beside requests without one",
+        part_of: None,
     },
     Bench {
         name: "sql",
         package: "punctual",
         measures: "jobs a second with CREATE JOB over several connections of a PostgreSQL driver",
+        part_of: None,
     },
 ];
 
@@ -89,7 +105,8 @@ pub fn run(args: &Args) -> Result<()> {
         bail!("there is no benchmark `{name}`; there is:\n{}", list());
     };
     let mut command = cargo(&["bench", "--profile", &args.profile, "-p", bench.package])?;
-    run_command(command.args(["--bench", bench.name, "--"]).args(&args.args))
+    let (target, chosen) = bench.part_of.unwrap_or((bench.name, &[]));
+    run_command(command.args(["--bench", target, "--"]).args(chosen).args(&args.args))
 }
 
 fn list() -> String {

@@ -59,6 +59,17 @@ pub enum StepState {
     Ended(Outcome),
 }
 
+impl std::fmt::Display for StepState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            StepState::Pending => f.write_str("PENDING"),
+            StepState::Ready => f.write_str("READY"),
+            StepState::Open => f.write_str("OPEN"),
+            StepState::Ended(outcome) => outcome.fmt(f),
+        }
+    }
+}
+
 /// What is recorded of a step that was released, skipped or expanded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepRecord {

@@ -31,8 +31,10 @@ use super::call::Call;
 use crate::dags::CompiledDag;
 
 mod decide;
+mod explain;
 mod gather;
 mod release;
+mod view;
 
 pub(super) use release::with_action_parameters;
 

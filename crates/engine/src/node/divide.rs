@@ -71,8 +71,10 @@ impl Node {
         let asked = due.iter().zip(jobs).filter(|(run, job)| may_have_parts(run, job));
         let asked: Vec<RunId> = asked.map(|(run, _)| run.run.id).collect();
         let mut found: HashMap<RunId, Vec<Part>> = HashMap::new();
-        for (run, job) in due.iter().zip(jobs).filter(|(_, job)| job.definition.is_dag()) {
-            if may_have_parts(run, job) && self.store.dag_run(run.run.id, false).await?.is_some() {
+        for (run, _) in due.iter().zip(jobs).filter(|(_, job)| job.definition.is_dag()) {
+            // A run that repeats another one is recorded before it begins.
+            let header = self.store.dag_run(run.run.id, false).await?;
+            if header.is_some_and(|(header, _)| header.revision > 0) {
                 found.insert(run.run.id, Vec::new());
             }
         }

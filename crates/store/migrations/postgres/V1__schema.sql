@@ -678,6 +678,6 @@ CREATE TABLE dag_steps (
     adopted boolean NOT NULL,
     -- Whether its run is one of another job, which is found by its id only here.
     called boolean NOT NULL,
-    PRIMARY KEY (dag_run_id, step, item)
+    PRIMARY KEY (dag_run_id, item, step)
 );
 CREATE INDEX dag_steps_called ON dag_steps (run_id) WHERE called;

@@ -12,7 +12,7 @@ FROM unnest(
     dag_run_id, step, item, outcome, reason, reason_text, run_id, items, by_step, by_item, decided_at, ended_at, adopted, called
 )
 JOIN dag_runs d ON d.run_id = u.dag_run_id AND d.xmin = pg_current_xact_id()::xid
-ON CONFLICT (dag_run_id, step, item) DO UPDATE SET
+ON CONFLICT (dag_run_id, item, step) DO UPDATE SET
     outcome = excluded.outcome, reason = excluded.reason, reason_text = excluded.reason_text, run_id = excluded.run_id,
     items = excluded.items, by_step = excluded.by_step, by_item = excluded.by_item, decided_at = excluded.decided_at,
     ended_at = excluded.ended_at

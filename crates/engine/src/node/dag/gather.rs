@@ -41,7 +41,8 @@ impl Node {
             scheduled_for: run.run.scheduled_for,
             parameters: dag.job.definition.parameters.with(run.run.parameters.clone()),
         };
-        if !self.store.begin_dag(node, run.grant, &header).await? {
+        let is_recorded = self.store.dag_run(run.run.id, false).await?.is_some();
+        if !is_recorded && !self.store.begin_dag(node, run.grant, &header).await? {
             // It has begun, or its end was asked for: a new look tells.
             self.turn(node, run, job, Turn::Again);
             return Ok(());

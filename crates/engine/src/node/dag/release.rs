@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
+use domain::access::{Actor, Deed, Privilege, QueueRight};
 use domain::action::Action;
 use domain::cluster::Place;
 use domain::dag::call::StepCall;
 use domain::dag::state::{Changes, EndedStep, StepKey, StepRecord};
-use domain::dag::{QUEUE_DEFAULT, STEP_TIMEOUT, Step, StepWork, object_text};
+use domain::dag::{QUEUE_DEFAULT, RESULT_BYTES_DEFAULT, STEP_TIMEOUT, Step, StepWork, object_text};
 use domain::id::RunId;
 use domain::job::{Definition, Job, Overlap, When};
 use domain::partition::Parameters;
 use domain::queue::MessageBody;
-use domain::run::{ClaimedRun, NewRun, Origin, Outcome, Reason, ReasonCode};
+use domain::run::{
+    AttemptResult, ClaimedRun, ErrorCode, NewRun, Origin, Outcome, Reason, ReasonCode,
+};
 use domain::slot::SlotKind;
 use jiff::Timestamp;
 use store::Advance;
@@ -22,6 +25,7 @@ use crate::dags::CompiledDag;
 use crate::error::EngineError;
 use crate::node::Node;
 use crate::queues::Message;
+use crate::register::has_every_right;
 
 /// A released step: its run, if it gets one with the decision, and the id of the run that it waits
 /// for.
@@ -156,9 +160,17 @@ impl Node {
             StepWork::Approval { timeout: None, .. } => Ok(Ok(StepRun { new: None, id: None })),
             StepWork::Message { queue, .. } => {
                 let queue = queue_of(dag, queue.as_deref());
-                match self.queue_named(dag, &queue).await? {
-                    Some(_) => Ok(Ok(StepRun { new: None, id: Some(called) })),
-                    None => Ok(Err(format!("queue {queue:?} does not exist"))),
+                let Some(found) = self.queue_named(dag, &queue).await? else {
+                    return Ok(Err(format!("queue {queue:?} does not exist")));
+                };
+                let send = |actor: &Actor| {
+                    actor.may_use_queue(QueueRight::Send, &found.name, found.owner).is_ok()
+                };
+                match self.owner_may(dag, send).await? {
+                    true => Ok(Ok(StepRun { new: None, id: Some(called) })),
+                    false => Ok(Err(format!(
+                        "queue {queue:?}: the owner of the DAG may not send messages"
+                    ))),
                 }
             }
             StepWork::Job { job: name, parameters } | StepWork::Dag { dag: name, parameters } => {
@@ -166,10 +178,18 @@ impl Node {
                 let job = self.store.job_by_name(dag.job.tenant, &name).await?;
                 let job = job.filter(|job| !job.definition.is_queue());
                 let job = job.filter(|job| job.definition.is_dag() == is_dag);
-                let Some(job) = job.filter(|job| self.may_call(dag, job)) else {
-                    let what = if is_dag { "DAG" } else { "job" };
+                let what = if is_dag { "DAG" } else { "job" };
+                let Some(job) = job.filter(|job| job.id != dag.job.id) else {
                     return Ok(Err(format!("{what} {name:?} does not exist")));
                 };
+                let may = |actor: &Actor| {
+                    domain::access::may(actor, Deed::ExecuteJob(job.owner)).is_ok()
+                        && job.definition.actions().all(|action| actor.may_do(action).is_ok())
+                };
+                if !self.owner_may(dag, may).await? {
+                    let problem = "the owner of the DAG may not execute it";
+                    return Ok(Err(format!("{what} {name:?}: {problem}")));
+                }
                 let parameters = Some(object_text(&parameters.into_iter().collect()));
                 let parameters = parameters.filter(|text| text != "{}");
                 let trigger = Trigger { parameters, ..Trigger::default() };
@@ -182,10 +202,24 @@ impl Node {
         }
     }
 
-    /// Whether a step of a DAG may run a job: the job is of the same owner, or of the same tenant if
-    /// the DAG's owner may execute all jobs. A step is refused at its start otherwise.
-    fn may_call(&self, dag: &CompiledDag, job: &Job) -> bool {
-        job.tenant == dag.job.tenant && job.id != dag.job.id
+    /// Whether the owner of a DAG may do something with another job of its tenant.
+    async fn owner_may(
+        &self,
+        dag: &CompiledDag,
+        may: impl FnOnce(&Actor) -> bool,
+    ) -> store::Result<bool> {
+        if has_every_right(&dag.job) {
+            return Ok(true);
+        }
+        let owner = match self.standing(dag.job.owner).await {
+            Ok(owner) => owner,
+            Err(EngineError::Store(error)) => return Err(error),
+            Err(_) => None,
+        };
+        let Some(owner) = owner else { return Ok(false) };
+        let is_member = owner.user.tenant == dag.job.tenant;
+        let is_member = is_member || owner.privileges.has(Privilege::AdministerCluster);
+        Ok(is_member && may(&owner.actor(None)))
     }
 
     async fn queue_named(&self, dag: &CompiledDag, name: &str) -> store::Result<Option<Arc<Job>>> {
@@ -405,6 +439,29 @@ impl Node {
             desk.step_jobs.insert(at, Arc::clone(&job));
         }
         Ok(Some(job))
+    }
+}
+
+impl Node {
+    /// A result that is larger than the step allows fails the step.
+    pub(in crate::node) fn limit_result(&self, run: &ClaimedRun, result: &mut AttemptResult) {
+        let bytes = result.result.as_ref().map_or(0, String::len);
+        if bytes <= RESULT_BYTES_DEFAULT as usize {
+            return;
+        }
+        let call = run.run.parameters.as_deref().and_then(StepCall::from_parameters);
+        let at = (run.run.job, run.run.job_version);
+        let dag = self.dags.lock().versions.get(&at).cloned();
+        let step = call.and_then(|call| dag.as_ref()?.graph.get(call.step)?.step.result_bytes);
+        let most = step.unwrap_or(RESULT_BYTES_DEFAULT);
+        if bytes > most as usize {
+            let message = format!("the result has {bytes} bytes, at most {most} are allowed");
+            let code = ErrorCode::Refused("RESULT_TOO_LARGE".to_owned());
+            *result = AttemptResult {
+                output: result.output.take(),
+                ..AttemptResult::failed(code, message)
+            };
+        }
     }
 }
 

@@ -134,11 +134,12 @@ pub async fn a_decision_counts_if_its_revision_is_the_present_one<B: Bench>(lab:
     assert_eq!(recorded[0], ended);
     assert_eq!(recorded[1..], all[1..]);
     // Pages of steps.
-    let page = lab.store.dag_steps(run.run.id, None, 3).await.unwrap();
-    assert_eq!((page.items.len(), page.next), (3, Some(key(3, None))));
-    let page = lab.store.dag_steps(run.run.id, page.next, 3).await.unwrap();
-    assert_eq!(page.items, all[3..]);
-    assert_eq!(page.next, None);
+    let page = lab.store.dag_steps(run.run.id, None, None, 2).await.unwrap();
+    assert_eq!((page.items.len(), page.next), (2, Some(key(2, None))));
+    let page = lab.store.dag_steps(run.run.id, None, page.next, 2).await.unwrap();
+    assert_eq!((page.items, page.next), (all[2..3].to_vec(), None));
+    let page = lab.store.dag_steps(run.run.id, Some(3), None, 2).await.unwrap();
+    assert_eq!((page.items, page.next), (all[3..].to_vec(), None));
 }
 
 pub async fn the_last_step_wakes_its_dag_run<B: Bench>(lab: &Lab<B>) {
