@@ -228,31 +228,41 @@ pub(super) fn resolve(client: &Client, run: &str) -> Result<String, Failure> {
     }
 }
 
-/// A run with all of its steps.
+/// A run with all of its steps, and the items of each behind it.
 pub(super) fn whole(client: &Client, id: &str, items: bool) -> Result<Value, Failure> {
-    let mut cursor: Option<String> = None;
-    let mut whole: Option<Value> = None;
+    let (mut run, steps) = tasks(client, id, None)?;
+    let mut all = Vec::with_capacity(steps.len());
+    for step in steps {
+        let name = (items && step["items"].as_u64() > Some(0)).then(|| text(&step, "task"));
+        all.push(step);
+        if let Some(name) = name {
+            all.extend(tasks(client, id, Some(&name))?.1);
+        }
+    }
+    run["tasks"] = Value::Array(all);
+    run["next_cursor"] = Value::Null;
+    Ok(run)
+}
+
+/// A run, and all of its steps or all items of one.
+fn tasks(client: &Client, id: &str, of: Option<&str>) -> Result<(Value, Vec<Value>), Failure> {
+    let (mut all, mut cursor) = (Vec::new(), None::<String>);
     loop {
         let mut call = client.call(reqwest::Method::GET, &["v1", "dag-runs", id]);
-        call = call.query("limit", "500").query("items", if items { "true" } else { "false" });
+        call = call.query("limit", "500");
+        if let Some(step) = of {
+            call = call.query("items_of", step);
+        }
         if let Some(cursor) = &cursor {
             call = call.query("cursor", cursor);
         }
         let mut page = call.send()?;
-        cursor = page["next_cursor"].as_str().map(str::to_owned);
-        match &mut whole {
-            None => whole = Some(page),
-            Some(whole) => {
-                let steps = page["tasks"].as_array_mut().map(std::mem::take).unwrap_or_default();
-                if let Some(all) = whole["tasks"].as_array_mut() {
-                    all.extend(steps);
-                }
-            }
+        if let Some(tasks) = page["tasks"].as_array_mut() {
+            all.append(tasks);
         }
+        cursor = page["next_cursor"].as_str().map(str::to_owned);
         if cursor.is_none() {
-            let mut whole = whole.unwrap_or_default();
-            whole["next_cursor"] = Value::Null;
-            return Ok(whole);
+            return Ok((page, all));
         }
     }
 }

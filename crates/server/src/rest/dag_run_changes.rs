@@ -31,7 +31,7 @@ pub struct CancelDagRunBody {
 
 /// A DAG run with the first tasks.
 async fn first_page(app: &App, actor: &Actor, run: RunId) -> Result<DagRunDetail> {
-    detail(app, actor, run, false, None, page::limit(None)?).await
+    detail(app, actor, run, None, None, page::limit(None)?).await
 }
 
 /// Cancels a DAG run: no task starts after the answer, and those that execute are cancelled.

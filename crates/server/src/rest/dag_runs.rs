@@ -119,9 +119,8 @@ pub struct TaskParams {
     limit: Option<u32>,
     /// The `next_cursor` of the page before.
     cursor: Option<String>,
-    /// Whether the items of tasks that run once for each item follow them.
-    #[serde(default)]
-    items: bool,
+    /// Show the items of this task instead of the tasks.
+    items_of: Option<String>,
 }
 
 /// The key of a task as a cursor: `12` or `12.3`.
@@ -152,7 +151,7 @@ pub(crate) async fn get(
         None => None,
     };
     let run = find::dag_run(&app, &actor, &run).await?;
-    let detail = detail(&app, &actor, run, params.items, after, limit).await?;
+    let detail = detail(&app, &actor, run, params.items_of.as_deref(), after, limit).await?;
     let link = page::link(&uri, detail.next_cursor.as_deref());
     Ok(page::linked(axum::response::IntoResponse::into_response(Json(detail)), link))
 }
@@ -162,13 +161,13 @@ pub(super) async fn detail(
     app: &App,
     actor: &Actor,
     run: RunId,
-    items: bool,
+    items_of: Option<&str>,
     after: Option<StepKey>,
     limit: u32,
 ) -> Result<DagRunDetail> {
     let engine = app.engine.by(actor);
     let view = engine.dag_run(run).await?;
-    let tasks = engine.dag_steps(run, items, after, limit).await?;
+    let tasks = engine.dag_steps(run, items_of, after, limit).await?;
     let may_execute = actor.may(Deed::ExecuteJob(view.dag.job.owner)).is_ok();
     let mut may = Vec::new();
     if may_execute {

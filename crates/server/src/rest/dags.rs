@@ -155,7 +155,7 @@ async fn durations(
     };
     let mut after = None;
     loop {
-        let page = engine.dag_steps(run.id, false, after, page::LIMIT_MAX).await?;
+        let page = engine.dag_steps(run.id, None, after, page::LIMIT_MAX).await?;
         for step in page.items {
             if let (Some(from), Some(until)) = (step.decided_at, step.ended_at) {
                 found.insert(step.name, until.duration_since(from));

@@ -163,63 +163,89 @@ pub(super) fn dag_runs(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryEr
     })))
 }
 
+/// Where a walk over steps is.
+#[derive(Default)]
+struct StepWalk {
+    /// The runs whose steps have not been read, the next one last.
+    runs: Vec<RunId>,
+    /// The last step that was read of the last run.
+    after: Option<StepKey>,
+    /// Steps with items that have not been read, the next one last, and the last item of it.
+    expanded: Vec<String>,
+    after_item: Option<StepKey>,
+}
+
 pub(super) fn dag_steps(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryError> {
     let (sys, mut runs) = (sys.clone(), Runs::new(sys, scan)?);
-    let mut open: Vec<RunView> = Vec::new();
-    let mut after: Option<StepKey> = None;
+    let mut walk = StepWalk::default();
     Ok(Box::new(Made(move || {
-        while open.is_empty() {
+        while walk.runs.is_empty() {
             match runs.next()? {
                 // The newest comes first.
-                Some(page) => open = page.into_iter().rev().collect(),
+                Some(page) => walk.runs = page.into_iter().rev().map(|run| run.id).collect(),
                 None => return Ok(None),
             }
         }
-        let Some(run) = open.last().map(|run| run.id) else { return Ok(None) };
+        let Some(run) = walk.runs.last().copied() else { return Ok(None) };
         let engine = sys.app.engine.by(&sys.actor);
+        let (items_of, after) = match walk.expanded.last() {
+            Some(step) => (Some(step.as_str()), walk.after_item),
+            None => (None, walk.after),
+        };
         let view = sys.ask_for(engine.dag_run(run))?;
         let page = match &view {
-            Some(_) => sys.ask_for(engine.dag_steps(run, true, after, ROWS))?,
+            Some(_) => sys.ask_for(engine.dag_steps(run, items_of, after, ROWS))?,
             None => None,
         };
+        // One that is not a DAG run, or whose records are gone.
         let (Some(view), Some(page)) = (view, page) else {
-            open.pop();
-            after = None;
+            walk = StepWalk { runs: std::mem::take(&mut walk.runs), ..StepWalk::default() };
+            walk.runs.pop();
             return Ok(Some(Vec::new()));
         };
-        let row = |step: engine::StepView| -> Row {
-            let state = status(&step);
-            let (code, text) = step.reason.map(|it| (it.code.name(), it.text)).unzip();
-            let ended = step.ended_at;
-            let run = step.run.as_ref();
-            let is_running = run.is_some_and(|run| run.state == domain::run::RunState::Running);
-            let attempts = run.map_or(0, |run| run.attempts + run.lost + u32::from(is_running));
-            let error = run.filter(|run| run.error.is_some()).and_then(|run| run.message.as_ref());
-            vec![
-                Value::Uuid(view.run.id.0),
-                Value::text(&view.dag.job.name),
-                Value::text(&step.name),
-                maybe(step.key.item, int),
-                Value::text(step.kind),
-                Value::text(state),
-                maybe(code, Value::text),
-                text_of(text.as_ref()),
-                maybe(step.items, int),
-                maybe(run, |run| Value::Uuid(run.id.0)),
-                int(attempts),
-                maybe(step.decided_by, |by| Value::text(label(&view.dag, by))),
-                maybe(step.decided_at, Value::Time),
-                maybe(run.and_then(|run| run.started_at), Value::Time),
-                maybe(ended, Value::Time),
-                text_of(error),
-                text_of(run.and_then(|run| run.result.as_ref())),
-                Value::Bool(step.is_adopted),
-            ]
-        };
-        after = page.next;
-        if after.is_none() {
-            open.pop();
+        if walk.expanded.is_empty() {
+            let has_items = |step: &&engine::StepView| step.items.is_some_and(|items| items > 0);
+            let expanded = page.items.iter().filter(has_items).map(|step| step.name.clone());
+            walk.expanded = expanded.rev().collect();
+            walk.after = page.next;
+        } else {
+            walk.after_item = page.next;
+            if walk.after_item.is_none() {
+                walk.expanded.pop();
+            }
         }
-        Ok(Some(page.items.into_iter().map(row).collect()))
+        if walk.expanded.is_empty() && walk.after.is_none() {
+            walk.runs.pop();
+        }
+        Ok(Some(page.items.into_iter().map(|step| step_row(&view, step)).collect()))
     })))
+}
+
+fn step_row(view: &engine::DagRunView, step: engine::StepView) -> Row {
+    let state = status(&step);
+    let (code, text) = step.reason.map(|it| (it.code.name(), it.text)).unzip();
+    let run = step.run.as_ref();
+    let is_running = run.is_some_and(|run| run.state == domain::run::RunState::Running);
+    let attempts = run.map_or(0, |run| run.attempts + run.lost + u32::from(is_running));
+    let error = run.filter(|run| run.error.is_some()).and_then(|run| run.message.as_ref());
+    vec![
+        Value::Uuid(view.run.id.0),
+        Value::text(&view.dag.job.name),
+        Value::text(&step.name),
+        maybe(step.key.item, int),
+        Value::text(step.kind),
+        Value::text(state),
+        maybe(code, Value::text),
+        text_of(text.as_ref()),
+        maybe(step.items, int),
+        maybe(run, |run| Value::Uuid(run.id.0)),
+        int(attempts),
+        maybe(step.decided_by, |by| Value::text(label(&view.dag, by))),
+        maybe(step.decided_at, Value::Time),
+        maybe(run.and_then(|run| run.started_at), Value::Time),
+        maybe(step.ended_at, Value::Time),
+        text_of(error),
+        text_of(run.and_then(|run| run.result.as_ref())),
+        Value::Bool(step.is_adopted),
+    ]
 }
