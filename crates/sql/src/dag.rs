@@ -23,7 +23,7 @@ const RETRY: [&str; 7] = [
 impl DagClauses {
     /// The definition of a new DAG, or of an existing one with these changes.
     pub fn define(&self, base: Option<&Definition>, context: &Context<'_>) -> Result<Defined> {
-        let Defined { mut definition, state } = self.job.define(base, context)?;
+        let Defined { mut definition, state } = self.job.define_shared(base, context)?;
         let mut dag = base.and_then(|base| base.dag.as_deref().cloned()).unwrap_or_default();
         if let Some(most) = self.max_parallel {
             dag.max_parallel = most;

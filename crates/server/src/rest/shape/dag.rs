@@ -135,8 +135,11 @@ impl DagSpec {
             // The zone of a schedule that it does not have.
             job.timezone = job.timezone.filter(|zone| zone != "UTC");
         }
-        job.parameters = self.dag.config.clone().unwrap_or_default();
         let mut definition = job.definition(upstream, now, zones)?;
+        definition.parameters.values =
+            self.dag.config.clone().unwrap_or_default().into_iter().collect();
+        let checked = definition.parameters.check_config();
+        checked.map_err(|problem| Problem::invalid("config", problem))?;
         if self.job.retry_config.is_none() {
             definition.retry = Definition::default().retry;
         }
