@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use domain::cluster::{NodeRole, NodeState};
 use domain::id::{NodeId, ObjectId, RunId, TenantId, UserId};
-use domain::job::Job;
+use domain::job::{Job, JobState};
 use domain::object::ObjectKind;
 use domain::partition::{self, DivideError, Part, Progress, part_again};
 use domain::run::{
@@ -53,6 +53,14 @@ pub(super) fn is_divided(run: &ClaimedRun, job: &Job) -> bool {
     is_parent || job.definition.is_dag()
 }
 
+/// Whether a run may be a DAG run that has begun. It follows its version, whatever became of its
+/// job since.
+fn may_have_steps(run: &ClaimedRun, job: &Job) -> bool {
+    let has_changed = job.version != run.run.job_version || job.state == JobState::Deleted;
+    let has_waited = run.grant.turn > run.attempts + run.lost;
+    !run.run.origin.is_child() && (job.definition.is_dag() || has_waited && has_changed)
+}
+
 /// Whether a run may have parts. One that has waited may have been divided by a definition that
 /// has changed since.
 pub(super) fn may_have_parts(run: &ClaimedRun, job: &Job) -> bool {
@@ -71,7 +79,7 @@ impl Node {
         let asked = due.iter().zip(jobs).filter(|(run, job)| may_have_parts(run, job));
         let asked: Vec<RunId> = asked.map(|(run, _)| run.run.id).collect();
         let mut found: HashMap<RunId, Vec<Part>> = HashMap::new();
-        for (run, _) in due.iter().zip(jobs).filter(|(_, job)| job.definition.is_dag()) {
+        for (run, _) in due.iter().zip(jobs).filter(|(run, job)| may_have_steps(run, job)) {
             // A run that repeats another one is recorded before it begins.
             let header = self.store.dag_run(run.run.id, false).await?;
             if header.is_some_and(|(header, _)| header.revision > 0) {
@@ -117,7 +125,8 @@ impl Node {
         parts: &[Part],
         is_cancelled: bool,
     ) -> store::Result<()> {
-        if job.definition.is_dag() {
+        // Only a DAG run has begun without parts.
+        if parts.is_empty() {
             return self.gather_dag(node, run, job, is_cancelled).await;
         }
         if is_cancelled {

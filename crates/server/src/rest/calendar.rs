@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::{Path, State};
 use domain::job::{Job, JobState, When};
-use domain::run::{Origin, RunState};
+use domain::run::RunState;
 use domain::schedule::{Schedule, Zone};
 use engine::{EngineError, RunFilter, RunView};
 use jiff::civil::Date;

@@ -32,7 +32,22 @@ impl<S: Dags> Dags for FaultyStore<S> {
     through! {
         begin_dag(node: NodeId, grant: Grant, run: &DagRun) -> bool;
         repeat_dag(new: &NewRun, run: &DagRun, adopted: &[StepRecord]) -> bool;
-        advance(batch: &[Advance], claim: Option<ClaimFor>) -> Advanced;
+    }
+
+    async fn advance(&self, batch: &[Advance], claim: Option<ClaimFor>) -> Result<Advanced> {
+        self.link.there().await?;
+        let at = self.link.clock.stamp();
+        let advanced = self.inner.advance(batch, claim).await;
+        if let Ok(advanced) = &advanced {
+            let written = batch.iter().zip(&advanced.written).filter(|(_, written)| **written);
+            for run in written.flat_map(|(step, _)| &step.runs) {
+                self.link.saw(Event::Submitted { at, run: run.clone() });
+            }
+            if let Some(claim) = claim {
+                self.saw_claims(at, claim.node, &advanced.claimed).await?;
+            }
+        }
+        self.link.back(advanced).await
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use domain::dag::state::{Control, dag_outcome};
 use domain::id::{NodeId, RunId};
-use domain::job::Job;
+use domain::job::{Job, JobState};
 use domain::run::{AttemptEnd, AttemptResult, ClaimedRun, ErrorCode, Outcome};
 use store::DagRun;
 
@@ -21,10 +21,11 @@ impl Node {
         run: &ClaimedRun,
         job: &Arc<Job>,
     ) -> store::Result<()> {
-        let dag = self.dag_version(run.run.job, run.run.job_version).await?;
+        // As every run, it follows the definition that its job has when it starts.
+        let dag = self.dag_version(job.id, job.version).await?;
         let Some(dag) = dag else {
             let code = ErrorCode::Other("NO_VERSION".to_owned());
-            let message = format!("version {} of the DAG is not kept", run.run.job_version);
+            let message = format!("version {} of the DAG is not kept", job.version);
             self.turn(node, run, job, Turn::Fail(AttemptResult::failed(code, message)));
             return Ok(());
         };
@@ -58,7 +59,7 @@ impl Node {
         job: &Arc<Job>,
         is_cancelled: bool,
     ) -> store::Result<()> {
-        if is_cancelled {
+        if is_cancelled || job.state == JobState::Deleted {
             self.dags.note(run.run.id, DagNews::Control(Control::Cancelling));
         }
         self.look_at_dag(node, run, job).await
