@@ -318,7 +318,7 @@ fn bad_dags_are_refused_with_their_place_and_change_nothing() {
         (with("payload", json!({})), 422, "tasks[0].payload.type", "action for workers"),
         (with("trigger_rule", json!("SOMETIMES")), 422, "tasks[0].trigger_rule", "SOMETIMES"),
         (with("for_each", json!({"min_success": "most"})), 422, "tasks[0].for_each", "90%"),
-        (with("dependency", json!(["a"])), 422, "tasks[0].dependency", "unknown field"),
+        (with("dependency", json!(["a"])), 422, "tasks[0].dependency", "there is no field"),
     ] {
         for path in ["/v1/dags", "/v1/dags/validate"] {
             let body = json!({"name": "bad", "tasks": tasks});

@@ -1,6 +1,6 @@
 //! DAGs and their runs.
 
-use domain::dag::check;
+use domain::dag::{DagError, check};
 use domain::id::RunId;
 use domain::job::{Job, JobState};
 use engine::{Deletion, EngineError, JobChanges, JobFilter, NewJob, StepMark};
@@ -331,11 +331,15 @@ fn of_step(error: EngineError, step: &StepOf) -> SqlError {
 fn checked(
     defined: &Defined,
     otherwise: usize,
-    place: impl Fn(&domain::dag::DagError) -> Option<usize>,
+    place: impl Fn(&DagError) -> Option<usize>,
 ) -> Result<()> {
     let Some(dag) = defined.definition.dag.as_deref() else { return Ok(()) };
     check(dag).map(drop).map_err(|error| {
+        let code = match error {
+            DagError::Cycle(_) => Code::DependencyCycle,
+            _ => Code::ValidationFailed,
+        };
         let at = place(&error).unwrap_or(otherwise);
-        SqlError::from(EngineError::Dag(error)).or_at(at)
+        SqlError::new(code, error.to_string()).or_at(at)
     })
 }

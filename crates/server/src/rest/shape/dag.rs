@@ -102,15 +102,19 @@ impl DagSpec {
         }
         let own = FIELDS.iter().filter_map(|name| fields.remove_entry(*name)).collect();
         fields.insert("payload".to_owned(), json!({ "type": "NOOP" }));
-        let known_only = |problem: Problem| match problem.message.contains("unknown field") {
-            // Those of tasks are not named as possible ones.
-            true => {
-                let cut = problem.message.split(", expected").next().unwrap_or_default();
-                Problem { message: cut.to_owned(), ..problem }
+        // A field that neither has may be meant as one of a DAG.
+        let or_own = |problem: Problem| {
+            let field = problem.details.first().map(|it| it.field.clone()).unwrap_or_default();
+            let near = |own: &&&str| strsim::damerau_levenshtein(own, &field) <= 2;
+            match FIELDS.iter().find(near) {
+                Some(own) if problem.message.contains("there is no field") => {
+                    let text = format!("there is no field `{field}`; did you mean `{own}`?");
+                    Problem::invalid(field, text)
+                }
+                _ => problem,
             }
-            false => problem,
         };
-        let job: JobSpec = parse_value("", Value::Object(fields)).map_err(known_only)?;
+        let job: JobSpec = parse_value("", Value::Object(fields)).map_err(or_own)?;
         Ok(DagSpec { job, dag: parse_value("", Value::Object(own))? })
     }
 
