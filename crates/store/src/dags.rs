@@ -25,14 +25,13 @@ use crate::{ClaimFor, Page, Result, Store, StoreError};
 
 /// A store that advances DAG runs.
 pub trait Dags: Store {
-    /// Records the beginning of a DAG run that a node holds. Answers false, and writes nothing, if
-    /// the node does not hold it any more, its end was requested, or it has begun.
-    fn begin_dag(
+    /// Records the beginning of DAG runs that a node holds. Answers false for one, and writes nothing
+    /// of it, if the node does not hold it any more, its end was requested, or it has begun.
+    fn begin_dags(
         &self,
         node: NodeId,
-        grant: Grant,
-        run: &DagRun,
-    ) -> impl Future<Output = Result<bool>> + Send;
+        runs: &[(Grant, DagRun)],
+    ) -> impl Future<Output = Result<Vec<bool>>> + Send;
 
     /// Records a DAG run that repeats another one, with the steps that it adopts. A node that claims
     /// it finds it begun. Answers false if its id is known.

@@ -220,7 +220,7 @@ operations! {
         PruneParts prune_parts(limit: u32) -> u64;
     }
     Dags {
-        BeginDag begin_dag(node: NodeId, grant: Grant, run: &DagRun) -> bool;
+        BeginDags begin_dags(node: NodeId, runs: &[(Grant, DagRun)]) -> Vec<bool>;
         RepeatDag repeat_dag(new: &NewRun, run: &DagRun, adopted: &[StepRecord]) -> bool;
         Advance advance(batch: &[Advance], claim: Option<ClaimFor>) -> Advanced;
     }

@@ -229,8 +229,8 @@ fn check_work(work: &StepWork) -> Result<(), String> {
             if timeout.is_some_and(|timeout| !timeout.is_positive()) {
                 return Err("the timeout must be longer than nothing".into());
             }
-            if let StepWork::WaitForMessage { queue, .. } = work {
-                named("queue", queue)?;
+            if let StepWork::WaitForMessage { .. } = work {
+                return Err("waiting for a message is not supported yet; use an approval".into());
             }
         }
         StepWork::Sleep { duration, until } => match (duration, until) {

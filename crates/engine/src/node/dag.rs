@@ -18,7 +18,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use domain::dag::state::{Control, DagState, StepKey, StepRecord};
+use domain::dag::state::{Control, DagState, StepCounts, StepKey, StepRecord, dag_outcome};
 use domain::dag::{Json, JsonMap};
 use domain::id::{JobId, RunId};
 use domain::job::Job;
@@ -36,6 +36,7 @@ mod gather;
 mod release;
 mod view;
 
+pub(super) use gather::HeldDag;
 pub(super) use release::with_action_parameters;
 
 /// Versions of DAGs and jobs of steps that are remembered; beyond that, all are forgotten.
@@ -49,6 +50,8 @@ const BATCH_MAX: usize = 500;
 pub(crate) enum DagNews {
     /// The run of a step ended.
     Ended(StepKey, Outcome),
+    /// It has begun.
+    Begun,
     /// Ends may have gone unheard.
     Look,
     /// A user cancels or resumes it.
@@ -75,6 +78,24 @@ struct Desk {
     steps: HashMap<RunId, (RunId, StepKey)>,
     /// Runs of other jobs that ended and that a step waits for.
     called: Vec<RunId>,
+    /// DAG runs that are over and have not ended yet, with what they come to.
+    over: HashMap<RunId, DagEnd>,
+}
+
+/// What a DAG run comes to.
+#[derive(Clone, Debug)]
+struct DagEnd {
+    outcome: Outcome,
+    reason: Option<Reason>,
+    counts: StepCounts,
+}
+
+impl DagEnd {
+    /// None while steps are left.
+    fn from_state(dag: &CompiledDag, state: &DagState) -> Option<Self> {
+        let (outcome, reason) = dag_outcome(&dag.graph, state)?;
+        Some(DagEnd { outcome, reason, counts: state.counts() })
+    }
 }
 
 /// A DAG run as of its revision.
@@ -120,9 +141,17 @@ impl DagDesk {
         true
     }
 
-    pub(super) fn has_news(&self) -> bool {
-        let desk = self.lock();
-        !desk.called.is_empty() || desk.news.keys().any(|run| !desk.busy.contains(run))
+    fn note_over(&self, run: RunId, end: Option<DagEnd>) {
+        let mut desk = self.lock();
+        if desk.over.len() >= REMEMBERED_MAX {
+            desk.over.clear();
+        }
+        desk.over.extend(end.map(|end| (run, end)));
+    }
+
+    /// Whether a DAG run is known to be over.
+    pub(super) fn is_over(&self, run: RunId) -> bool {
+        self.lock().over.contains_key(&run)
     }
 
     /// Forgets what is known, for a node that is another one by now.
@@ -132,6 +161,7 @@ impl DagDesk {
         desk.known.clear();
         desk.steps.clear();
         desk.called.clear();
+        desk.over.clear();
     }
 }
 
@@ -226,7 +256,9 @@ impl Node {
                         self.send_messages_of_steps(state, &advance).await?;
                     }
                     if advance.is_over {
-                        *known = None;
+                        let end = known.take();
+                        let end = end.and_then(|it| DagEnd::from_state(&it.dag, &it.state));
+                        self.dags.note_over(*run, end);
                     }
                 }
             }

@@ -58,15 +58,14 @@ pub(super) fn is_divided(run: &ClaimedRun, job: &Job) -> bool {
 fn may_have_steps(run: &ClaimedRun, job: &Job) -> bool {
     let has_changed = job.version != run.run.job_version || job.state == JobState::Deleted;
     let has_waited = run.grant.turn > run.attempts + run.lost;
-    !run.run.origin.is_child() && (job.definition.is_dag() || has_waited && has_changed)
+    has_waited && !run.run.origin.is_child() && (job.definition.is_dag() || has_changed)
 }
 
 /// Whether a run may have parts. One that has waited may have been divided by a definition that
 /// has changed since.
 pub(super) fn may_have_parts(run: &ClaimedRun, job: &Job) -> bool {
     let has_waited = run.grant.turn > run.attempts + run.lost;
-    run.run.origin != Origin::Part
-        && (job.definition.is_divided() || job.definition.is_dag() || has_waited)
+    run.run.origin != Origin::Part && (job.definition.is_divided() || has_waited)
 }
 
 impl Node {
@@ -80,10 +79,14 @@ impl Node {
         let asked: Vec<RunId> = asked.map(|(run, _)| run.run.id).collect();
         let mut found: HashMap<RunId, Vec<Part>> = HashMap::new();
         for (run, _) in due.iter().zip(jobs).filter(|(run, job)| may_have_steps(run, job)) {
+            let id = run.run.id;
             // A run that repeats another one is recorded before it begins.
-            let header = self.store.dag_run(run.run.id, false).await?;
-            if header.is_some_and(|(header, _)| header.revision > 0) {
-                found.insert(run.run.id, Vec::new());
+            let has_begun = self.dags.is_over(id) || {
+                let header = self.store.dag_run(id, false).await?;
+                header.is_some_and(|(header, _)| header.revision > 0)
+            };
+            if has_begun {
+                found.insert(id, Vec::new());
             }
         }
         if !asked.is_empty() {
@@ -125,10 +128,6 @@ impl Node {
         parts: &[Part],
         is_cancelled: bool,
     ) -> store::Result<()> {
-        // Only a DAG run has begun without parts.
-        if parts.is_empty() {
-            return self.gather_dag(node, run, job, is_cancelled).await;
-        }
         if is_cancelled {
             // Its end was asked for when it was being divided.
             let text = format!("run {} was cancelled", run.run.id);
@@ -168,9 +167,6 @@ impl Node {
         job: &Arc<Job>,
         rows: Option<&AttemptResult>,
     ) -> store::Result<()> {
-        if job.definition.is_dag() {
-            return self.begin_dag(node, run, job).await;
-        }
         let turn = match self.parts_to_be(run, job, rows).await? {
             Err(error) => {
                 let code = ErrorCode::Other("CANNOT_DIVIDE".to_owned());

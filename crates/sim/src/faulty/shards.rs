@@ -30,7 +30,7 @@ impl<S: RunQueries> RunQueries for FaultyStore<S> {
 
 impl<S: Dags> Dags for FaultyStore<S> {
     through! {
-        begin_dag(node: NodeId, grant: Grant, run: &DagRun) -> bool;
+        begin_dags(node: NodeId, runs: &[(Grant, DagRun)]) -> Vec<bool>;
         repeat_dag(new: &NewRun, run: &DagRun, adopted: &[StepRecord]) -> bool;
     }
 

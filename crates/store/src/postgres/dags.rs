@@ -16,15 +16,18 @@ use crate::dags::{is_called, item_number};
 use crate::{Advance, Advanced, ClaimFor, DagRun, Dags, Result};
 
 impl Dags for PostgresStore {
-    async fn begin_dag(&self, node: NodeId, grant: Grant, run: &DagRun) -> Result<bool> {
+    async fn begin_dags(&self, node: NodeId, runs: &[(Grant, DagRun)]) -> Result<Vec<bool>> {
         let mut pipeline = Pipeline::default();
         pipeline.push(sql!("lock_node"), values![lock_of(node)]);
         pipeline.push(sql!("gate"), values![0_i64]);
-        let mut values = header(run);
-        values.extend(values![node.0, grant.fence]);
-        let begun = pipeline.push(sql!("dag_begin"), values);
+        let mut steps = Vec::with_capacity(runs.len());
+        for (grant, run) in runs {
+            let mut values = header(run);
+            values.extend(values![node.0, grant.fence]);
+            steps.push(pipeline.push(sql!("dag_begin"), values));
+        }
         let answers = pipeline.commit(&self.shared.pool).await?;
-        Ok(!answers[begun].is_empty())
+        Ok(steps.into_iter().map(|step| !answers[step].is_empty()).collect())
     }
 
     async fn repeat_dag(&self, new: &NewRun, run: &DagRun, adopted: &[StepRecord]) -> Result<bool> {

@@ -13,13 +13,18 @@ use crate::dags::{is_called, item_number};
 use crate::{Advance, Advanced, ClaimFor, DagRun, Dags, Result};
 
 impl Dags for SqliteStore {
-    async fn begin_dag(&self, node: NodeId, grant: Grant, run: &DagRun) -> Result<bool> {
-        let run = run.clone();
+    async fn begin_dags(&self, node: NodeId, runs: &[(Grant, DagRun)]) -> Result<Vec<bool>> {
+        let runs = runs.to_vec();
         self.writer
             .write(move |tx| {
-                let is_held = nodes::is_alive(tx.connection, node)?
-                    && tx.holdings().of_grant(node, grant).is_some_and(|held| !held.cancelled);
-                Ok(is_held && insert_header(tx.connection, &run)?)
+                let is_alive = nodes::is_alive(tx.connection, node)?;
+                let mut begun = Vec::with_capacity(runs.len());
+                for (grant, run) in &runs {
+                    let held = tx.holdings().of_grant(node, *grant);
+                    let is_held = is_alive && held.is_some_and(|held| !held.cancelled);
+                    begun.push(is_held && insert_header(tx.connection, run)?);
+                }
+                Ok(begun)
             })
             .await
     }

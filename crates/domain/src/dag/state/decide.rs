@@ -70,20 +70,17 @@ impl DagState {
         {
             return None;
         }
-        let mut full = None;
-        for (key, by) in &self.ready {
-            if full == Some(key.step) {
-                continue;
-            }
+        let mut from = StepKey::of_step(0);
+        loop {
+            let (key, by) = self.ready.range(from..).next()?;
             let each = graph.step(key.step).step.for_each.as_ref();
             let most = each.and_then(|each| each.max_parallel);
-            if most.is_some_and(|most| self.slots[key.step as usize].items_open >= most) {
-                full = Some(key.step);
-                continue;
+            if most.is_none_or(|most| self.slots[key.step as usize].items_open < most) {
+                return Some((*key, *by));
             }
-            return Some((*key, *by));
+            // The other items of this step wait as well.
+            from = StepKey::of_step(key.step.checked_add(1)?);
         }
-        None
     }
 
     /// Judges a step. Answers the results that it needs first.

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use domain::dag::state::{Changes, Control, DagState, Inputs, StepKey, StepRecord};
-use domain::dag::{Graph, Json, JsonMap, StepWork, parse_object, parse_result};
+use domain::dag::{Graph, Json, JsonMap, RESULTS_BYTES_MAX, StepWork, parse_object, parse_result};
 use domain::id::{JobId, RunId};
 use domain::job::{Job, When};
 use domain::run::{Outcome, Reason, ReasonCode};
 use jiff::tz::TimeZone;
-use store::{Advance, StepEnd};
+use store::{Advance, DagRun, StepEnd};
 
 use super::{DagNews, KnownRun};
 use crate::dags::CompiledDag;
@@ -68,22 +68,7 @@ impl Node {
         let Some(dag) = self.dag_version(header.job, header.version).await? else {
             return Ok(None);
         };
-        let params = header.parameters.as_deref().and_then(parse_object).unwrap_or_default();
-        let state = load(&dag, header.control, &header.forced, &records);
-        let runs = records.iter().filter_map(|record| Some((record.key, record.run?)));
-        let runs = runs.collect();
-        let open = records.into_iter().filter(|record| record.outcome.is_none());
-        let open = open.map(|record| (record.key, record)).collect();
-        Ok(Some(KnownRun {
-            header,
-            dag,
-            state,
-            params,
-            open,
-            runs,
-            results: HashMap::new(),
-            is_fresh: true,
-        }))
+        Ok(Some(KnownRun { is_fresh: true, ..KnownRun::from_records(header, dag, records) }))
     }
 
     /// Decides about a DAG run. Answers what is to be written, and whether open steps are to be
@@ -113,7 +98,7 @@ impl Node {
         let mut cancels_open = false;
         for news in news {
             match news {
-                DagNews::Look => {}
+                DagNews::Begun | DagNews::Look => {}
                 DagNews::Ended(key, outcome) => ends.push((*key, *outcome)),
                 DagNews::Control(control) => {
                     let ends = known.state.control() == Control::Cancelling;
@@ -216,12 +201,41 @@ impl Node {
         let keys = (0..items).map(|item| StepKey { step: key.step, item: Some(item) });
         let runs: Vec<Option<RunId>> = keys.map(|key| known.runs.get(&key).copied()).collect();
         let asked: Vec<RunId> = runs.iter().flatten().copied().collect();
-        let mut found = self.store.run_results(&asked).await?.into_iter();
+        let found = self.store.run_results(&asked).await?;
+        let bytes: usize = found.iter().flatten().map(String::len).sum();
+        if bytes > RESULTS_BYTES_MAX {
+            tracing::warn!(run = %known.header.run, bytes, "results of items are too large to read");
+            return Ok(Json::Null);
+        }
+        let mut found = found.into_iter();
         let result = |run: Option<RunId>| {
             let result = run.and_then(|_| found.next().flatten());
             result.as_deref().map_or(Json::Null, parse_result)
         };
         Ok(Json::Array(runs.into_iter().map(result).collect()))
+    }
+}
+
+impl KnownRun {
+    pub(super) fn from_records(
+        header: DagRun,
+        dag: Arc<CompiledDag>,
+        records: Vec<StepRecord>,
+    ) -> Self {
+        let state = load(&dag, header.control, &header.forced, &records);
+        let runs = records.iter().filter_map(|record| Some((record.key, record.run?)));
+        let runs = runs.collect();
+        let open = records.into_iter().filter(|record| record.outcome.is_none());
+        KnownRun {
+            params: params_of(header.parameters.as_deref()),
+            open: open.map(|record| (record.key, record)).collect(),
+            results: HashMap::new(),
+            is_fresh: false,
+            header,
+            dag,
+            state,
+            runs,
+        }
     }
 }
 

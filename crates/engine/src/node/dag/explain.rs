@@ -7,12 +7,12 @@ use domain::dag::call::StepCall;
 use domain::dag::path::{critical_path, estimate};
 use domain::dag::state::{Changes, Control, DagState, StepKey, StepRecord, StepState, dag_outcome};
 use domain::id::{JobId, RunId, TenantId};
-use domain::run::{Outcome, RunState};
+use domain::run::{Outcome, ReasonCode, RunState};
 use jiff::{SignedDuration, Timestamp};
 use store::{DagRun, RunView};
 
 use super::KnownRun;
-use super::decide::{load, params_of};
+use super::decide::load;
 use crate::dags::{CompiledDag, DagVerification, ReplayReport, StepExplanation, StepView};
 use crate::error::{EngineError, Result};
 use crate::node::Node;
@@ -143,21 +143,20 @@ impl Node {
         };
         let adopted: Vec<StepRecord> =
             records.iter().filter(|record| record.is_adopted).cloned().collect();
-        let mut known = KnownRun {
-            state: load(&dag, Control::Running, &header.forced, &adopted),
-            params: params_of(header.parameters.as_deref()),
-            open: HashMap::new(),
-            runs: records.iter().filter_map(|it| Some((it.key, it.run?))).collect(),
-            results: HashMap::new(),
-            is_fresh: false,
-            dag: dag.clone(),
-            header,
-        };
+        let runs = records.iter().filter_map(|it| Some((it.key, it.run?))).collect();
+        let header = DagRun { control: Control::Running, ..header };
+        let mut known = KnownRun { runs, ..KnownRun::from_records(header, dag.clone(), adopted) };
         let by_key: HashMap<StepKey, &StepRecord> =
             records.iter().map(|record| (record.key, record)).collect();
         let mut ends: Vec<&StepRecord> = records
             .iter()
             .filter(|record| record.ended_at.is_some() && !record.is_adopted)
+            // What was decided without a run follows from the others.
+            .filter(|record| {
+                let code = record.reason.as_ref().map(|reason| reason.code);
+                record.run.is_some()
+                    || matches!(code, Some(ReasonCode::Marked | ReasonCode::Approval))
+            })
             .collect();
         ends.sort_by_key(|record| (record.ended_at, record.key));
         let mut report = ReplayReport::default();

@@ -197,7 +197,7 @@ impl Node {
                 Ok(Ok(StepRun { id: Some(called), new: Some(new) }))
             }
             StepWork::WaitForMessage { .. } => {
-                Ok(Err("WAIT FOR MESSAGE is not supported in this release".to_owned()))
+                Ok(Err("waiting for a message is not supported yet".to_owned()))
             }
         }
     }

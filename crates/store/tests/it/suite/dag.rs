@@ -67,8 +67,12 @@ fn advance(run: RunId, revision: i64, records: Vec<StepRecord>, runs: Vec<NewRun
 /// A DAG run that a node holds and that has begun.
 async fn begun<B: Bench>(lab: &Lab<B>, node: NodeId, job: &Job) -> ClaimedRun {
     let run = lab.started(node, job).await;
-    assert!(lab.store.begin_dag(node, run.grant, &header(&run.run)).await.unwrap());
+    assert!(begin(lab, node, &run, &header(&run.run)).await);
     run
+}
+
+async fn begin<B: Bench>(lab: &Lab<B>, node: NodeId, run: &ClaimedRun, new: &DagRun) -> bool {
+    lab.store.begin_dags(node, &[(run.grant, new.clone())]).await.unwrap() == [true]
 }
 
 async fn records<B: Bench>(lab: &Lab<B>, run: RunId) -> (DagRun, Vec<StepRecord>) {
@@ -80,16 +84,16 @@ pub async fn a_dag_run_begins_once_and_only_under_its_claim<B: Bench>(lab: &Lab<
     let job = lab.job("dag").await;
     let run = lab.started(node, &job).await;
     let new = header(&run.run);
-    assert!(!lab.store.begin_dag(other, run.grant, &new).await.unwrap(), "not its node");
+    assert!(!begin(lab, other, &run, &new).await, "not its node");
     assert_eq!(lab.store.dag_run(run.run.id, true).await.unwrap(), None);
-    assert!(lab.store.begin_dag(node, run.grant, &new).await.unwrap());
-    assert!(!lab.store.begin_dag(node, run.grant, &new).await.unwrap(), "it has begun");
+    assert!(begin(lab, node, &run, &new).await);
+    assert!(!begin(lab, node, &run, &new).await, "it has begun");
     assert_eq!(records(lab, run.run.id).await, (new, Vec::new()));
     let cancelled = lab.started(node, &job).await;
     let asked = lab.store.cancel(cancelled.run.id, &stop()).await.unwrap();
     assert_eq!(asked, Cancelled::Requested(node));
     let new = header(&cancelled.run);
-    assert!(!lab.store.begin_dag(node, cancelled.grant, &new).await.unwrap(), "it was cancelled");
+    assert!(!begin(lab, node, &cancelled, &new).await, "it was cancelled");
 }
 
 pub async fn a_decision_counts_if_its_revision_is_the_present_one<B: Bench>(lab: &Lab<B>) {
