@@ -307,6 +307,373 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/dag-runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the runs of all DAGs, newest first. A page may be short and have a next one. */
+        get: operations["list_dag_runs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/dag-runs/verify": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Verifies that every task of recorded DAG runs has exactly one outcome, and that each decision
+         *     follows from the recorded ends.
+         */
+        get: operations["verify_dag_runs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/dag-runs/{dag_run_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows a DAG run with a page of its tasks. */
+        get: operations["get_dag_run"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/dag-runs/{dag_run_id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Cancels a DAG run: no task starts after the answer, and those that execute are cancelled. */
+        post: operations["cancel_dag_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/dag-runs/{dag_run_id}/diff": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Compares two runs of a DAG. */
+        get: operations["diff_dag_runs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/dag-runs/{dag_run_id}/explain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Says why a DAG run is where it is, now or at a time in the past. */
+        get: operations["explain_dag_run"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/dag-runs/{dag_run_id}/replay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Decides a DAG run again by its recorded ends, and predicts it with assumed outcomes. Nothing is
+         *     changed.
+         */
+        post: operations["replay_dag_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/dag-runs/{dag_run_id}/rerun": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Runs a DAG run again as a new one; what it does not repeat it adopts. */
+        post: operations["rerun_dag_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/dag-runs/{dag_run_id}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Lets a DAG run go on that holds after a failure. */
+        post: operations["resume_dag_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/dag-runs/{dag_run_id}/tasks/{task}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows a task of a DAG run with its inputs, its result and its attempts. */
+        get: operations["get_task"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/dag-runs/{dag_run_id}/tasks/{task}/decide": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Answers a task that waits for an approval. */
+        post: operations["decide_task"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/dag-runs/{dag_run_id}/tasks/{task}/explain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Says why a task ran, waits or did not run, now or at a time in the past. */
+        get: operations["explain_task"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/dag-runs/{dag_run_id}/tasks/{task}/mark": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Marks a task as completed or skipped. Its execution is cancelled if it has not ended. */
+        post: operations["mark_task"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/dags": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists DAGs by name, without their tasks. */
+        get: operations["list_dags"];
+        put?: never;
+        /** Makes a DAG. */
+        post: operations["create_dag"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/dags/validate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Checks a DAG without making it: levels, critical path, next times. */
+        post: operations["validate_dag"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/dags/{dag_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows a DAG with its tasks. */
+        get: operations["get_dag"];
+        /** Replaces a DAG. Its runs go on with the version that they began with. */
+        put: operations["replace_dag"];
+        post?: never;
+        /** Removes a DAG. Its history remains until its time is over, unless `purge_history` is set. */
+        delete: operations["delete_dag"];
+        options?: never;
+        head?: never;
+        /** Changes some fields of a DAG (RFC 7396). `tasks` is replaced as a whole. */
+        patch: operations["patch_dag"];
+        trace?: never;
+    };
+    "/v1/dags/{dag_id}/backfill": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Asks for runs of times that have passed. */
+        post: operations["backfill_dag"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/dags/{dag_id}/pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Holds a DAG: no run of it starts until it is resumed. */
+        post: operations["pause_dag"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/dags/{dag_id}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Lets a paused DAG go on: the times of the pause follow its catch-up policy. */
+        post: operations["resume_dag"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/dags/{dag_id}/runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the runs of a DAG, newest first. */
+        get: operations["list_runs_of_dag"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/dags/{dag_id}/trigger": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Starts a run of a DAG, also of a paused one. */
+        post: operations["trigger_dag"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/databases": {
         parameters: {
             query?: never;
@@ -1805,6 +2172,24 @@ export interface components {
              */
             scheduled_time: string;
         };
+        /** @description A DAG run that was accepted. */
+        AcceptedDagRun: {
+            /**
+             * Format: uuid
+             * @description The run.
+             */
+            dag_run_id: string;
+            /**
+             * Format: uuid
+             * @description Its DAG.
+             */
+            dag_id: string;
+            /**
+             * Format: date-time
+             * @description The time that it stands for.
+             */
+            scheduled_time: string;
+        };
         /** @description A scheduler's word that it has seen an execution. */
         AcknowledgementView: {
             /**
@@ -1822,6 +2207,13 @@ export interface components {
              * @description When it was given.
              */
             acknowledged_at: string;
+        };
+        /** @description A task whose outcome a re-run adopts. */
+        AdoptedTask: {
+            /** @description The name of the task. */
+            task: string;
+            /** @description Its outcome. */
+            status: string;
         };
         /** @description What a channel is. */
         AlertChannelPatch: {
@@ -1994,6 +2386,11 @@ export interface components {
             /** @description Why the last try failed. */
             error?: string | null;
         };
+        /**
+         * @description The answer to an approval.
+         * @enum {string}
+         */
+        ApprovalAnswer: "APPROVE" | "REJECT";
         /** @description One try at a run, ended. */
         Attempt: {
             /**
@@ -2126,7 +2523,7 @@ export interface components {
              *     `JOB_CANCELLED`, `JOB_SKIPPED`, `DENIED`, `LOGIN`, `TENANT_CHANGED`, `USER_CHANGED`,
              *     `ROLE_CHANGED`, `GRANT_CHANGED`, `KEY_CHANGED`, `SECRET_CHANGED`, `SETTING_CHANGED`,
              *     `BACKUP`, `NODE_CHANGED`, `JOB_TRIGGERED`, `JOB_BACKFILLED`, `RUN_RETRIED`,
-             *     `DEAD_LETTER_ACKNOWLEDGED`, `TESTED` or `JOBS_EXPORTED`.
+             *     `DEAD_LETTER_ACKNOWLEDGED`, `TESTED`, `JOBS_EXPORTED` or `STEP_DECIDED`.
              */
             event_type: string;
             /** @description Who; empty for what the schedule did. */
@@ -2424,6 +2821,14 @@ export interface components {
              */
             reason: string | null;
         };
+        /** @description Why a DAG run is cancelled. */
+        CancelDagRunBody: {
+            /**
+             * @description For people.
+             * @default null
+             */
+            reason: string | null;
+        };
         /**
          * @description What becomes of times that nobody could run.
          * @enum {string}
@@ -2446,6 +2851,404 @@ export interface components {
             origin: string;
             /** @description What it means. */
             meaning: string;
+        };
+        /** @description A DAG that was made. */
+        DagCreated: {
+            /**
+             * Format: uuid
+             * @description Its identity.
+             */
+            dag_id: string;
+            /** @description Its name. */
+            name: string;
+            /** @description What it is doing. */
+            status: components["schemas"]["JobStatus"];
+            /**
+             * Format: date-time
+             * @description When it is due next.
+             */
+            next_run_time?: string | null;
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /** @description What may surprise. */
+            warnings?: string[];
+        };
+        /** @description What a DAG would be. */
+        DagOutlook: {
+            /** @description The number of its tasks. */
+            task_count: number;
+            /** @description The number of its dependencies. */
+            dependency_count: number;
+            /** @description The names of its tasks, level by level: those of a level depend on none of each other. */
+            levels: string[][];
+            /** @description The tasks of the longest way through it. */
+            critical_path: string[];
+            /**
+             * Format: double
+             * @description How long that way takes by the durations of the last run that completed; absent if no DAG of
+             *     this name has one.
+             */
+            estimated_seconds?: number | null;
+            /**
+             * Format: double
+             * @description How long the longest way takes at most without retries, by the timeouts of its tasks.
+             */
+            longest_seconds: number;
+            /** @description The times to come. */
+            next_runs: string[];
+            /** @description What may surprise. */
+            warnings: string[];
+        };
+        /** @description A run of a DAG. */
+        DagRun: {
+            /**
+             * Format: uuid
+             * @description Its identity.
+             */
+            dag_run_id: string;
+            /**
+             * Format: uuid
+             * @description The DAG.
+             */
+            dag_id: string;
+            /** @description The name that the DAG had when the run was recorded. */
+            dag_name?: string | null;
+            /**
+             * Format: int32
+             * @description The version of the DAG that it follows.
+             */
+            dag_version: number;
+            /**
+             * @description `PENDING`, `QUEUED`, `RUNNING`, `COMPLETED`, `FAILED`, `CANCELLED`, `TIMEOUT`, `SKIPPED` or
+             *     `MISSED`.
+             */
+            status: string;
+            /** @description Why it ended so, as a word. */
+            reason?: string | null;
+            /** @description Why it ended so, as a sentence. */
+            reason_message?: string | null;
+            /** @description What asked for it. */
+            origin: components["schemas"]["Origin"];
+            /**
+             * Format: uuid
+             * @description The id of the user who asked for it; absent for what the schedule asked for.
+             */
+            requested_by_id?: string | null;
+            /**
+             * Format: date-time
+             * @description The time that it stands for.
+             */
+            scheduled_time: string;
+            /**
+             * Format: date-time
+             * @description When it was recorded.
+             */
+            queued_at: string;
+            /**
+             * Format: date-time
+             * @description When it began.
+             */
+            started_at?: string | null;
+            /**
+             * Format: date-time
+             * @description When it ended.
+             */
+            completed_at?: string | null;
+            /**
+             * Format: int64
+             * @description How long it took.
+             */
+            duration_ms?: number | null;
+            /** @description The values that were given with it. */
+            config?: Record<string, never> | null;
+        };
+        /** @description A run of a DAG with its tasks. */
+        DagRunDetail: components["schemas"]["DagRun"] & {
+            /**
+             * @description `RUNNING`, `HELD` (no further task starts until a user resumes the run), `STOPPING` or
+             *     `CANCELLING`.
+             */
+            control: string;
+            /**
+             * Format: uuid
+             * @description The run that it repeats.
+             */
+            rerun_of?: string | null;
+            /** @description Its tasks by their states; a task with items counts as one. */
+            counts: components["schemas"]["TaskCounts"];
+            /** @description The tasks that it could not have ended without, in the order of time. */
+            critical_path: components["schemas"]["PathTask"][];
+            /**
+             * Format: date-time
+             * @description When it is expected to end, by the durations of earlier runs.
+             */
+            expected_end?: string | null;
+            /** @description A page of its tasks, in the order of the definition, `PENDING` ones too. */
+            tasks: components["schemas"]["TaskInstance"][];
+            /** @description Send it as `cursor` for the next page of tasks; null on the last one. */
+            next_cursor?: string | null;
+            /** @description What the caller may do with it: `CANCEL`, `RESUME` or `RERUN`. */
+            may: string[];
+        };
+        /** @description How two runs of a DAG differ. */
+        DagRunDifferences: {
+            /** @description The first task whose inputs differ. */
+            first_difference?: string | null;
+            /** @description Tasks whose inputs, outcomes or durations differ, in the order of the graph. */
+            tasks: components["schemas"]["TaskDifference"][];
+        };
+        /** @description Why a DAG run is where it is. */
+        DagRunExplanation: {
+            /**
+             * Format: uuid
+             * @description The run.
+             */
+            dag_run_id: string;
+            /** @description One sentence for each fact, most important first. */
+            lines: string[];
+        };
+        /** @description Whether recorded DAG runs are sound. */
+        DagRunsVerified: {
+            /** @description Runs that were looked at. */
+            runs: number;
+            /** @description Their tasks. */
+            tasks: number;
+            /** @description One sentence for each problem. */
+            problems: string[];
+        };
+        /** @description What a DAG is. */
+        DagSpec: {
+            /**
+             * @description Unique among the jobs of the tenant.
+             * @example daily-report-generator
+             */
+            name: string;
+            /** @description For people. */
+            description?: string | null;
+            status?: components["schemas"]["JobStatus"] | null;
+            job_type?: components["schemas"]["JobType"] | null;
+            /**
+             * @description Five fields: minute, hour, day of month, month, day of week.
+             * @example 0 9 * * *
+             */
+            cron_expression?: string | null;
+            /**
+             * @description The zone of the local times; `UTC` when absent.
+             * @example America/New_York
+             */
+            timezone?: string | null;
+            dst?: components["schemas"]["Dst"] | null;
+            /**
+             * @description When a one-time job runs: an instant, or a local time of `timezone`.
+             * @example 2030-01-15T14:00:00Z
+             */
+            run_at?: string | null;
+            delay_seconds?: components["schemas"]["Seconds"] | null;
+            interval_seconds?: components["schemas"]["Seconds"] | null;
+            /**
+             * @description The first time of an interval: when the server accepts the job, if it is absent. A change
+             *     of the interval without it starts anew at the change, and is due one interval later.
+             */
+            starts_at?: string | null;
+            /** @description The last instant at which a time of an interval may lie. */
+            ends_at?: string | null;
+            retry_config?: components["schemas"]["RetryConfig"] | null;
+            grace_period_seconds?: components["schemas"]["Seconds"] | null;
+            catch_up?: components["schemas"]["CatchUp"] | null;
+            /**
+             * Format: int32
+             * @description The most times that `ALL` runs; 100 when absent.
+             */
+            max_catch_up?: number | null;
+            start_deadline_seconds?: components["schemas"]["Seconds"] | null;
+            overlap?: components["schemas"]["Overlap"] | null;
+            /**
+             * Format: int32
+             * @description How many runs may be under way before `overlap` decides; 1 when absent. With `ALLOW`, how
+             *     many may be under way at all, and `engine.max_runs_per_job` when absent; others wait.
+             */
+            concurrency?: number | null;
+            jitter_seconds?: components["schemas"]["Seconds"] | null;
+            /**
+             * Format: int32
+             * @description 0 to 9, higher is more urgent; 5 when absent.
+             */
+            priority?: number | null;
+            on_completion?: components["schemas"]["OnCompletion"] | null;
+            on_lost?: components["schemas"]["OnLost"] | null;
+            /** @description Jobs that must have ended before this one starts. */
+            depends_on?: components["schemas"]["Upstream"][];
+            dependency_timeout_seconds?: components["schemas"]["Seconds"] | null;
+            /** @description Words to find it by. */
+            tags?: string[];
+            retention?: components["schemas"]["RetentionRule"] | null;
+            /** @description As whom it acts on a database. */
+            run_as?: string | null;
+            /**
+             * Format: int32
+             * @description The version that a change is based on.
+             */
+            version?: number | null;
+            /** @description Its tasks, at most 10000. */
+            tasks: components["schemas"]["TaskSpec"][];
+            /**
+             * @description Values for its runs, `${config.NAME}` in templates; those that are given with a run come
+             *     before them.
+             */
+            config?: Record<string, never> | null;
+            on_task_failure?: components["schemas"]["OnTaskFailure"] | null;
+            /**
+             * Format: int32
+             * @description The maximum number of tasks of one run that execute at the same time.
+             */
+            max_parallel?: number | null;
+            /** @description The queue of tasks that workers execute; `default` when absent. */
+            queue?: string | null;
+            /** @description The payload of a handler that runs after a run whose tasks failed. */
+            on_failure?: Record<string, never> | null;
+            /** @description The payload of a handler that runs after a run whose tasks completed. */
+            on_success?: Record<string, never> | null;
+        };
+        /** @description A DAG as it is shown; without `tasks` in lists. */
+        DagView: {
+            /**
+             * @description Unique among the jobs of the tenant.
+             * @example daily-report-generator
+             */
+            name: string;
+            /** @description For people. */
+            description?: string | null;
+            status?: components["schemas"]["JobStatus"] | null;
+            job_type?: components["schemas"]["JobType"] | null;
+            /**
+             * @description Five fields: minute, hour, day of month, month, day of week.
+             * @example 0 9 * * *
+             */
+            cron_expression?: string | null;
+            /**
+             * @description The zone of the local times; `UTC` when absent.
+             * @example America/New_York
+             */
+            timezone?: string | null;
+            dst?: components["schemas"]["Dst"] | null;
+            /**
+             * @description When a one-time job runs: an instant, or a local time of `timezone`.
+             * @example 2030-01-15T14:00:00Z
+             */
+            run_at?: string | null;
+            delay_seconds?: components["schemas"]["Seconds"] | null;
+            interval_seconds?: components["schemas"]["Seconds"] | null;
+            /**
+             * @description The first time of an interval: when the server accepts the job, if it is absent. A change
+             *     of the interval without it starts anew at the change, and is due one interval later.
+             */
+            starts_at?: string | null;
+            /** @description The last instant at which a time of an interval may lie. */
+            ends_at?: string | null;
+            retry_config?: components["schemas"]["RetryConfig"] | null;
+            grace_period_seconds?: components["schemas"]["Seconds"] | null;
+            catch_up?: components["schemas"]["CatchUp"] | null;
+            /**
+             * Format: int32
+             * @description The most times that `ALL` runs; 100 when absent.
+             */
+            max_catch_up?: number | null;
+            start_deadline_seconds?: components["schemas"]["Seconds"] | null;
+            overlap?: components["schemas"]["Overlap"] | null;
+            /**
+             * Format: int32
+             * @description How many runs may be under way before `overlap` decides; 1 when absent. With `ALLOW`, how
+             *     many may be under way at all, and `engine.max_runs_per_job` when absent; others wait.
+             */
+            concurrency?: number | null;
+            jitter_seconds?: components["schemas"]["Seconds"] | null;
+            /**
+             * Format: int32
+             * @description 0 to 9, higher is more urgent; 5 when absent.
+             */
+            priority?: number | null;
+            on_completion?: components["schemas"]["OnCompletion"] | null;
+            on_lost?: components["schemas"]["OnLost"] | null;
+            /** @description Jobs that must have ended before this one starts. */
+            depends_on?: components["schemas"]["Upstream"][];
+            dependency_timeout_seconds?: components["schemas"]["Seconds"] | null;
+            /** @description Words to find it by. */
+            tags?: string[];
+            retention?: components["schemas"]["RetentionRule"] | null;
+            /** @description As whom it acts on a database. */
+            run_as?: string | null;
+            /**
+             * Format: int32
+             * @description The version that a change is based on.
+             */
+            version?: number | null;
+            /** @description Its tasks, at most 10000. */
+            tasks?: components["schemas"]["TaskSpec"][];
+            /**
+             * @description Values for its runs, `${config.NAME}` in templates; those that are given with a run come
+             *     before them.
+             */
+            config?: Record<string, never> | null;
+            on_task_failure?: components["schemas"]["OnTaskFailure"] | null;
+            /**
+             * Format: int32
+             * @description The maximum number of tasks of one run that execute at the same time.
+             */
+            max_parallel?: number | null;
+            /** @description The queue of tasks that workers execute; `default` when absent. */
+            queue?: string | null;
+            /** @description The payload of a handler that runs after a run whose tasks failed. */
+            on_failure?: Record<string, never> | null;
+            /** @description The payload of a handler that runs after a run whose tasks completed. */
+            on_success?: Record<string, never> | null;
+            /**
+             * Format: uuid
+             * @description Its identity.
+             */
+            dag_id: string;
+            /**
+             * Format: date-time
+             * @description When it is due next.
+             */
+            next_run_time?: string | null;
+            /**
+             * Format: uuid
+             * @description The user who made it: it runs with their rights.
+             */
+            created_by: string;
+            /**
+             * Format: date-time
+             * @description The time that its last run stood for, among those that have ended.
+             */
+            last_run_time?: string | null;
+            /** @description How that run ended: `COMPLETED`, `FAILED`, `CANCELLED` or `TIMEOUT`. */
+            last_status?: string | null;
+            /** @description Its schedule in words. */
+            schedule_text: string;
+            /** @description The number of its tasks. */
+            task_count: number;
+            /**
+             * @description The names of its tasks, level by level: those of a level depend on none of each other. Where
+             *     one DAG is read.
+             */
+            levels?: string[][] | null;
+            /** @description What the caller may do with it: `ALTER`, `DROP`, `EXECUTE` and `VIEW_HISTORY`. */
+            may?: string[];
+            /** @description What may surprise. */
+            warnings?: string[];
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            updated_at: string;
         };
         /** @description What a database is. */
         DatabasePatch: {
@@ -2559,6 +3362,13 @@ export interface components {
         DeadMessage: components["schemas"]["MessageView"] & {
             /** @description How each of its attempts ended, oldest first. */
             errors: components["schemas"]["AttemptError"][];
+        };
+        /** @description The answer to an approval. */
+        DecisionBody: {
+            /** @description The answer. */
+            answer: components["schemas"]["ApprovalAnswer"];
+            /** @description Why, for the audit and the task's message. */
+            note?: string;
         };
         /**
          * @description How an upstream job must have ended.
@@ -2871,6 +3681,31 @@ export interface components {
             from?: unknown;
             /** @description Its value in the other. */
             to?: unknown;
+        };
+        /** @description A task runs once for each item of a list. */
+        ForEachSpec: {
+            /** @description The name of the item in templates; `item` when absent. */
+            item?: string | null;
+            /**
+             * @description The list. Absent if `along` is given.
+             * @example steps.list.result
+             */
+            list?: string | null;
+            /** @description A task with items that comes before: each item runs after that item of the other task. */
+            along?: string | null;
+            /** @description The path inside an item that identifies it over re-runs; the hash of the item when absent. */
+            key?: string | null;
+            /**
+             * Format: int32
+             * @description The maximum number of items; 1000 when absent, at most 100000.
+             */
+            max_items?: number | null;
+            /**
+             * Format: int32
+             * @description The maximum number of items that execute at the same time.
+             */
+            max_parallel?: number | null;
+            min_success?: components["schemas"]["MinSuccessSpec"] | null;
         };
         /**
          * @description What happens to a local time that a clock change removes.
@@ -3593,7 +4428,7 @@ export interface components {
                  *     `JOB_CANCELLED`, `JOB_SKIPPED`, `DENIED`, `LOGIN`, `TENANT_CHANGED`, `USER_CHANGED`,
                  *     `ROLE_CHANGED`, `GRANT_CHANGED`, `KEY_CHANGED`, `SECRET_CHANGED`, `SETTING_CHANGED`,
                  *     `BACKUP`, `NODE_CHANGED`, `JOB_TRIGGERED`, `JOB_BACKFILLED`, `RUN_RETRIED`,
-                 *     `DEAD_LETTER_ACKNOWLEDGED`, `TESTED` or `JOBS_EXPORTED`.
+                 *     `DEAD_LETTER_ACKNOWLEDGED`, `TESTED`, `JOBS_EXPORTED` or `STEP_DECIDED`.
                  */
                 event_type: string;
                 /** @description Who; empty for what the schedule did. */
@@ -3660,6 +4495,217 @@ export interface components {
                 origin: string;
                 /** @description What it means. */
                 meaning: string;
+            }[];
+            /** @description Send it as `cursor` for the next page; null on the last one. */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
+        List_DagRun: {
+            /** @description The items. */
+            data: {
+                /**
+                 * Format: uuid
+                 * @description Its identity.
+                 */
+                dag_run_id: string;
+                /**
+                 * Format: uuid
+                 * @description The DAG.
+                 */
+                dag_id: string;
+                /** @description The name that the DAG had when the run was recorded. */
+                dag_name?: string | null;
+                /**
+                 * Format: int32
+                 * @description The version of the DAG that it follows.
+                 */
+                dag_version: number;
+                /**
+                 * @description `PENDING`, `QUEUED`, `RUNNING`, `COMPLETED`, `FAILED`, `CANCELLED`, `TIMEOUT`, `SKIPPED` or
+                 *     `MISSED`.
+                 */
+                status: string;
+                /** @description Why it ended so, as a word. */
+                reason?: string | null;
+                /** @description Why it ended so, as a sentence. */
+                reason_message?: string | null;
+                /** @description What asked for it. */
+                origin: components["schemas"]["Origin"];
+                /**
+                 * Format: uuid
+                 * @description The id of the user who asked for it; absent for what the schedule asked for.
+                 */
+                requested_by_id?: string | null;
+                /**
+                 * Format: date-time
+                 * @description The time that it stands for.
+                 */
+                scheduled_time: string;
+                /**
+                 * Format: date-time
+                 * @description When it was recorded.
+                 */
+                queued_at: string;
+                /**
+                 * Format: date-time
+                 * @description When it began.
+                 */
+                started_at?: string | null;
+                /**
+                 * Format: date-time
+                 * @description When it ended.
+                 */
+                completed_at?: string | null;
+                /**
+                 * Format: int64
+                 * @description How long it took.
+                 */
+                duration_ms?: number | null;
+                /** @description The values that were given with it. */
+                config?: Record<string, never> | null;
+            }[];
+            /** @description Send it as `cursor` for the next page; null on the last one. */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
+        List_DagView: {
+            /** @description The items. */
+            data: {
+                /**
+                 * @description Unique among the jobs of the tenant.
+                 * @example daily-report-generator
+                 */
+                name: string;
+                /** @description For people. */
+                description?: string | null;
+                status?: components["schemas"]["JobStatus"] | null;
+                job_type?: components["schemas"]["JobType"] | null;
+                /**
+                 * @description Five fields: minute, hour, day of month, month, day of week.
+                 * @example 0 9 * * *
+                 */
+                cron_expression?: string | null;
+                /**
+                 * @description The zone of the local times; `UTC` when absent.
+                 * @example America/New_York
+                 */
+                timezone?: string | null;
+                dst?: components["schemas"]["Dst"] | null;
+                /**
+                 * @description When a one-time job runs: an instant, or a local time of `timezone`.
+                 * @example 2030-01-15T14:00:00Z
+                 */
+                run_at?: string | null;
+                delay_seconds?: components["schemas"]["Seconds"] | null;
+                interval_seconds?: components["schemas"]["Seconds"] | null;
+                /**
+                 * @description The first time of an interval: when the server accepts the job, if it is absent. A change
+                 *     of the interval without it starts anew at the change, and is due one interval later.
+                 */
+                starts_at?: string | null;
+                /** @description The last instant at which a time of an interval may lie. */
+                ends_at?: string | null;
+                retry_config?: components["schemas"]["RetryConfig"] | null;
+                grace_period_seconds?: components["schemas"]["Seconds"] | null;
+                catch_up?: components["schemas"]["CatchUp"] | null;
+                /**
+                 * Format: int32
+                 * @description The most times that `ALL` runs; 100 when absent.
+                 */
+                max_catch_up?: number | null;
+                start_deadline_seconds?: components["schemas"]["Seconds"] | null;
+                overlap?: components["schemas"]["Overlap"] | null;
+                /**
+                 * Format: int32
+                 * @description How many runs may be under way before `overlap` decides; 1 when absent. With `ALLOW`, how
+                 *     many may be under way at all, and `engine.max_runs_per_job` when absent; others wait.
+                 */
+                concurrency?: number | null;
+                jitter_seconds?: components["schemas"]["Seconds"] | null;
+                /**
+                 * Format: int32
+                 * @description 0 to 9, higher is more urgent; 5 when absent.
+                 */
+                priority?: number | null;
+                on_completion?: components["schemas"]["OnCompletion"] | null;
+                on_lost?: components["schemas"]["OnLost"] | null;
+                /** @description Jobs that must have ended before this one starts. */
+                depends_on?: components["schemas"]["Upstream"][];
+                dependency_timeout_seconds?: components["schemas"]["Seconds"] | null;
+                /** @description Words to find it by. */
+                tags?: string[];
+                retention?: components["schemas"]["RetentionRule"] | null;
+                /** @description As whom it acts on a database. */
+                run_as?: string | null;
+                /**
+                 * Format: int32
+                 * @description The version that a change is based on.
+                 */
+                version?: number | null;
+                /** @description Its tasks, at most 10000. */
+                tasks?: components["schemas"]["TaskSpec"][];
+                /**
+                 * @description Values for its runs, `${config.NAME}` in templates; those that are given with a run come
+                 *     before them.
+                 */
+                config?: Record<string, never> | null;
+                on_task_failure?: components["schemas"]["OnTaskFailure"] | null;
+                /**
+                 * Format: int32
+                 * @description The maximum number of tasks of one run that execute at the same time.
+                 */
+                max_parallel?: number | null;
+                /** @description The queue of tasks that workers execute; `default` when absent. */
+                queue?: string | null;
+                /** @description The payload of a handler that runs after a run whose tasks failed. */
+                on_failure?: Record<string, never> | null;
+                /** @description The payload of a handler that runs after a run whose tasks completed. */
+                on_success?: Record<string, never> | null;
+                /**
+                 * Format: uuid
+                 * @description Its identity.
+                 */
+                dag_id: string;
+                /**
+                 * Format: date-time
+                 * @description When it is due next.
+                 */
+                next_run_time?: string | null;
+                /**
+                 * Format: uuid
+                 * @description The user who made it: it runs with their rights.
+                 */
+                created_by: string;
+                /**
+                 * Format: date-time
+                 * @description The time that its last run stood for, among those that have ended.
+                 */
+                last_run_time?: string | null;
+                /** @description How that run ended: `COMPLETED`, `FAILED`, `CANCELLED` or `TIMEOUT`. */
+                last_status?: string | null;
+                /** @description Its schedule in words. */
+                schedule_text: string;
+                /** @description The number of its tasks. */
+                task_count: number;
+                /**
+                 * @description The names of its tasks, level by level: those of a level depend on none of each other. Where
+                 *     one DAG is read.
+                 */
+                levels?: string[][] | null;
+                /** @description What the caller may do with it: `ALTER`, `DROP`, `EXECUTE` and `VIEW_HISTORY`. */
+                may?: string[];
+                /** @description What may surprise. */
+                warnings?: string[];
+                /**
+                 * Format: date-time
+                 * @description When it was made.
+                 */
+                created_at: string;
+                /**
+                 * Format: date-time
+                 * @description When it was last changed.
+                 */
+                updated_at: string;
             }[];
             /** @description Send it as `cursor` for the next page; null on the last one. */
             next_cursor?: string | null;
@@ -4464,6 +5510,23 @@ export interface components {
             /** @description Where the browser goes to log in. */
             path: string;
         };
+        /** @description How a task is marked. */
+        MarkBody: {
+            /** @description What it counts as. */
+            status: components["schemas"]["MarkedStatus"];
+            /**
+             * Format: int32
+             * @description The position of the item, from 0; the task as a whole when absent.
+             */
+            item?: number | null;
+            /** @description Why, for the audit. */
+            note?: string;
+        };
+        /**
+         * @description What a marked task counts as.
+         * @enum {string}
+         */
+        MarkedStatus: "COMPLETED" | "SKIPPED";
         /** @description A message to be sent. */
         MessageSpec: {
             /** @description Any JSON value, up to 1 MiB. */
@@ -4545,6 +5608,8 @@ export interface components {
             /** @description Whether it waits as a dead letter. */
             is_dead_letter: boolean;
         };
+        /** @description How many items must succeed. */
+        MinSuccessSpec: number | string;
         /** @description Does nothing, successfully. */
         NoopPayload: {
             /** @description `NOOP`. */
@@ -4561,10 +5626,15 @@ export interface components {
          */
         OnLost: "RETRY" | "FAIL";
         /**
+         * @description What happens to the other tasks of a DAG run when a task fails.
+         * @enum {string}
+         */
+        OnTaskFailure: "CONTINUE" | "STOP" | "HOLD";
+        /**
          * @description Who asked for a run.
          * @enum {string}
          */
-        Origin: "SCHEDULE" | "CATCH_UP" | "MANUAL" | "BACKFILL" | "DEPENDENCY" | "PART" | "MESSAGE";
+        Origin: "SCHEDULE" | "CATCH_UP" | "MANUAL" | "BACKFILL" | "DEPENDENCY" | "PART" | "MESSAGE" | "STEP";
         /** @description What a job would do. */
         Outlook: {
             /** @description The schedule in words. */
@@ -4593,6 +5663,13 @@ export interface components {
             sql: string;
             /** @description The database that is asked; that of the job when absent. */
             database?: string | null;
+        };
+        /** @description A task before another one. */
+        ParentState: {
+            /** @description The name of the task. */
+            task: string;
+            /** @description Its state. */
+            status: string;
         };
         /** @description On which shards a job runs. */
         PartitionSpec: {
@@ -4623,6 +5700,26 @@ export interface components {
             old_password: string;
             /** @description The one that they want, 8 to 256 bytes. */
             new_password: string;
+        };
+        /** @description A task of a critical path. */
+        PathTask: {
+            /** @description The name of the task. */
+            task: string;
+            /**
+             * Format: int32
+             * @description The position of the item, from 0.
+             */
+            item?: number | null;
+            /**
+             * Format: date-time
+             * @description When it was released.
+             */
+            from: string;
+            /**
+             * Format: date-time
+             * @description When it ended; absent if it has not.
+             */
+            until?: string | null;
         };
         /**
          * @description What a job does. Without a `type`, `endpoint` means `HTTP`, `sql` means `SQL`, `procedure` means
@@ -4656,6 +5753,13 @@ export interface components {
              * @description 99 of 100 are not longer.
              */
             p99?: number | null;
+        };
+        /** @description What a task would come to. */
+        PredictedTask: {
+            /** @description The task. */
+            task: string;
+            /** @description Its outcome. */
+            status: string;
         };
         /** @description What a schedule would do. */
         Preview: {
@@ -5000,6 +6104,48 @@ export interface components {
              */
             dry_run: boolean;
         };
+        /** @description What the recorded ends of a DAG run lead to. */
+        ReplayAnswer: {
+            /** @description Decisions that were made again and are the same. */
+            reproduced: number;
+            /** @description Decisions that differ. */
+            differences: components["schemas"]["ReplayDifference"][];
+            /** @description What each task would come to, with the assumed outcomes. */
+            predicted: components["schemas"]["PredictedTask"][];
+            /**
+             * Format: double
+             * @description How long the run takes by the durations of its tasks.
+             */
+            duration_seconds?: number | null;
+        };
+        /** @description What a replay assumes. */
+        ReplayBody: {
+            /**
+             * @description Outcomes that tasks are assumed to have had, by name.
+             * @default {}
+             * @example {
+             *       "transform": "FAILED"
+             *     }
+             */
+            assume: {
+                [key: string]: string;
+            };
+            /**
+             * Format: int32
+             * @description How many tasks can execute at the same time; no limit when absent.
+             * @default null
+             */
+            slots: number | null;
+        };
+        /** @description A decision that differs from the recorded one. */
+        ReplayDifference: {
+            /** @description The task. */
+            task: string;
+            /** @description What is recorded. */
+            recorded: string;
+            /** @description What is decided now. */
+            decided: string;
+        };
         /** @description Reports of a worker, up to 10,000. */
         ReportBody: {
             /** @description The messages. */
@@ -5053,6 +6199,56 @@ export interface components {
             /** @description `nack`: the worker has not begun it, so that no attempt is counted. */
             is_unstarted?: boolean;
         };
+        /** @description A re-run, or what it would do. */
+        RerunAnswer: {
+            /**
+             * Format: uuid
+             * @description The new run; absent if this was a dry run.
+             */
+            dag_run_id?: string | null;
+            /**
+             * Format: uuid
+             * @description The run that it repeats.
+             */
+            rerun_of: string;
+            /** @description Tasks that run again. */
+            again: string[];
+            /** @description Tasks whose outcomes are adopted. */
+            adopted: components["schemas"]["AdoptedTask"][];
+            /** @description Tasks that the version does not have any more. */
+            removed: string[];
+        };
+        /** @description How a DAG run is run again. */
+        RerunBody: {
+            /**
+             * @description Where it begins: `FAILED` (the default: tasks that did not complete, and all behind them) or
+             *     `ALL`. Absent if `from_task` is given.
+             * @default null
+             */
+            from: string | null;
+            /**
+             * @description Begins at this task, and all behind it.
+             * @default null
+             */
+            from_task: string | null;
+            /** @default null */
+            version: components["schemas"]["RerunVersion"] | null;
+            /**
+             * @description Tasks that run although their rule would skip them.
+             * @default []
+             */
+            force: string[];
+            /**
+             * @description Only say what would run.
+             * @default false
+             */
+            dry_run: boolean;
+        };
+        /**
+         * @description The version of the DAG that a re-run follows.
+         * @enum {string}
+         */
+        RerunVersion: "SAME" | "LATEST";
         /** @description Which version is restored. */
         RestoreBody: {
             /**
@@ -5516,6 +6712,196 @@ export interface components {
             /** @description How long after their time first attempts began. */
             schedule_delay: components["schemas"]["Percentiles"];
         };
+        /** @description The tasks of a DAG run by their states. */
+        TaskCounts: {
+            /**
+             * Format: int32
+             * @description All tasks.
+             */
+            tasks: number;
+            /**
+             * Format: int32
+             * @description Tasks that wait for those before them.
+             */
+            pending: number;
+            /**
+             * Format: int32
+             * @description Tasks that execute or can start.
+             */
+            open: number;
+            /**
+             * Format: int32
+             * @description Completed tasks.
+             */
+            completed: number;
+            /**
+             * Format: int32
+             * @description Failed, timed out and cancelled tasks.
+             */
+            failed: number;
+            /**
+             * Format: int32
+             * @description Skipped tasks.
+             */
+            skipped: number;
+        };
+        /** @description A task of a DAG run with its execution. */
+        TaskDetail: components["schemas"]["TaskInstance"] & {
+            /** @description Its definition, in the version that the run follows. */
+            definition: Record<string, never>;
+            /** @description Its result. */
+            result?: unknown;
+            /** @description Its inputs: the resolved templates, and their hash. */
+            inputs?: Record<string, never> | null;
+            /** @description Its attempts that have ended, oldest first. */
+            attempts: components["schemas"]["Attempt"][];
+            /** @description Where its output is. */
+            logs_url?: string | null;
+        };
+        /** @description A task that differs between two runs; the other run comes second. */
+        TaskDifference: {
+            /** @description The name of the task. */
+            task: string;
+            /** @description The states. */
+            status: string[];
+            /** @description The hashes of the inputs. */
+            input_hash: (string | null)[];
+            /** @description How long they took. */
+            duration_ms: (number | null)[];
+        };
+        /** @description Why a task ran, waits or did not run. */
+        TaskExplanation: {
+            /** @description The task at the time in question. */
+            task: components["schemas"]["TaskInstance"];
+            /** @description Its trigger rule. */
+            trigger_rule: components["schemas"]["TriggerRule"];
+            /** @description The tasks before it, with their states. */
+            parents: components["schemas"]["ParentState"][];
+            /** @description Its condition. */
+            when?: string | null;
+            /** @description The hash of its inputs. */
+            input_hash?: string | null;
+            /** @description Its resolved templates. */
+            inputs?: Record<string, never> | null;
+            /** @description One sentence for each fact, most important first. */
+            lines: string[];
+        };
+        /** @description A task of a DAG run, or one item of it. */
+        TaskInstance: {
+            /** @description The name of the task. */
+            task: string;
+            /**
+             * Format: int32
+             * @description The position of the item, from 0; absent for the task as a whole.
+             */
+            item?: number | null;
+            /** @description What it does: the kind of its payload. */
+            kind: string;
+            /** @description `PENDING`, `READY`, `RUNNING`, or the outcome. */
+            status: string;
+            /** @description The tasks before it, by name. */
+            dependencies?: string[];
+            /** @description Why it was skipped, failed without an execution, or was marked, as a word. */
+            reason?: string | null;
+            /** @description The same as a sentence. */
+            reason_message?: string | null;
+            /**
+             * Format: int32
+             * @description The number of its items, if it was expanded.
+             */
+            items?: number | null;
+            /**
+             * Format: uuid
+             * @description Its execution.
+             */
+            execution_id?: string | null;
+            /**
+             * Format: int32
+             * @description 0 while no attempt has begun.
+             */
+            attempt_number: number;
+            /** @description The task whose end decided it. */
+            decided_by?: string | null;
+            /**
+             * Format: date-time
+             * @description When it was decided.
+             */
+            decided_at?: string | null;
+            /**
+             * Format: date-time
+             * @description When its last attempt began.
+             */
+            started_at?: string | null;
+            /**
+             * Format: date-time
+             * @description When it ended.
+             */
+            completed_at?: string | null;
+            /**
+             * Format: int64
+             * @description How long its last attempt took.
+             */
+            duration_ms?: number | null;
+            /** @description What went wrong, as a sentence. */
+            error_message?: string | null;
+            /** @description Whether it was adopted from the run that this one repeats. */
+            is_adopted?: boolean;
+        };
+        /** @description A task of a DAG. */
+        TaskSpec: {
+            /**
+             * @description Unique in the DAG: letters, digits, `_` and `-`.
+             * @example transform
+             */
+            name: string;
+            /** @description For people. */
+            description?: string | null;
+            /**
+             * @description What it does. `action` makes it a message for workers. Otherwise it is the payload of a job,
+             *     or `{"type": "JOB", "job": …}`, `DAG`, `APPROVAL`, `SLEEP`, `WAIT_FOR_MESSAGE` or `MESSAGE`.
+             *     Texts may contain templates: `${steps.NAME.result.PATH}`, `${config.NAME}`,
+             *     `${run.scheduled_for | date}`.
+             */
+            payload: Record<string, never>;
+            /** @description The tasks that come before it, by name. */
+            dependencies?: string[];
+            trigger_rule?: components["schemas"]["TriggerRule"] | null;
+            /**
+             * @description It is skipped unless this expression is true.
+             * @example steps.extract.result.rows > 0
+             */
+            when?: string | null;
+            for_each?: components["schemas"]["ForEachSpec"] | null;
+            /** @description Whether the DAG run can complete although the task failed. */
+            allow_failure?: boolean;
+            timeout_seconds?: components["schemas"]["Seconds"] | null;
+            /**
+             * Format: int32
+             * @description How often a failed attempt is tried again; that of the DAG when absent.
+             */
+            max_retries?: number | null;
+            retry_config?: components["schemas"]["RetryConfig"] | null;
+            /**
+             * Format: int32
+             * @description 0 to 9, higher is more urgent; that of the DAG when absent.
+             */
+            priority?: number | null;
+            class?: components["schemas"]["JobClass"] | null;
+            /** @description Labels of the nodes that may execute it; all may when there are none. */
+            run_on?: {
+                [key: string]: string;
+            };
+            partition?: components["schemas"]["PartitionSpec"] | null;
+            /**
+             * Format: int32
+             * @description The maximum size of its result, in bytes of JSON; 65536 when absent, at most 1048576.
+             */
+            result_bytes?: number | null;
+            /** @description The payload of a handler that runs after the task failed for good. */
+            on_failure?: Record<string, never> | null;
+            /** @description The payload of a handler that runs after the task completed. */
+            on_success?: Record<string, never> | null;
+        };
         /** @description What a tenant is. */
         TenantPatch: {
             /**
@@ -5708,6 +7094,33 @@ export interface components {
              */
             with_dependencies: boolean;
         };
+        /** @description A run of a DAG that is asked for. */
+        TriggerDagBody: {
+            /** @description Values for this run, before those of the DAG. */
+            config?: Record<string, never> | null;
+            /**
+             * Format: date-time
+             * @description The time that the run stands for; the present when absent.
+             * @default null
+             */
+            scheduled_time: string | null;
+            /**
+             * Format: uuid
+             * @description The id of the run, a version 7 UUID: the same id starts one run.
+             * @default null
+             */
+            dag_run_id: string | null;
+            /**
+             * @description Whether to wait for the jobs that the DAG depends on.
+             * @default false
+             */
+            with_dependencies: boolean;
+        };
+        /**
+         * @description Which outcomes of the tasks before it let a task run.
+         * @enum {string}
+         */
+        TriggerRule: "ALL_SUCCESS" | "ALL_DONE" | "ONE_SUCCESS" | "ONE_FAILED" | "NONE_FAILED" | "NONE_SKIPPED";
         /** @description What is due soon. */
         Upcoming: {
             /** @description The minutes in which something is due, in order. */
@@ -6320,7 +7733,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6555,7 +7968,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6630,7 +8043,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6753,7 +8166,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6855,7 +8268,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6982,7 +8395,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7041,7 +8454,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7170,7 +8583,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7505,6 +8918,2287 @@ export interface operations {
             };
         };
     };
+    list_dag_runs: {
+        parameters: {
+            query?: {
+                /** @description How many; 50 when absent, at most 500. */
+                limit?: number;
+                /** @description The `next_cursor` of the page before. */
+                cursor?: string;
+                /**
+                 * @description Only runs with one of these statuses, with commas between them.
+                 * @example FAILED,TIMEOUT
+                 */
+                status?: string;
+                /** @description Only runs for this time and later. */
+                since?: string;
+                /** @description Only runs for earlier times than this. */
+                until?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["List_DagRun"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    verify_dag_runs: {
+        parameters: {
+            query?: {
+                /** @description Only runs of this DAG, by its id or name. */
+                dag?: string;
+                /** @description Only runs for this time and later. */
+                since?: string;
+                /** @description How many runs at most; 500 when absent. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DagRunsVerified"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_dag_run: {
+        parameters: {
+            query?: {
+                /** @description How many tasks; 50 when absent, at most 500. */
+                limit?: number;
+                /** @description The `next_cursor` of the page before. */
+                cursor?: string;
+                /** @description Show the items of this task instead of the tasks. */
+                items_of?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The run's id. */
+                dag_run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DagRunDetail"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    cancel_dag_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The run's id. */
+                dag_run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["CancelDagRunBody"];
+            };
+        };
+        responses: {
+            /** @description Accepted */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DagRunDetail"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    diff_dag_runs: {
+        parameters: {
+            query: {
+                /** @description The id of the other run of the same DAG. */
+                with: string;
+            };
+            header?: never;
+            path: {
+                /** @description The run's id. */
+                dag_run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DagRunDifferences"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    explain_dag_run: {
+        parameters: {
+            query?: {
+                /** @description The time in question; the present when absent. */
+                at?: string;
+                /** @description The position of the item, from 0; the task as a whole when absent. */
+                item?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The run's id. */
+                dag_run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DagRunExplanation"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    replay_dag_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The run's id. */
+                dag_run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ReplayBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReplayAnswer"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    rerun_dag_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The run's id. */
+                dag_run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["RerunBody"];
+            };
+        };
+        responses: {
+            /** @description What a dry run would do. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RerunAnswer"];
+                };
+            };
+            /** @description Accepted */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RerunAnswer"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    resume_dag_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The run's id. */
+                dag_run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Accepted */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DagRunDetail"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_task: {
+        parameters: {
+            query?: {
+                /** @description The position of the item, from 0; the task as a whole when absent. */
+                item?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The run's id. */
+                dag_run_id: string;
+                /** @description The name of the task. */
+                task: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskDetail"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    decide_task: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The run's id. */
+                dag_run_id: string;
+                /** @description The name of the task. */
+                task: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DecisionBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskDetail"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    explain_task: {
+        parameters: {
+            query?: {
+                /** @description The time in question; the present when absent. */
+                at?: string;
+                /** @description The position of the item, from 0; the task as a whole when absent. */
+                item?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The run's id. */
+                dag_run_id: string;
+                /** @description The name of the task. */
+                task: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskExplanation"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    mark_task: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The run's id. */
+                dag_run_id: string;
+                /** @description The name of the task. */
+                task: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MarkBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskDetail"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    list_dags: {
+        parameters: {
+            query?: {
+                /** @description How many; 50 when absent, at most 500. */
+                limit?: number;
+                /** @description The `next_cursor` of the page before. */
+                cursor?: string;
+                /** @description Only DAGs with this tag. */
+                tag?: string;
+                /** @description Only DAGs whose names begin like this. */
+                name_prefix?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["List_DagView"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    create_dag: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key and body give the same answer for a day. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DagSpec"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DagCreated"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable: `SCHEDULER_UNAVAILABLE` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    validate_dag: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DagSpec"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DagOutlook"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_dag: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The DAG's id or name. */
+                dag_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DagView"];
+                };
+            };
+            /** @description Not Modified */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    replace_dag: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of the DAG that the change is based on. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The DAG's id or name. */
+                dag_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DagSpec"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DagView"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Failed: `VERSION_CONFLICT` */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    delete_dag: {
+        parameters: {
+            query?: {
+                /** @description Removes the DAG even if others depend on it; they depend on it no more. */
+                cascade?: boolean;
+                /** @description Deletes its history soon, instead of when its time is over. */
+                purge_history?: boolean;
+                /** @description Cancels its runs that have not ended, instead of letting them end. */
+                cancel_running?: boolean;
+            };
+            header?: {
+                /** @description The ETag of the DAG. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The DAG's id or name. */
+                dag_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Failed: `VERSION_CONFLICT` */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    patch_dag: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of the DAG that the change is based on. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The DAG's id or name. */
+                dag_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/merge-patch+json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DagView"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Failed: `VERSION_CONFLICT` */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    backfill_dag: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The DAG's id or name. */
+                dag_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BackfillBody"];
+            };
+        };
+        responses: {
+            /** @description What would run. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Backfilled"];
+                };
+            };
+            /** @description Accepted */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Backfilled"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    pause_dag: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The DAG's id or name. */
+                dag_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DagView"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    resume_dag: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The DAG's id or name. */
+                dag_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DagView"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    list_runs_of_dag: {
+        parameters: {
+            query?: {
+                /** @description How many; 50 when absent, at most 500. */
+                limit?: number;
+                /** @description The `next_cursor` of the page before. */
+                cursor?: string;
+                /**
+                 * @description Only runs with one of these statuses, with commas between them.
+                 * @example FAILED,TIMEOUT
+                 */
+                status?: string;
+                /** @description Only runs for this time and later. */
+                since?: string;
+                /** @description Only runs for earlier times than this. */
+                until?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The DAG's id or name. */
+                dag_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["List_DagRun"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    trigger_dag: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key and body give the same answer for a day. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The DAG's id or name. */
+                dag_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["TriggerDagBody"];
+            };
+        };
+        responses: {
+            /** @description Accepted */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AcceptedDagRun"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable: `SCHEDULER_UNAVAILABLE` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     list_databases: {
         parameters: {
             query?: {
@@ -7720,7 +11414,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7795,7 +11489,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7918,7 +11612,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8020,7 +11714,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8133,7 +11827,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8219,7 +11913,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8538,7 +12232,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8597,7 +12291,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8656,7 +12350,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8715,7 +12409,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8787,7 +12481,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8882,7 +12576,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8971,7 +12665,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9048,7 +12742,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9107,7 +12801,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9190,7 +12884,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9268,7 +12962,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9354,7 +13048,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9411,7 +13105,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9694,7 +13388,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9769,7 +13463,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9890,7 +13584,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9983,7 +13677,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10109,7 +13803,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10220,7 +13914,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10293,7 +13987,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10366,7 +14060,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10455,7 +14149,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10530,7 +14224,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10612,7 +14306,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10671,7 +14365,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10755,7 +14449,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10871,7 +14565,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10951,7 +14645,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -11028,7 +14722,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -11146,7 +14840,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -11216,7 +14910,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -11480,7 +15174,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -11549,7 +15243,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -11642,7 +15336,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -11711,7 +15405,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -11804,7 +15498,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -12052,7 +15746,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -12120,7 +15814,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -12188,7 +15882,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -12425,7 +16119,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -12500,7 +16194,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -12626,7 +16320,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -12728,7 +16422,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -12854,7 +16548,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -12972,7 +16666,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -13044,7 +16738,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -13143,7 +16837,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -13242,7 +16936,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -13359,7 +17053,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -13476,7 +17170,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -13587,7 +17281,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -13662,7 +17356,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -13759,7 +17453,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -13820,7 +17514,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -13901,7 +17595,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -14005,7 +17699,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -14064,7 +17758,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -14194,7 +17888,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -14305,7 +17999,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -14374,7 +18068,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -14467,7 +18161,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -14862,7 +18556,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -14960,7 +18654,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -15079,7 +18773,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -15209,7 +18903,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -15373,7 +19067,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -15424,7 +19118,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -15651,7 +19345,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -15890,7 +19584,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -15959,7 +19653,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -16061,7 +19755,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -16184,7 +19878,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -16474,7 +20168,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -16585,7 +20279,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -16654,7 +20348,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -16747,7 +20441,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -16922,7 +20616,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -17033,7 +20727,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -17102,7 +20796,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -17195,7 +20889,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
                 headers: {
                     [name: string]: unknown;

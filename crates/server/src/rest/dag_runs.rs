@@ -91,6 +91,7 @@ async fn page_of(
     };
     let filter = RunFilter {
         states: page::words("status", &params.status, &STATUSES)?,
+        without_steps: true,
         since: params.since,
         until: params.until,
         ..RunFilter::new(of)

@@ -147,7 +147,8 @@ async fn durations(
     dag: JobId,
 ) -> Result<HashMap<String, SignedDuration>> {
     let completed = domain::run::RunState::Ended(domain::run::Outcome::Completed);
-    let filter = RunFilter { states: vec![completed], ..RunFilter::of_job(dag) };
+    let filter =
+        RunFilter { states: vec![completed], without_steps: true, ..RunFilter::of_job(dag) };
     let engine = app.engine.by(actor);
     let mut found = HashMap::new();
     let Some(run) = engine.list_runs(&filter, None, 1).await?.items.pop() else {

@@ -116,7 +116,7 @@ impl Runs {
             return Ok(Some(self.sys.ask(engine.run(run))?.into_iter().collect()));
         }
         let Some((dag, _)) = self.dags.last() else { return Ok(None) };
-        let filter = RunFilter::of_job(*dag);
+        let filter = RunFilter { without_steps: true, ..RunFilter::of_job(*dag) };
         let page = self.sys.ask(engine.list_runs(&filter, self.before, ROWS))?;
         self.before = page.next;
         if self.before.is_none() {

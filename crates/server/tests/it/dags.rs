@@ -99,9 +99,9 @@ async fn a_dag_is_made_changed_and_removed(world: &World) {
     assert_eq!(patched["tasks"], shown["tasks"]);
     let cycle = json!({"tasks": [noop("a", &["b"]), noop("b", &["a"])]});
     let refused = world.call("PATCH", path, &[], Some(cycle)).await;
-    let (status, code, message) = refused.error();
-    assert_eq!((status, code.as_str()), (422, "DEPENDENCY_CYCLE"));
-    assert!(message.contains("DAG contains a cycle: "), "{message}");
+    let (status, code, field) = refused.error();
+    assert_eq!((status, code.as_str(), field.as_str()), (422, "DEPENDENCY_CYCLE", "tasks"));
+    assert!(refused.text.contains("DAG contains a cycle: "), "{}", refused.text);
     assert_eq!(world.post("/v1/dags/etl/pause", Value::Null).await.json()["status"], "PAUSED");
     assert_eq!(world.post("/v1/dags/etl/resume", Value::Null).await.json()["status"], "ACTIVE");
     let list = world.get("/v1/dags").await.json();
@@ -129,9 +129,9 @@ async fn a_dag_is_no_job(world: &World) {
         world.call("PUT", "/v1/jobs/etl", &[], Some(job.clone())).await,
         world.call("PATCH", "/v1/jobs/etl", &[], Some(json!({"priority": 1}))).await,
     ] {
-        let (status, code, message) = reply.error();
-        assert_eq!((status, code.as_str()), (404, "JOB_NOT_FOUND"), "{message}");
-        assert!(message.contains("/v1/dags"), "{message}");
+        let (status, code, _) = reply.error();
+        assert_eq!((status, code.as_str()), (404, "JOB_NOT_FOUND"), "{}", reply.text);
+        assert!(reply.text.contains("/v1/dags"), "{}", reply.text);
     }
     assert_eq!(world.post("/v1/jobs", job).await.error().0, 409);
     for text in ["ALTER JOB etl SET PRIORITY = 1", "CREATE OR ALTER JOB etl AS NOOP"] {
@@ -252,9 +252,6 @@ async fn steps_that_did_not_run_are_shown(world: &World) {
     let runs = world.get("/v1/dags/d/runs").await.json();
     assert_eq!(runs["data"].as_array().unwrap().len(), 1, "{runs}");
     assert_eq!(runs["data"][0]["dag_run_id"], json!(id));
-    // Steps are not listed among the executions.
-    let executions = world.get("/v1/executions").await.json();
-    assert_eq!(executions["data"].as_array().unwrap().len(), 1, "{executions}");
     let rows = sql(world, "SELECT state, steps, steps_skipped FROM sys.dag_runs").await.json();
     assert_eq!(rows["results"][0]["rows"], json!([["COMPLETED", 3, 1]]));
     let missing = world.get(&format!("/v1/dag-runs/{id}/tasks/absent")).await;
@@ -267,7 +264,7 @@ async fn tasks_come_in_pages(world: &World) {
     let mut tasks = vec![noop("first", &[])];
     tasks.extend((0..120).map(|n| noop(&format!("s{n}"), &["first"])));
     create(world, json!({"name": "wide", "tasks": tasks})).await;
-    let started = world.post("/v1/dags/wide/trigger", Value::Null).await.json();
+    let started = world.post("/v1/dags/wide/trigger", json!({})).await.json();
     let id = started["dag_run_id"].as_str().unwrap().to_owned();
     ended(world, &id).await;
     let (mut names, mut cursor) = (Vec::new(), String::new());
