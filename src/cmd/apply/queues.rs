@@ -36,7 +36,8 @@ pub fn split(documents: Vec<Document>) -> Result<Kinds, Failure> {
                 calendars.push(document);
             }
             Some(_) => {
-                let text = format!("{}: kind: must be job, queue or calendar", document.source);
+                let text =
+                    format!("{}: kind: must be job, queue, calendar or dag", document.source);
                 return Err(CliError::new(text).into());
             }
         }
@@ -56,13 +57,13 @@ pub fn steps(client: &Client, documents: Vec<Document>) -> Result<Vec<ApplyStep>
 fn step(document: Document, queues: &[Value]) -> Result<ApplyStep, Failure> {
     let after = shown(&document)?;
     let Some(queue) = queues.iter().find(|queue| queue["name"] == *document.name) else {
-        return Ok(ApplyStep::CreateResource { path: "queues", document });
+        return Ok(ApplyStep::Create { path: "queues", document });
     };
     let changes = document::diff(&Value::Object(settings(queue)), &after);
     let written_for = document.fields.get("version").and_then(Value::as_u64);
     Ok(match changes.is_empty() {
         true => ApplyStep::Keep { name: document.name },
-        false => ApplyStep::ChangeResource {
+        false => ApplyStep::Change {
             path: "queues",
             id: text(queue, "queue_id"),
             version: written_for.or(queue["version"].as_u64()),
@@ -137,13 +138,9 @@ mod tests {
     #[test]
     fn the_kind_of_a_document_is_named() {
         let documents = |kind: Value| vec![document(json!({"name": "a", "kind": kind}))];
-        let count = |kind| {
-            let found = split(documents(kind));
-            found.map(|it| (it.calendars.len(), it.queues.len(), it.jobs.len()))
-        };
-        assert_eq!(count(json!("calendar")).ok(), Some((1, 0, 0)));
-        assert_eq!(count(json!("queue")).ok(), Some((0, 1, 0)));
-        assert_eq!(count(json!("Job")).ok(), Some((0, 0, 1)));
+        let count = |kind| split(documents(kind)).map(|(queues, jobs)| (queues.len(), jobs.len()));
+        assert_eq!(count(json!("queue")).ok(), Some((1, 0)));
+        assert_eq!(count(json!("Job")).ok(), Some((0, 1)));
         assert!(count(json!("table")).is_err());
     }
 }

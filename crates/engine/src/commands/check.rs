@@ -67,7 +67,10 @@ impl Node {
                 );
             }
         }
-        if let Err(problem) = definition.parameters.check() {
+        let parameters = &definition.parameters;
+        let checked =
+            if definition.is_dag() { parameters.check_config() } else { parameters.check() };
+        if let Err(problem) = checked {
             return invalid("parameters", &problem);
         }
         if let Some(settings) = &definition.queue {
