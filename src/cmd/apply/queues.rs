@@ -138,9 +138,13 @@ mod tests {
     #[test]
     fn the_kind_of_a_document_is_named() {
         let documents = |kind: Value| vec![document(json!({"name": "a", "kind": kind}))];
-        let count = |kind| split(documents(kind)).map(|(queues, jobs)| (queues.len(), jobs.len()));
-        assert_eq!(count(json!("queue")).ok(), Some((1, 0)));
-        assert_eq!(count(json!("Job")).ok(), Some((0, 1)));
+        let count = |kind| {
+            let found = split(documents(kind));
+            found.map(|it| (it.calendars.len(), it.queues.len(), it.jobs.len()))
+        };
+        assert_eq!(count(json!("calendar")).ok(), Some((1, 0, 0)));
+        assert_eq!(count(json!("queue")).ok(), Some((0, 1, 0)));
+        assert_eq!(count(json!("Job")).ok(), Some((0, 0, 1)));
         assert!(count(json!("table")).is_err());
     }
 }

@@ -135,7 +135,7 @@ async fn one<B: Bed>(
     let memory = proc::rss_mib(std::process::id());
     let begun = Instant::now();
     let new = (0..runs).map(|_| engine.node().triggered_of(&job, Trigger::default()));
-    let new: Vec<_> = new.collect();
+    let new: Vec<_> = new.collect::<Result<_, _>>()?;
     let ids: Vec<RunId> = new.iter().map(|run| run.id).collect();
     engine.submit(new).await?;
     let mut most = memory;

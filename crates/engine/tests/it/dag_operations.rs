@@ -287,7 +287,7 @@ async fn a_step_runs_a_job_another_dag_and_a_worker() {
     let by = house.engine.by(&house.admin);
     let run = house.run(&job).await;
     // A worker leases the message of the step and settles it.
-    let leased = by.lease_messages("default", 1, None, Duration::from_secs(20)).await.unwrap();
+    let (_, leased) = by.lease_messages("default", 1, None, Duration::from_secs(20)).await.unwrap();
     assert_eq!(leased.len(), 1);
     let body = leased[0].parameters.clone().unwrap();
     assert!(
@@ -298,6 +298,7 @@ async fn a_step_runs_a_job_another_dag_and_a_worker() {
         message: leased[0].id,
         fence: leased[0].fence,
         report: domain::queue::Report::Ack { result: Some("{\"rows\":7}".into()) },
+        output: None,
     };
     by.report_messages("default", vec![report]).await.unwrap();
     assert_eq!(house.ended(run).await, Outcome::Failed);

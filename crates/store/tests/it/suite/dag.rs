@@ -113,9 +113,9 @@ pub async fn a_decision_counts_if_its_revision_is_the_present_one<B: Bench>(lab:
     let all = vec![record(0, Some(&one), now), skipped, group, item];
     let first = advance(run.run.id, 0, all.clone(), vec![one.clone(), two.clone()]);
     let stale = advance(run.run.id, 1, vec![record(9, None, now)], vec![step_run(&run.run, 9)]);
-    let written = lab.store.advance(&[stale.clone()], None).await.unwrap().written;
+    let written = lab.store.advance(std::slice::from_ref(&stale), None).await.unwrap().written;
     assert_eq!(written, [false]);
-    let written = lab.store.advance(&[first.clone()], None).await.unwrap().written;
+    let written = lab.store.advance(std::slice::from_ref(&first), None).await.unwrap().written;
     assert_eq!(written, [true]);
     let written = lab.store.advance(&[first], None).await.unwrap().written;
     assert_eq!(written, [false], "it was written before");
@@ -267,8 +267,11 @@ pub async fn a_repeated_dag_run_adopts_steps_by_reference<B: Bench>(lab: &Lab<B>
         ..record(0, Some(&step_run(&run.run, 0)), now)
     };
     let again = DagRun { rerun_of: Some(run.run.id), ..header(&new) };
-    assert!(lab.store.repeat_dag(&new, &again, &[adopted.clone()]).await.unwrap());
-    assert!(!lab.store.repeat_dag(&new, &again, &[adopted.clone()]).await.unwrap(), "sent again");
+    assert!(lab.store.repeat_dag(&new, &again, std::slice::from_ref(&adopted)).await.unwrap());
+    assert!(
+        !lab.store.repeat_dag(&new, &again, std::slice::from_ref(&adopted)).await.unwrap(),
+        "sent again"
+    );
     assert_eq!(records(lab, new.id).await, (again, vec![adopted]));
     let claimed = lab.store.pump(node, &[], want(9)).await.unwrap().claimed;
     assert!(claimed.iter().any(|it| it.run.id == new.id));
