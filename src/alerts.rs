@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use courier::{SigningSecret, Webhook};
+use notify::{SigningSecret, Webhook};
 use reqwest::Url;
 
+use crate::cli_error::CliError;
 use crate::clock;
-use crate::complaint::CliError;
 use crate::config::Config;
 
 /// The name under which deliveries to the webhook are recorded. It must not change.

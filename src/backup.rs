@@ -32,13 +32,13 @@ use tokio::sync::mpsc::Sender;
 use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::complaint::CliError;
+use crate::cli_error::CliError;
 use crate::config::Config;
 
 pub use archive::Contents;
 pub use draft::{Draft, file_name, newest};
 pub use manifest::{Manifest, fingerprint};
-pub use restore::{Checked, MARK, check, restore};
+pub use restore::{CheckedBackup, MARK, check, restore};
 
 /// Parts of a stream that wait for a slow reader.
 const PARTS_WAITING: usize = 8;
@@ -51,7 +51,7 @@ pub struct DataBackups {
     contents: Contents,
     targets: BTreeMap<String, PathBuf>,
     clock: fn() -> Timestamp,
-    /// One at a time: each needs room for a copy of the database.
+    /// Backups run one at a time: each needs disk space for a copy of the database.
     turn: Arc<Semaphore>,
 }
 
@@ -73,7 +73,7 @@ pub fn targets(config: &Config) -> Result<BTreeMap<String, PathBuf>, CliError> {
 }
 
 impl DataBackups {
-    /// Backups of this data folder. What a process left behind that was killed is cleared away.
+    /// Backups of this data folder. Deletes the temporary files of a process that was killed.
     pub fn new(
         contents: Contents,
         targets: BTreeMap<String, PathBuf>,
@@ -107,7 +107,7 @@ impl Backups for DataBackups {
             let folder = self.folder(&order.target)?.to_owned();
             let turn = self.take_turn()?;
             let (contents, now, wish) = (self.contents.clone(), (self.clock)(), order.clone());
-            let wanted = Wanted::default();
+            let wanted = BackupWanted::default();
             let go_on = wanted.clone();
             let work = move || {
                 let _turn = turn;
@@ -129,7 +129,7 @@ impl Backups for DataBackups {
             let wanted = || !send.is_closed();
             let mut out = io::BufWriter::with_capacity(
                 256 << 10,
-                Parts { send: &send, runtime: Handle::current() },
+                StreamWriter { send: &send, runtime: Handle::current() },
             );
             let made = archive::write(&contents, outputs, now, &mut out, &wanted)
                 .and_then(|_| io::Write::flush(&mut out));
@@ -138,9 +138,9 @@ impl Backups for DataBackups {
             if let Err(error) = made
                 && !send.is_closed()
             {
-                tracing::error!(%error, "a backup failed while it was sent");
-                // A stream that just ended would look whole. Whoever reads so slowly waits for it,
-                // and nobody else.
+                tracing::error!(%error, "backup download failed");
+                // Send the error: a stream that just ended would look complete. The turn is
+                // released first, so that only this slow reader waits for it.
                 drop(turn);
                 let _ = send.blocking_send(Err(error));
             }
@@ -174,32 +174,32 @@ fn into_folder(
     })
 }
 
-/// Tells the thread that makes a backup when nobody waits for it any more.
+/// Tells the thread that makes a backup that its caller is gone.
 #[derive(Clone, Default)]
-struct Wanted(Arc<Dropped>);
+struct BackupWanted(Arc<Dropped>);
 
 #[derive(Default)]
 struct Dropped(AtomicBool);
 
-impl Wanted {
+impl BackupWanted {
     fn is_wanted(&self) -> bool {
         !self.0.0.load(Ordering::Relaxed)
     }
 }
 
-impl Drop for Wanted {
+impl Drop for BackupWanted {
     fn drop(&mut self) {
         self.0.0.store(true, Ordering::Relaxed);
     }
 }
 
-/// Hands what is written to whoever reads the stream.
-struct Parts<'a> {
+/// Sends the written bytes to the reader of the stream.
+struct StreamWriter<'a> {
     send: &'a Sender<io::Result<Bytes>>,
     runtime: Handle,
 }
 
-impl io::Write for Parts<'_> {
+impl io::Write for StreamWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let part = Ok(Bytes::copy_from_slice(bytes));
         match self.runtime.block_on(self.send.send_timeout(part, STALLED_MAX)) {

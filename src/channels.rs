@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use agent::guard::{Blocked, Client, Guard, Rule, SystemLookup};
 use agent::{Agent, DatabaseSource};
-use courier::{SigningSecret, message};
 use domain::alert::Alert;
 use domain::id::{ObjectId, TenantId};
 use domain::job::Definition;
 use domain::object::{Object, ObjectKind};
 use engine::{Channel, Notifier, Notifiers, Present};
 use jiff::Timestamp;
+use notify::{SigningSecret, message};
 use reqwest::{Method, Url};
 use server::shape::channel::{ChannelBody, signers};
 use server::shape::database::DatabaseBody;
@@ -33,7 +33,7 @@ const PAGE: u32 = 500;
 pub struct StoreDatabases {
     /// Where they are.
     pub store: SharedStore,
-    /// Who opens their passwords.
+    /// Decrypts their passwords.
     pub vault: Arc<Vault>,
 }
 
@@ -56,12 +56,12 @@ impl DatabaseSource for StoreDatabases {
                     return Ok(Some(url.to_string()));
                 }
             }
-            Err("its password is not there".to_owned())
+            Err("its password was not found".to_owned())
         })
     }
 }
 
-/// Posts alerts to addresses that somebody chose over REST: to public ones, and to those that the
+/// Posts alerts to addresses that users set over REST: to public ones, and to those that the
 /// administrator allows.
 #[derive(Clone)]
 pub struct Poster {
@@ -170,9 +170,9 @@ impl Notifier for StoreChannel {
 pub struct StoreChannels {
     /// Where they are.
     pub store: SharedStore,
-    /// Who opens what signs for them.
+    /// Decrypts their signing secrets.
     pub vault: Arc<Vault>,
-    /// Who goes there.
+    /// Delivers the alerts.
     pub poster: Poster,
 }
 
@@ -186,7 +186,7 @@ impl Notifiers for StoreChannels {
                 let page = page.map_err(|error| error.to_string())?;
                 after = page.last().map(|object| object.id);
                 let is_last = page.len() < PAGE as usize;
-                present.extend(page.into_iter().filter_map(|object| self.courier(object)));
+                present.extend(page.into_iter().filter_map(|object| self.notifier(object)));
                 if is_last {
                     return Ok(present);
                 }
@@ -196,12 +196,12 @@ impl Notifiers for StoreChannels {
 }
 
 impl StoreChannels {
-    /// Who carries alerts to a channel; nobody when it is not enabled.
-    fn courier(&self, object: Object) -> Option<Arc<dyn Notifier>> {
+    /// The notifier of a channel; none when the channel is disabled.
+    fn notifier(&self, object: Object) -> Option<Arc<dyn Notifier>> {
         let body: ChannelBody = match serde_json::from_str(&object.body) {
             Ok(body) => body,
             Err(error) => {
-                tracing::warn!(channel = object.name, %error, "an alert channel cannot be read");
+                tracing::warn!(channel = object.name, %error, "cannot read alert channel");
                 return None;
             }
         };
@@ -215,11 +215,11 @@ impl StoreChannels {
 
 /// Tries things out with what jobs and alerts use.
 pub struct RealTrials {
-    /// Who connects to databases.
+    /// Connects to databases.
     pub agent: Arc<Agent>,
-    /// Who opens what signs them.
+    /// Decrypts signing secrets.
     pub vault: Arc<Vault>,
-    /// Who posts alerts.
+    /// Posts alerts.
     pub poster: Poster,
 }
 

@@ -22,8 +22,8 @@ use server::SERVER_MARK;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{sleep, timeout};
 
+use crate::cli_error::{CliError, visible};
 use crate::clock;
-use crate::complaint::{CliError, visible};
 use crate::exit::{Exit, Failure};
 
 pub use place::{Place, data_folder};
@@ -192,8 +192,13 @@ impl<'a> Call<'a> {
     }
 
     /// The call with a body.
-    pub fn json(mut self, body: &Value) -> Self {
-        self.body = Some(body.to_string().into_bytes());
+    pub fn json(self, body: &Value) -> Self {
+        self.text(body.to_string())
+    }
+
+    /// The call with a body that is JSON already.
+    pub fn text(mut self, body: String) -> Self {
+        self.body = Some(body.into_bytes());
         self.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         self
     }
@@ -317,8 +322,9 @@ impl<'a> Call<'a> {
         let mut request = client.http.request(method, url).headers(headers);
         if let Some(token) = client.place.token() {
             let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| {
-                let complaint = CliError::new("the key has characters that no key has");
-                Failure::Ended(Exit::Auth, complaint.hint(client.place.about_key()))
+                let error =
+                    CliError::new("invalid API key: it has characters that keys never have");
+                Failure::Ended(Exit::Auth, error.hint(client.place.about_key()))
             })?;
             value.set_sensitive(true);
             request = request.header(AUTHORIZATION, value);
@@ -369,7 +375,7 @@ impl Client {
         problem::failure(status.unwrap_or(0), item.to_string().as_bytes(), &self.place)
     }
 
-    /// Nobody answered, or stopped in the middle.
+    /// The failure of a request without a complete response.
     fn unreachable(&self, error: &reqwest::Error) -> Failure {
         let mut cause: &dyn std::error::Error = error;
         while let Some(deeper) = cause.source() {
@@ -387,6 +393,6 @@ impl Client {
 
 /// An answer that no server of ours gives.
 fn odd(what: &str) -> Failure {
-    let complaint = CliError::new(format!("the server's answer was not understood: {what}"));
-    Failure::Ended(Exit::Failed, complaint.hint("is there a Punctual server at this address?"))
+    let error = CliError::new(format!("the server's answer was not understood: {what}"));
+    Failure::Ended(Exit::Failed, error.hint("is there a Punctual server at this address?"))
 }

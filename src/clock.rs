@@ -1,4 +1,4 @@
-//! What this machine knows about time: the present moment and the time zones.
+//! The clock of this machine: the present moment and the time zones.
 //!
 //! Nothing else in the binary asks the machine for either, so that every answer below the
 //! command line follows from its arguments.
@@ -15,7 +15,7 @@ pub fn now() -> Timestamp {
     Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
 }
 
-/// A clock that nobody can set: it shows the time of its making, and what has passed since.
+/// A clock that cannot be set: the wall clock at its creation plus the monotonic time since.
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
 pub fn steady() -> impl Fn() -> Timestamp + Send + Sync {
     let (begun, at) = (Instant::now(), now());
@@ -28,7 +28,18 @@ pub fn steady() -> impl Fn() -> Timestamp + Send + Sync {
 /// The machine's time zones, with the compiled-in ones for names that it does not have.
 #[expect(clippy::disallowed_methods, reason = "the one place that opens the machine's time zones")]
 pub fn zones() -> Zones {
-    Zones::preferring(jiff::tz::db().clone())
+    Zones::preferring(jiff::tz::db().clone(), machine_version())
+}
+
+/// The version of the machine's time-zone database, where its files tell it.
+fn machine_version() -> Option<String> {
+    let folders = ["/usr/share/zoneinfo", "/usr/lib/zoneinfo", "/etc/zoneinfo"];
+    folders.iter().find_map(|folder| {
+        let table = || std::fs::read_to_string(format!("{folder}/tzdata.zi")).ok();
+        let first = || table()?.lines().next()?.strip_prefix("# version ").map(str::to_owned);
+        let own = std::fs::read_to_string(format!("{folder}/+VERSION")).ok();
+        own.or_else(first).map(|version| version.trim().to_owned())
+    })
 }
 
 /// This machine's own time zone; UTC when it does not tell.

@@ -5,22 +5,27 @@ mod agent;
 mod apply;
 mod audit;
 mod backup;
+mod blackout;
+mod calendar;
 mod channel;
 mod completions;
 mod config;
 mod context;
 mod cron;
+mod dag;
 mod database;
 mod dev;
 mod dlq;
 mod doctor;
 mod export;
 mod familiar;
+mod hook;
 mod import;
 mod job;
 mod man;
 mod named;
 mod node;
+mod pool;
 mod queue;
 mod restore;
 mod run;
@@ -69,6 +74,14 @@ enum Command {
     /// List, cancel and retry runs, read their output
     #[command(subcommand, arg_required_else_help = true, alias = "runs")]
     Run(run::RunCommand),
+
+    /// Create and run DAGs: workflows of steps
+    #[command(subcommand, arg_required_else_help = true, alias = "dags")]
+    Dag(dag::DagCommand),
+
+    /// Verify recorded history
+    #[command(subcommand, arg_required_else_help = true)]
+    Verify(dag::VerifyCommand),
 
     /// Manage dead letters: runs that failed for good
     #[command(subcommand, arg_required_else_help = true)]
@@ -143,6 +156,28 @@ enum Command {
     #[command(subcommand, arg_required_else_help = true)]
     Queue(queue::QueueCommand),
 
+    /// Manage calendars: days that jobs include or exclude
+    #[command(subcommand, arg_required_else_help = true)]
+    Calendar(calendar::CalendarCommand),
+
+    /// Manage blackouts: windows of time in which no tick starts
+    #[command(subcommand, arg_required_else_help = true)]
+    Blackout(blackout::BlackoutCommand),
+
+    /// Pause all jobs of the tenant, or of the cluster
+    PauseAll(blackout::PauseArgs),
+
+    /// End the pause of all jobs
+    ResumeAll(blackout::ResumeArgs),
+
+    /// Manage hooks: addresses at which programs elsewhere trigger a job
+    #[command(subcommand, arg_required_else_help = true)]
+    Hook(hook::HookCommand),
+
+    /// Manage pools: limits across jobs
+    #[command(subcommand, arg_required_else_help = true)]
+    Pool(pool::PoolCommand),
+
     /// Manage shards: slices of data, each owned by a node
     #[command(subcommand, arg_required_else_help = true)]
     Shard(shard::ShardCommand),
@@ -193,7 +228,7 @@ enum Command {
     CompleteNames(completions::NamesArgs),
 }
 
-/// What stands below the list of commands.
+/// The text below the list of commands.
 fn help() -> String {
     format!(
         "\
@@ -219,6 +254,8 @@ pub fn run() -> Result<(), Failure> {
     match line.command {
         Command::Job(command) => job::run(command),
         Command::Run(command) => run::run(command),
+        Command::Dag(command) => dag::run(command),
+        Command::Verify(command) => dag::verify(&command),
         Command::Dlq(command) => dlq::run(command),
         Command::Secret(command) => secret::run(command),
         Command::Audit(command) => audit::run(command),
@@ -239,6 +276,12 @@ pub fn run() -> Result<(), Failure> {
         Command::Tenant(command) => access::tenant(command),
         Command::Node(command) => node::run(command),
         Command::Queue(command) => queue::run(command),
+        Command::Calendar(command) => calendar::run(command),
+        Command::Blackout(command) => blackout::run(command),
+        Command::PauseAll(args) => blackout::pause(args),
+        Command::ResumeAll(args) => blackout::resume(args),
+        Command::Hook(command) => hook::run(command),
+        Command::Pool(command) => pool::run(command),
         Command::Shard(command) => shard::run(command),
         Command::Sql(args) => sql::run(args),
         Command::Status(args) => status::run(args),

@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use domain::schedule::parse_duration;
 use jiff::SignedDuration;
 
-use crate::complaint::CliError;
+use crate::cli_error::CliError;
 
 mod keys;
 
-pub use keys::{KEYS, Key};
+pub use keys::{KEYS, SettingKey};
 
 /// Tables of settings whose names are made up by the administrator; their values are secrets.
 const TABLES: &[(&str, &str)] = &[
@@ -38,10 +38,9 @@ const OTHER_VARIABLES: &[&str] = &[
 
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// Nobody said.
+pub enum SettingOrigin {
+    /// The built-in default.
     Default,
-    /// The file.
     File(PathBuf),
     /// A variable of the environment.
     Environment(String),
@@ -49,33 +48,32 @@ pub enum Origin {
     Flag(String),
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for SettingOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Origin::Default => f.write_str("default"),
-            Origin::File(path) => write!(f, "{}", path.display()),
-            Origin::Environment(name) => write!(f, "${name}"),
-            Origin::Flag(name) => f.write_str(name),
+            SettingOrigin::Default => f.write_str("default"),
+            SettingOrigin::File(path) => write!(f, "{}", path.display()),
+            SettingOrigin::Environment(name) => write!(f, "${name}"),
+            SettingOrigin::Flag(name) => f.write_str(name),
         }
     }
 }
 
 /// Every setting with its value and where that comes from.
 pub struct Config {
-    values: BTreeMap<&'static str, (String, Origin)>,
+    values: BTreeMap<&'static str, (String, SettingOrigin)>,
     /// By table and name.
-    named: BTreeMap<(&'static str, String), (String, Origin)>,
+    named: BTreeMap<(&'static str, String), (String, SettingOrigin)>,
     /// The files that values were read from.
     files: BTreeSet<PathBuf>,
 }
 
-/// What the process was given.
+/// The sources of settings: flags, file, environment.
 pub struct Sources {
     /// Flags, by the name of their setting.
     pub flags: Vec<(&'static str, String)>,
     /// The file that a flag names.
     pub file: Option<PathBuf>,
-    /// The environment.
     pub environment: Vec<(String, String)>,
 }
 
@@ -92,7 +90,7 @@ impl Config {
         let mut config = Config {
             values: KEYS
                 .iter()
-                .map(|key| (key.name, (key.default.to_owned(), Origin::Default)))
+                .map(|key| (key.name, (key.default.to_owned(), SettingOrigin::Default)))
                 .collect(),
             named: BTreeMap::new(),
             files: BTreeSet::new(),
@@ -112,7 +110,7 @@ impl Config {
             }
         }
         if let Some(log) = named("RUST_LOG") {
-            config.set("log", log.to_owned(), Origin::Environment("RUST_LOG".into()));
+            config.set("log", log.to_owned(), SettingOrigin::Environment("RUST_LOG".into()));
         }
         if let Some(folder) = named("CREDENTIALS_DIRECTORY") {
             config.read_credentials(Path::new(folder))?;
@@ -120,12 +118,12 @@ impl Config {
         config.read_environment(&sources.environment)?;
         for (name, value) in sources.flags {
             let flag = format!("--{}", name.replace('_', "-"));
-            config.set(name, value, Origin::Flag(flag));
+            config.set(name, value, SettingOrigin::Flag(flag));
         }
         Ok(config)
     }
 
-    fn set(&mut self, name: &'static str, value: String, origin: Origin) {
+    fn set(&mut self, name: &'static str, value: String, origin: SettingOrigin) {
         self.values.insert(name, (value, origin));
     }
 
@@ -140,7 +138,7 @@ impl Config {
             if let Some((table, name)) = in_table(&name)
                 && let Some(value) = value
             {
-                self.named.insert((table, name), (value, Origin::File(path.to_owned())));
+                self.named.insert((table, name), (value, SettingOrigin::File(path.to_owned())));
                 continue;
             }
             let key = known(&name).ok_or_else(|| {
@@ -150,7 +148,7 @@ impl Config {
             let value = value.ok_or_else(|| {
                 CliError::new(format!("{}: {name} must be a plain value", path.display()))
             })?;
-            self.set(key.name, value, Origin::File(path.to_owned()));
+            self.set(key.name, value, SettingOrigin::File(path.to_owned()));
         }
         Ok(())
     }
@@ -164,7 +162,7 @@ impl Config {
                 continue;
             }
             let name = rest.to_ascii_lowercase().replace("__", ".");
-            let origin = Origin::Environment(variable.clone());
+            let origin = SettingOrigin::Environment(variable.clone());
             if let Some(key) = known(&name) {
                 self.set(key.name, value.clone(), origin);
                 continue;
@@ -191,7 +189,7 @@ impl Config {
             let path = folder.join(key.name);
             if path.exists() {
                 let text = self.read(&path)?;
-                self.set(key.name, text.trim().to_owned(), Origin::File(path));
+                self.set(key.name, text.trim().to_owned(), SettingOrigin::File(path));
             }
         }
         Ok(())
@@ -211,7 +209,7 @@ impl Config {
     }
 
     /// Every setting: its row, its value, where that comes from.
-    pub fn all(&self) -> impl Iterator<Item = (&'static Key, &str, &Origin)> {
+    pub fn all(&self) -> impl Iterator<Item = (&'static SettingKey, &str, &SettingOrigin)> {
         KEYS.iter().map(|key| {
             let (value, origin) = &self.values[key.name];
             (key, value.as_str(), origin)
@@ -225,7 +223,7 @@ impl Config {
     }
 
     /// Every name of every table, and where its value comes from.
-    pub fn all_named(&self) -> impl Iterator<Item = (String, &'static str, &Origin)> {
+    pub fn all_named(&self) -> impl Iterator<Item = (String, &'static str, &SettingOrigin)> {
         self.named.iter().map(|((table, name), (_, origin))| {
             let meaning = TABLES.iter().find(|(of, _)| of == table).map_or("", |(_, text)| *text);
             (format!("{table}.{name}"), meaning, origin)
@@ -265,12 +263,12 @@ impl Config {
         }
     }
 
-    /// Whether somebody has said what it is.
+    /// Whether a file, a variable or a flag sets it.
     pub fn is_set(&self, name: &str) -> bool {
-        self.values.get(name).is_some_and(|(_, origin)| *origin != Origin::Default)
+        self.values.get(name).is_some_and(|(_, origin)| *origin != SettingOrigin::Default)
     }
 
-    /// The complaint about a value.
+    /// The error about a value.
     pub fn wrong(&self, name: &str, right: &str) -> CliError {
         let (value, origin) = &self.values[name];
         let is_secret = known(name).is_some_and(|key| key.is_secret);
@@ -280,7 +278,7 @@ impl Config {
     }
 }
 
-fn known(name: &str) -> Option<&'static Key> {
+fn known(name: &str) -> Option<&'static SettingKey> {
     KEYS.iter().find(|key| key.name == name)
 }
 

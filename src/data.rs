@@ -10,7 +10,7 @@ use std::time::Duration;
 use server::Key;
 use vault::{MasterKey, Ring};
 
-use crate::complaint::CliError;
+use crate::cli_error::CliError;
 use crate::random;
 
 /// The file that says where the server of the folder listens.
@@ -35,7 +35,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(20);
 /// The file that says which database the keys of the folder belong to.
 pub const STORE_ID: &str = "store.id";
 
-/// A data folder that this process uses, and nobody else.
+/// A data folder, locked by this process.
 pub struct DataFolder {
     path: PathBuf,
     /// Held as long as the process lives.
@@ -83,7 +83,7 @@ impl DataFolder {
         }
         // The address of the process that had it before may be that of any process now.
         let _ = fs::remove_file(path.join(URL_FILE));
-        // Who holds it, for the one who finds it held.
+        // The process id, for the error message of a second process.
         let _ = lock
             .set_len(0)
             .and_then(|()| lock.write_all(std::process::id().to_string().as_bytes()));
@@ -178,7 +178,7 @@ impl DataFolder {
         }
     }
 
-    /// What to do when keys and database do not belong together.
+    /// The hint for keys and a database that do not match.
     fn advice(&self) -> String {
         format!(
             "bring the database of these keys back (punctual restore, or the right --store), or \
@@ -251,15 +251,15 @@ fn pause() {
     std::thread::sleep(LOCK_PAUSE);
 }
 
-/// Whether a server uses a data folder. What it wrote there is true only as long as it does: its
-/// address may be that of another process afterwards.
+/// Whether a server uses a data folder. The address in the folder is valid only as long as it does:
+/// another process may have it afterwards.
 pub fn is_in_use(folder: &Path) -> bool {
     File::open(folder.join(LOCK))
         .is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-/// Takes the rights of others from a file or a folder. What belongs to another user (a volume of a
-/// container) stays as it is, with a word in the log.
+/// Removes access of other users from a file or a folder. A file that belongs to another user (a
+/// volume of a container) is left as it is, with a warning.
 fn close_to_others(path: &Path) {
     let Ok(metadata) = fs::metadata(path) else { return };
     let mode = metadata.permissions().mode();
@@ -269,7 +269,7 @@ fn close_to_others(path: &Path) {
     let closed = fs::Permissions::from_mode(mode & 0o7700);
     if let Err(error) = fs::set_permissions(path, closed) {
         let path = path.display();
-        tracing::warn!(%path, %error, "other users can read this, and its mode cannot be changed");
+        tracing::warn!(%path, %error, "file is readable by other users, and its mode cannot be changed");
     }
 }
 

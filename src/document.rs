@@ -10,11 +10,11 @@ use serde_json::{Map, Value};
 pub use server::shape::diff::{Change, diff};
 use server::shape::job::READ_ONLY;
 
-use crate::complaint::CliError;
+use crate::cli_error::CliError;
 use crate::exit::Failure;
 use crate::output;
 
-pub use shown::{complete, shown};
+pub use shown::{complete, shown, shown_upstream};
 
 /// The largest file that is read.
 const FILE_BYTES_MAX: u64 = 64 << 20;
@@ -23,7 +23,8 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 const FOLDER_DEPTH_MAX: usize = 16;
 
 /// The order in which people read a document. Fields that are not named come behind, by name.
-const ORDER: [&str; 16] = [
+const ORDER: [&str; 18] = [
+    "kind",
     "name",
     "description",
     "status",
@@ -37,6 +38,7 @@ const ORDER: [&str; 16] = [
     "ends_at",
     "depends_on",
     "payload",
+    "tasks",
     "timeout_seconds",
     "retry_config",
     "tags",
@@ -47,7 +49,7 @@ const ORDER: [&str; 16] = [
 pub struct Document {
     /// The job's name.
     pub name: String,
-    /// What it is.
+    /// The definition.
     pub fields: Map<String, Value>,
     /// Where it was read, for people.
     pub source: String,
@@ -69,7 +71,7 @@ pub fn read(path: &str) -> Result<Vec<Document>, Failure> {
         }
     }
     if documents.is_empty() {
-        return Err(CliError::new(format!("{path} holds no job"))
+        return Err(CliError::new(format!("{path} contains no job"))
             .hint("a job is a YAML or JSON object with at least name and payload")
             .into());
     }
@@ -81,7 +83,10 @@ pub fn read(path: &str) -> Result<Vec<Document>, Failure> {
 pub fn check_names(documents: &[Document]) -> Result<(), Failure> {
     let mut by_name = std::collections::HashMap::new();
     for document in documents {
-        if let Some(first) = by_name.insert(&document.name, &document.source) {
+        let kind = document.fields.get("kind").and_then(Value::as_str).unwrap_or("job");
+        // Jobs and queues share their names; a calendar may have that of a job.
+        let is_calendar = kind.eq_ignore_ascii_case("calendar");
+        if let Some(first) = by_name.insert((is_calendar, &document.name), &document.source) {
             let Document { name, source, .. } = document;
             let text = format!("the job {name} is described twice: {first} and {source}");
             return Err(CliError::new(text).into());
@@ -175,10 +180,10 @@ fn parse(text: &str, source: &str, into: &mut Vec<Document>) -> Result<(), Failu
 
 fn document(value: Value, source: String) -> Result<Document, Failure> {
     let Value::Object(mut fields) = value else {
-        let complaint = CliError::new(format!("{source}: a job is an object with named fields"));
-        return Err(complaint.hint("it begins with a line such as `name: nightly-backup`").into());
+        let error = CliError::new(format!("{source}: a job is an object with named fields"));
+        return Err(error.hint("it begins with a line such as `name: nightly-backup`").into());
     };
-    // What `job show` prints is a document, too: fields of the answer alone mean nothing.
+    // The output of `job show` is a document, too: drop the fields that only responses have.
     fields.retain(|field, _| !READ_ONLY.contains(&field.as_str()));
     match fields.get("name").and_then(Value::as_str) {
         Some(name) if !name.is_empty() => Ok(Document { name: name.to_owned(), fields, source }),
@@ -245,7 +250,7 @@ mod tests {
                 let shown = |d: &Document| format!("{} ({})", d.name, d.source);
                 documents.iter().map(shown).collect::<Vec<_>>().join(", ")
             }
-            Err(Failure::Refused(complaint)) => format!("{complaint:?}"),
+            Err(Failure::Refused(error)) => format!("{error:?}"),
             Err(_) => "failed".to_owned(),
         }
     }
@@ -279,10 +284,8 @@ mod tests {
     #[test]
     fn half_of_a_file_is_not_taken_for_the_whole() {
         let long = std::io::repeat(b'#');
-        let Err(Failure::Refused(complaint)) = read_whole(long, "it") else {
-            panic!("it was taken")
-        };
-        assert!(complaint.message().contains("larger than"), "{complaint:?}");
+        let Err(Failure::Refused(error)) = read_whole(long, "it") else { panic!("it was taken") };
+        assert!(error.message().contains("larger than"), "{error:?}");
     }
 
     #[test]

@@ -12,13 +12,10 @@ use server::{Metrics, assignment};
 
 /// Carries out the runs of this process.
 pub struct LocalAgent {
-    /// What does the work.
     pub agent: Arc<Agent>,
-    /// Where what it says is kept.
+    /// Keeps the outputs of attempts.
     pub outputs: Outputs,
-    /// The figures.
     pub metrics: Arc<Metrics>,
-    /// The present.
     pub clock: fn() -> Timestamp,
     /// Whether attempts that completed get a line in the log.
     pub logs_completed: bool,

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use crate::complaint::{self, CliError};
+use crate::cli_error::{self, CliError};
 
 /// The codes as `--help` documents them; [`Exit`] is the other half.
 pub const HELP: &str = "\
@@ -13,7 +13,7 @@ Exit codes:
   1    it could not be done: a file, a port or the server did not do its part
   2    the request is wrong: an unknown option, a bad expression, zone, time or field
   3    there is no such job, run or address
-  4    conflict: the name is taken, the state does not allow it, or somebody was faster
+  4    conflict: the name is taken, the state does not allow it, or another client changed it first
   5    the key is missing or wrong, or does not allow it
   6    the server cannot be reached, or its store cannot
   7    the run that was waited for did not complete
@@ -27,13 +27,13 @@ pub enum Exit {
     Failed = 1,
     /// The request is wrong.
     Usage = 2,
-    /// What it names does not exist.
+    /// The requested object does not exist.
     NotFound = 3,
     /// The state of things does not allow it.
     Conflict = 4,
     /// The key is missing, wrong, or not enough.
     Auth = 5,
-    /// Nobody answers.
+    /// No server answers.
     Unreachable = 6,
     /// The awaited run did not complete.
     RunFailed = 7,
@@ -54,7 +54,7 @@ impl Exit {
 /// Why a command did not succeed.
 #[derive(Debug)]
 pub enum Failure {
-    /// What the argument parser said: a usage error, or the text of `--help` and `--version`.
+    /// Output of the argument parser: a usage error, or the text of `--help` and `--version`.
     CommandLine(clap::Error),
     /// The request is understood and wrong.
     Refused(CliError),
@@ -75,9 +75,9 @@ impl Failure {
     /// The failure with what it is about in front.
     pub fn about(self, what: &str) -> Self {
         match self {
-            Failure::Ended(exit, complaint) => Failure::Ended(exit, complaint.at(what)),
-            Failure::Refused(complaint) => Failure::Refused(complaint.at(what)),
-            Failure::Failed(complaint) => Failure::Failed(complaint.at(what)),
+            Failure::Ended(exit, error) => Failure::Ended(exit, error.at(what)),
+            Failure::Refused(error) => Failure::Refused(error.at(what)),
+            Failure::Failed(error) => Failure::Failed(error.at(what)),
             other => other,
         }
     }
@@ -86,9 +86,9 @@ impl Failure {
     pub fn print(&self) -> io::Result<()> {
         match self {
             Failure::CommandLine(error) => print_parser_message(error),
-            Failure::Refused(complaint)
-            | Failure::Failed(complaint)
-            | Failure::Ended(_, complaint) => complaint.print(),
+            Failure::Refused(error) | Failure::Failed(error) | Failure::Ended(_, error) => {
+                error.print()
+            }
             Failure::Io(error) if is_reader_gone(error) => Ok(()),
             Failure::Io(error) => CliError::new(error.to_string()).print(),
         }
@@ -102,15 +102,15 @@ impl From<io::Error> for Failure {
 }
 
 impl From<CliError> for Failure {
-    fn from(complaint: CliError) -> Self {
-        Failure::Refused(complaint)
+    fn from(error: CliError) -> Self {
+        Failure::Refused(error)
     }
 }
 
 /// Says on stderr what went wrong, and turns the end of a command into the process's.
 pub fn report(result: Result<(), Failure>) -> ExitCode {
     let Err(failure) = result else { return ExitCode::SUCCESS };
-    // Nobody is left to tell when stderr is gone as well.
+    // A failure to print cannot be reported when stderr is closed as well.
     let _ = failure.print();
     ExitCode::from(code_of(&failure))
 }
@@ -125,7 +125,7 @@ fn code_of(failure: &Failure) -> u8 {
     }
 }
 
-/// `punctual … | head`: whoever reads has enough, which is not a failure.
+/// `punctual … | head`: a reader that closes the pipe is not a failure.
 fn is_reader_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::BrokenPipe
 }
@@ -135,12 +135,12 @@ fn is_reader_gone(error: &io::Error) -> bool {
 fn print_parser_message(error: &clap::Error) -> io::Result<()> {
     let is_plain = |arg: OsString| {
         let arg = arg.to_string_lossy();
-        complaint::visible(&arg) == arg
+        cli_error::visible(&arg) == arg
     };
     if std::env::args_os().all(is_plain) {
         return error.print();
     }
     let mut err = io::stderr().lock();
     let text = error.render().to_string();
-    text.lines().try_for_each(|line| writeln!(err, "{}", complaint::visible(line)))
+    text.lines().try_for_each(|line| writeln!(err, "{}", cli_error::visible(line)))
 }

@@ -1,4 +1,4 @@
-//! What jobs may do here, as the settings say.
+//! The limits and permissions of jobs, from the settings.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use agent::{
 };
 
 use crate::backup;
-use crate::complaint::CliError;
+use crate::cli_error::CliError;
 use crate::config::Config;
 
 /// Reads the settings that are about jobs. Commands never see the data folder.
@@ -137,8 +137,8 @@ pub fn output_limits(config: &Config) -> Result<agent::output::Limits, CliError>
     })
 }
 
-/// What commands never see: the data folder and what was made of it, the files of settings, which
-/// may hold passwords, and the key of the certificate.
+/// The paths that commands never see: the data folder and copies of it, the files of settings,
+/// which may hold passwords, and the key of the certificate.
 fn protected(config: &Config, data: &Path) -> Result<Vec<PathBuf>, CliError> {
     let targets = backup::targets(config)?.into_values();
     let files = config.files().map(Path::to_owned);

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
 
-use crate::complaint::CliError;
+use crate::cli_error::CliError;
 use crate::config::Config;
 
 /// The form of a line.

@@ -22,7 +22,7 @@ use server::Metrics;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use crate::complaint::CliError;
+use crate::cli_error::CliError;
 use crate::config::Config;
 use export::Exporter;
 use span::Span;
@@ -81,7 +81,7 @@ impl Collector {
 
 /// Traces that are being sent.
 pub struct Tracing {
-    /// What the engine is given.
+    /// The sink that the engine writes spans to.
     pub spans: Arc<Spans>,
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
@@ -92,7 +92,7 @@ impl Tracing {
     pub async fn stop(self) {
         let _ = self.stop.send(());
         if tokio::time::timeout(GOODBYE, self.task).await.is_err() {
-            tracing::warn!("the collector did not take the last spans in time");
+            tracing::warn!("OTLP collector timed out, last spans dropped");
         }
     }
 }

@@ -11,7 +11,7 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::complaint::visible;
+use crate::cli_error::visible;
 use crate::exit::Failure;
 use crate::{clock, table, times};
 
@@ -61,12 +61,12 @@ impl OutputArgs {
         if self.json { Some(Format::Json) } else { self.output }
     }
 
-    /// Whether nobody wants to hear anything but errors.
+    /// Whether only errors are printed.
     pub fn is_quiet(&self) -> bool {
         self.quiet
     }
 
-    /// Says something that is not data, unless nobody wants to hear it.
+    /// Prints a message that is not data, unless `--quiet` is set.
     pub fn say(&self, text: &str) {
         if !self.quiet {
             // When stderr is gone, there is no other place to report it.
@@ -79,7 +79,6 @@ impl OutputArgs {
 pub struct Column {
     /// Its heading.
     pub title: &'static str,
-    /// What stands in it.
     pub cell: fn(&Value) -> String,
 }
 
@@ -261,10 +260,10 @@ pub fn duration(item: &Value, field: &str) -> String {
     }
 }
 
-/// Asks whether something that cannot be taken back is meant. Without a terminal nobody can
-/// answer, and `--yes` must have said so before.
+/// Asks the user to confirm an action that cannot be undone. Without a terminal, `--yes` is
+/// required.
 pub fn confirm(yes: bool, question: &str) -> Result<(), Failure> {
-    use crate::complaint::CliError;
+    use crate::cli_error::CliError;
     if yes {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! How far long work is, on stderr, for somebody who looks at a terminal. Nobody else sees it.
+//! Progress of long work on stderr, shown only on a terminal.
 
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;
@@ -11,25 +11,25 @@ use crate::output::OutputArgs;
 const TICK: Duration = Duration::from_millis(120);
 
 /// A line that says how far work is. It is gone when the work is.
-pub struct Progress(ProgressBar);
+pub struct ProgressLine(ProgressBar);
 
-impl Progress {
+impl ProgressLine {
     /// Of so many things.
     pub fn of(output: &OutputArgs, what: &str, total: usize) -> Self {
         let line = "{msg} [{bar:30}] {pos}/{len}, {eta} left";
-        Progress::new(output, what, ProgressBar::new(total as u64), line)
+        ProgressLine::new(output, what, ProgressBar::new(total as u64), line)
     }
 
     /// Of so many bytes.
     pub fn of_bytes(output: &OutputArgs, what: &str, total: u64) -> Self {
         let line = "{msg} [{bar:30}] {binary_bytes}/{binary_total_bytes}, {eta} left";
-        Progress::new(output, what, ProgressBar::new(total), line)
+        ProgressLine::new(output, what, ProgressBar::new(total), line)
     }
 
-    /// Of bytes, nobody knows how many.
+    /// Of bytes, of unknown number.
     pub fn of_stream(output: &OutputArgs, what: &str) -> Self {
         let line = "{spinner} {msg} {binary_bytes}, {elapsed}";
-        let progress = Progress::new(output, what, ProgressBar::no_length(), line);
+        let progress = ProgressLine::new(output, what, ProgressBar::no_length(), line);
         progress.0.enable_steady_tick(TICK);
         progress
     }
@@ -37,7 +37,7 @@ impl Progress {
     /// Of work that says nothing until it is done.
     pub fn of_work(output: &OutputArgs, what: &str) -> Self {
         let line = "{spinner} {msg}, {elapsed}";
-        let progress = Progress::new(output, what, ProgressBar::no_length(), line);
+        let progress = ProgressLine::new(output, what, ProgressBar::no_length(), line);
         progress.0.enable_steady_tick(TICK);
         progress
     }
@@ -52,7 +52,7 @@ impl Progress {
             bar.set_style(style.progress_chars("=> "));
         }
         bar.set_message(what.to_owned());
-        Progress(bar)
+        ProgressLine(bar)
     }
 
     /// So much is done now.
@@ -71,7 +71,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         self.0.finish_and_clear();
     }

@@ -1,6 +1,6 @@
 //! Randomness, from the machine.
 
-/// Bytes that nobody can guess.
+/// Random bytes from the operating system.
 #[expect(clippy::disallowed_methods, reason = "the one place that draws random bytes")]
 pub fn bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];

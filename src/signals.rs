@@ -1,4 +1,4 @@
-//! What the machine tells the process, and what the process tells the machine.
+//! Signals of the operating system, and notifications to the service manager.
 
 use std::io;
 use std::time::Duration;
@@ -54,7 +54,7 @@ pub fn stopping() {
     tell(&[NotifyState::Stopping]);
 }
 
-/// Without a service manager nobody listens, and that is fine.
+/// Without a service manager this does nothing.
 fn tell(states: &[NotifyState<'_>]) {
     let _ = sd_notify::notify(states);
 }

@@ -33,7 +33,7 @@ const HEAD: u64 = 64;
 /// Bytes of a record.
 const RECORD: usize = 48;
 
-/// Records that the file has room for from the beginning.
+/// The number of records that the file is allocated for at first.
 const PREALLOCATED: u64 = 1_024;
 
 /// Where the kernel tells which boot this is.

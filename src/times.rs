@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp, ToSpan};
 
 use crate::clock;
 
-/// What every option that takes a time accepts, for its help.
+/// The accepted forms of a time, for the help of options.
 pub const FORMS: &str = "write 2026-11-17T10:00:00Z, '2026-11-17 10:00' (local time), 10:00, today, \
                          yesterday, tomorrow, 1h (or '1h ago', 'in 1h')";
 

@@ -1,5 +1,5 @@
-//! TLS for the doors. The certificate is read again when the process gets SIGHUP, so that a
-//! new one needs no restart.
+//! TLS of the listeners. The certificate is read again when the process gets SIGHUP, so that a new
+//! one needs no restart.
 
 use std::fmt;
 use std::io;
@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::complaint::CliError;
+use crate::cli_error::CliError;
 
 /// How long a caller may take to agree on keys.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -56,7 +56,7 @@ impl Certificate {
         Ok(Certificate { files, current })
     }
 
-    /// Reads the files once more. What cannot be used changes nothing.
+    /// Reads the files again. A certificate that cannot be used changes nothing.
     pub fn read_again(&self) -> Result<(), CliError> {
         let fresh = Arc::new(certified(&self.files)?);
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = fresh;
@@ -91,7 +91,7 @@ fn certified(files: &CertificateFiles) -> Result<CertifiedKey, CliError> {
         .map_err(|error| wrong(&files.certificate, error.to_string()))
 }
 
-/// What agrees on keys with callers who want to speak one of these protocols.
+/// An acceptor that offers these application protocols.
 fn acceptor(
     certificate: Arc<dyn ResolvesServerCert>,
     protocols: &[&str],
@@ -105,9 +105,9 @@ fn acceptor(
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Says to the SQL door which certificate a client is shown: a proof may be bound to it, so it must
-/// be known, and a session that is resumed must have been made under the same.
-pub fn of_sql(certificate: Arc<Certificate>) -> Result<SqlTls, rustls::Error> {
+/// The TLS configuration of the SQL interface. It exposes the certificate that a client is shown:
+/// SCRAM channel binding needs it, and a resumed session must have been made under the same.
+pub fn sql_tls(certificate: Arc<Certificate>) -> Result<SqlTls, rustls::Error> {
     let made = |shown: &Arc<CertifiedKey>| {
         let der = shown.end_entity_cert().map(|certificate| Arc::from(certificate.as_ref()));
         let only = Arc::new(SingleCertAndKey::from(Arc::clone(shown)));
@@ -122,7 +122,7 @@ pub fn of_sql(certificate: Arc<Certificate>) -> Result<SqlTls, rustls::Error> {
         let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
         let current = certificate.current();
         if !Arc::ptr_eq(&kept.1, &current) {
-            // What could be used once can be used again.
+            // A failure is not expected here: the certificate was checked when it was read.
             if let Ok(fresh) = made(&current) {
                 *kept = (fresh, current);
             }
@@ -138,8 +138,7 @@ pub struct TlsListener {
 }
 
 impl TlsListener {
-    /// Lets callers in who speak TLS. Who is slow keeps nobody else waiting.
-    /// The work is done by the threads of `front`.
+    /// Accepts TLS connections on the threads of `front`. A slow handshake does not delay others.
     pub fn new(
         front: &Handle,
         listener: TcpListener,
@@ -175,7 +174,7 @@ async fn take_in(
             };
             drop(own);
             match agreed {
-                // Nobody takes callers in any more when the server stops.
+                // The send fails only when the server stops.
                 Ok(Ok(stream)) => drop(send.send((stream, caller)).await),
                 Ok(Err(error)) => tracing::debug!(%caller, %error, "no TLS with a caller"),
                 Err(_) => tracing::debug!(%caller, "a caller took too long to agree on TLS"),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use reqwest::Url;
 use server::{Answer, Fetcher, Issuer, LoginClient, Mapping, Oidc};
 
-use crate::complaint::CliError;
+use crate::cli_error::CliError;
 use crate::config::Config;
 
 /// How long an issuer may take to answer.
@@ -42,7 +42,7 @@ pub fn of_settings(config: &Config) -> Result<Option<Oidc>, CliError> {
         return Err(config.wrong("auth.oidc.tenant", right));
     }
     let fetcher = Web::new().map_err(|error| {
-        CliError::new(format!("auth.oidc.issuers: nothing can be fetched from here: {error}"))
+        CliError::new(format!("auth.oidc.issuers: cannot create the HTTP client: {error}"))
     })?;
     let oidc = Oidc::new(issuers, mapping, fetcher);
     Ok(Some(match client(config)? {
@@ -97,7 +97,7 @@ fn issuer(config: &Config, text: &str) -> Result<Issuer, CliError> {
     Ok(Issuer { url: url.to_owned(), tenant: tenant.map(str::to_owned) })
 }
 
-/// `WORD=ROLE`, with commas between them.
+/// `CLAIM=ROLE`, with commas between them.
 fn roles(config: &Config) -> Result<Vec<(String, String)>, CliError> {
     let read = |item: &str| {
         // A word may be an address, with an equals sign in it; the name of a role has none.
@@ -107,11 +107,12 @@ fn roles(config: &Config) -> Result<Vec<(String, String)>, CliError> {
     };
     let all = config.list("auth.oidc.roles").map(read).collect::<Option<_>>();
     all.ok_or_else(|| {
-        config.wrong("auth.oidc.roles", "WORD=ROLE, with commas between them; * for everybody")
+        config.wrong("auth.oidc.roles", "CLAIM=ROLE, separated by commas; * for every user")
     })
 }
 
-/// What issuers publish, fetched over HTTP: no redirects, no proxy, not for long and not too much.
+/// Fetches the documents of issuers over HTTP: no redirects, no proxy, with limits on time and
+/// size.
 struct Web(reqwest::Client);
 
 impl Web {
@@ -182,7 +183,7 @@ mod tests {
         let config = Config::load(sources).unwrap_or_else(|error| panic!("{error}"));
         match of_settings(&config) {
             Ok(tokens) => Ok(tokens.is_some()),
-            Err(complaint) => Err(complaint.to_string()),
+            Err(error) => Err(error.to_string()),
         }
     }
 

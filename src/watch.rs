@@ -49,7 +49,7 @@ impl WatchArgs {
             print()?;
             client.sleep(pause);
             if !out.is_terminal() {
-                // What comes next is told from what was printed before.
+                // The next changes are relative to what was printed.
                 writeln!(out)?;
             }
         }

@@ -8,6 +8,7 @@
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock and starts servers")]
 
 mod bulk;
+mod dashboard;
 mod fill;
 mod gate;
 mod http;
@@ -54,6 +55,9 @@ struct Args {
     /// Runs of one job that wait in line for each other; none when 0
     #[arg(long, default_value_t = 10_000)]
     line: usize,
+    /// Measure the pages of the dashboard in a browser, and nothing else
+    #[arg(long)]
+    dashboard: bool,
     /// Given by `cargo bench`
     #[arg(long, hide = true)]
     bench: bool,
@@ -78,6 +82,9 @@ fn main() -> Result<()> {
     let args = Args::parse();
     if !args.gate.is_empty() {
         return gate::measure(&args);
+    }
+    if args.dashboard {
+        return dashboard::measure(Service::start(args.store)?, &args);
     }
     if args.jobs > 0 {
         progress("jobs in bulk");

@@ -83,8 +83,13 @@ impl Service {
 
     /// A new connection to it, for the administrator.
     pub fn client(&self) -> Result<Client> {
+        self.client_with(&self.key()?)
+    }
+
+    /// The key of the administrator.
+    pub fn key(&self) -> Result<String> {
         let key = std::fs::read_to_string(self.folder.path().join("data/admin.key"))?;
-        self.client_with(key.trim())
+        Ok(key.trim().to_owned())
     }
 
     /// A new connection to it, with somebody's key.

@@ -18,7 +18,6 @@ use super::manifest::{FORMAT, FileEntry, Manifest, NAME, fingerprint, hex};
 /// Where the databases are copied to, inside of the data folder.
 const COPIES: &str = "backup.tmp";
 
-/// The store.
 pub const STORE: &str = "punctual.db";
 
 /// The databases of a data folder: the store, and that of SQL jobs.
@@ -31,7 +30,7 @@ pub const OUTPUTS: &str = "outputs";
 /// processors from jobs.
 const LEVEL: i32 = 3;
 
-/// What backups are made of.
+/// The data that backups are made of.
 #[derive(Clone, Debug)]
 pub struct Contents {
     /// The data folder.
@@ -43,7 +42,7 @@ pub fn clear(contents: &Contents) {
     if let Err(error) = fs::remove_dir_all(contents.data.join(COPIES))
         && error.kind() != io::ErrorKind::NotFound
     {
-        tracing::warn!(%error, "what is left of a backup cannot be deleted");
+        tracing::warn!(%error, "cannot delete temporary files of a backup");
     }
 }
 
@@ -64,7 +63,7 @@ pub fn write(
         let file = File::open(copies.folder.join(name))?;
         let bytes = file.metadata()?.len();
         archive.add(name, bytes, WhileWanted { file, wanted })?;
-        // Room is precious: there may be more copies than one.
+        // Free the space at once: there may be more than one copy.
         fs::remove_file(copies.folder.join(name))?;
     }
     if outputs {
@@ -86,7 +85,7 @@ pub fn write(
 }
 
 fn given_up() -> io::Error {
-    io::Error::other("given up: nobody waits for it any more")
+    io::Error::other("backup cancelled: its reader is gone")
 }
 
 /// Copies of the databases, gone when they are not needed any more.
@@ -127,7 +126,7 @@ impl Drop for Copies<'_> {
     }
 }
 
-/// A file that is read as long as somebody wants it.
+/// A file that is read until the caller is gone.
 struct WhileWanted<'a> {
     file: File,
     wanted: &'a dyn Fn() -> bool,
@@ -162,8 +161,8 @@ impl<W: Write> Archive<W> {
         Ok(())
     }
 
-    /// Adds a folder of outputs and everything below it, in order. What is deleted meanwhile is
-    /// left out.
+    /// Adds a folder of outputs and everything below it, in order. Files that are deleted meanwhile
+    /// are left out.
     fn add_outputs(
         &mut self,
         data: &Path,

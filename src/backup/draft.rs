@@ -1,7 +1,7 @@
-//! A file that is there whole or not at all, and the files of a folder of backups.
+//! A file that exists complete or not at all, and the files of a folder of backups.
 //!
-//! A draft has a name of its own and is locked by whoever writes it. A process that is killed
-//! leaves the draft without the lock, and the next one that writes into the folder deletes it.
+//! A draft has a name of its own and is locked by its writer. A process that is killed leaves the
+//! draft without the lock, and the next one that writes into the folder deletes it.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -42,8 +42,7 @@ pub struct Draft {
 }
 
 /// A file that was written.
-pub struct Written {
-    /// Its name.
+pub struct WrittenFile {
     pub name: String,
     /// Its size.
     pub bytes: u64,
@@ -63,7 +62,7 @@ impl Draft {
         let file =
             OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
         let file = file.map_err(about)?;
-        // What a killed process left has no lock.
+        // The draft of a killed process has no lock.
         file.try_lock().map_err(|error| about(error.into()))?;
         file.set_len(0).map_err(about)?;
         Ok(Draft {
@@ -88,7 +87,7 @@ impl Draft {
     }
 
     /// Gives the file its name, when all of it is on disk. A file that has the name stays.
-    pub fn finish(mut self) -> io::Result<Written> {
+    pub fn finish(mut self) -> io::Result<WrittenFile> {
         self.file.sync_all()?;
         let name = self.folder.join(&self.name);
         fs::hard_link(&self.path, &name).or_else(|error| match error.kind() {
@@ -100,7 +99,7 @@ impl Draft {
         self.is_done = true;
         File::open(&self.folder).and_then(|folder| folder.sync_all())?;
         let sha256 = hex(&std::mem::take(&mut self.digest).finalize());
-        Ok(Written { name: self.name.clone(), bytes: self.bytes, sha256 })
+        Ok(WrittenFile { name: self.name.clone(), bytes: self.bytes, sha256 })
     }
 }
 
@@ -205,7 +204,7 @@ mod tests {
         draft.write_all(b" and half").unwrap();
         let written = draft.finish().unwrap();
         assert_eq!((written.bytes, list()), (13, vec![name.clone()]));
-        // What a killed process left is not locked.
+        // The draft of a killed process is not locked.
         fs::write(folder.path().join(format!(".{other}.part")), "half").unwrap();
         drop(Draft::begin(folder.path(), &other).unwrap());
         assert_eq!(list(), std::slice::from_ref(&name));

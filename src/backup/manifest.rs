@@ -1,4 +1,4 @@
-//! What a backup says about itself.
+//! The manifest of a backup: its format, its origin and its files.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ pub const NAME: &str = "manifest.json";
 /// The form of archives that this release writes, and the newest that it reads.
 pub const FORMAT: u32 = 1;
 
-/// What a backup says about itself. Later releases may say more.
+/// The manifest of a backup. Later releases may add fields.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// The form of the archive.

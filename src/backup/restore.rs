@@ -24,26 +24,25 @@ use store::sqlite::{self, Restore, Revived};
 
 use super::archive::{DATABASES, Hashed, OUTPUTS, STORE};
 use super::manifest::{FORMAT, FileEntry, Manifest, NAME, hex};
-use crate::complaint::CliError;
+use crate::cli_error::CliError;
 use crate::data::STORE_ID;
 use crate::exit::{Exit, Failure};
 
 /// The folder that says that a restore has not ended.
 pub const MARK: &str = "restore.tmp";
 
-/// The largest manifest: room for a million files.
+/// The largest manifest, enough for a million files.
 const MANIFEST_BYTES_MAX: u64 = 256 << 20;
 
 /// A backup that is what it says.
-pub struct Checked {
-    /// What it says.
+pub struct CheckedBackup {
     pub manifest: Manifest,
     /// Its size, unpacked.
     pub bytes: u64,
 }
 
 /// Whether a backup is whole and this release can use it. `tell` hears how much was read.
-pub fn check(archive: &Path, tell: &dyn Fn(u64)) -> Result<Checked, Failure> {
+pub fn check(archive: &Path, tell: &dyn Fn(u64)) -> Result<CheckedBackup, Failure> {
     unpack(archive, None, tell)
 }
 
@@ -54,7 +53,7 @@ pub fn restore(
     data: &Path,
     (now, by): (Timestamp, &str),
     tell: &dyn Fn(u64),
-) -> Result<(Checked, Revived), Failure> {
+) -> Result<(CheckedBackup, Revived), Failure> {
     let draft = data.join(MARK);
     begin(data, &draft)?;
     let restored = unpack(archive, Some(&draft), tell).and_then(|checked| {
@@ -132,10 +131,14 @@ fn place(draft: &Path, data: &Path) -> io::Result<()> {
 
 /// Reads an archive to its end, writes its files into a folder if there is one, and compares all
 /// of it with the manifest.
-fn unpack(archive: &Path, into: Option<&Path>, tell: &dyn Fn(u64)) -> Result<Checked, Failure> {
+fn unpack(
+    archive: &Path,
+    into: Option<&Path>,
+    tell: &dyn Fn(u64),
+) -> Result<CheckedBackup, Failure> {
     let cannot =
         |error: io::Error| Failure::failed(format!("cannot read {}: {error}", archive.display()));
-    let file = Told { file: File::open(archive).map_err(cannot)?, read: 0, tell };
+    let file = ReportingReader { file: File::open(archive).map_err(cannot)?, read: 0, tell };
     let mut found: BTreeMap<String, FileEntry> = BTreeMap::new();
     let mut manifest: Option<Manifest> = None;
     let mut place = "its beginning".to_owned();
@@ -179,7 +182,7 @@ fn unpack(archive: &Path, into: Option<&Path>, tell: &dyn Fn(u64)) -> Result<Che
     };
     let bytes = found.values().map(|file| file.bytes).sum();
     compare(archive, &manifest, found)?;
-    Ok(Checked { manifest, bytes })
+    Ok(CheckedBackup { manifest, bytes })
 }
 
 /// Copies; an error of the archive is told from one of the disk.
@@ -279,14 +282,14 @@ fn newer(text: String, version: &str) -> Failure {
     Failure::Ended(Exit::Conflict, CliError::new(text).hint(hint))
 }
 
-/// A file, and somebody who wants to know how much of it was read.
-struct Told<'a> {
+/// A file that reports how much of it was read.
+struct ReportingReader<'a> {
     file: File,
     read: u64,
     tell: &'a dyn Fn(u64),
 }
 
-impl Read for Told<'_> {
+impl Read for ReportingReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.file.read(buffer)?;
         self.read += read as u64;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::complaint::CliError;
+use crate::cli_error::CliError;
 use crate::config::environment;
 use crate::data::write_private;
 use crate::exit::Failure;
@@ -20,13 +20,13 @@ pub struct Contexts {
     pub current: Option<String>,
     /// The servers by name.
     #[serde(default)]
-    pub contexts: BTreeMap<String, Context>,
+    pub contexts: BTreeMap<String, ServerContext>,
 }
 
 /// A server.
 #[derive(Deserialize, Serialize, Clone, Debug, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub struct Context {
+pub struct ServerContext {
     /// Its address.
     pub url: String,
     /// The key for it.
@@ -56,7 +56,9 @@ pub fn own_folder() -> Result<PathBuf, Failure> {
         found.map(|(_, value)| value.clone())
     };
     folder(&variable).ok_or_else(|| {
-        CliError::new("there is no place for contexts").hint("set HOME or XDG_CONFIG_HOME").into()
+        CliError::new("cannot find the folder for contexts")
+            .hint("set HOME or XDG_CONFIG_HOME")
+            .into()
     })
 }
 
@@ -66,7 +68,7 @@ pub fn file_in(folder: &Path) -> PathBuf {
 }
 
 impl Contexts {
-    /// What a file says; nothing when it is not there.
+    /// Reads a file of contexts; a missing file is empty.
     pub fn read(file: &Path) -> Result<Self, Failure> {
         let Ok(text) = fs::read_to_string(file) else { return Ok(Contexts::default()) };
         toml::from_str(&text).map_err(|error| {
@@ -93,11 +95,10 @@ impl Contexts {
     /// The failure of a command that names a context that is not there.
     pub fn missing(&self, name: &str, file: &Path) -> Failure {
         let known: Vec<&str> = self.contexts.keys().map(String::as_str).collect();
-        let complaint =
-            CliError::new(format!("there is no context {name:?} in {}", file.display()));
+        let error = CliError::new(format!("there is no context {name:?} in {}", file.display()));
         match known.is_empty() {
-            true => complaint.hint("add one with punctual login URL"),
-            false => complaint.hint(format!("there are {}", known.join(", "))),
+            true => error.hint("add one with punctual login URL"),
+            false => error.hint(format!("there are {}", known.join(", "))),
         }
         .into()
     }

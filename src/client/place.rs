@@ -11,16 +11,16 @@ use std::path::{Path, PathBuf};
 use reqwest::Url;
 
 use super::ServerArgs;
-use super::contexts::{self, Context, Contexts};
-use crate::complaint::CliError;
+use super::contexts::{self, Contexts, ServerContext};
+use crate::cli_error::CliError;
 use crate::config::environment;
 use crate::data::{self, URL_FILE};
 use crate::exit::{Exit, Failure};
 
-/// Where a server listens when nobody says otherwise.
+/// The default address of a server.
 const URL_DEFAULT: &str = "http://127.0.0.1:8630";
 
-/// Where a server keeps its data when nobody says otherwise.
+/// The default data folder of a server.
 const DATA_DEFAULT: &str = "punctual-data";
 
 /// The file in the data folder that holds the administrator's key.
@@ -88,13 +88,13 @@ impl Place {
     /// The failure of a command that needs a key and has none for this address.
     pub fn no_key(&self) -> Failure {
         if self.is_guess {
-            let complaint = CliError::new(self.origin.clone());
+            let error = CliError::new(self.origin.clone());
             let hint = "start a server with `punctual serve`, or name one with --data, or with \
                         --server and --token";
-            return Failure::Ended(Exit::Unreachable, complaint.hint(hint));
+            return Failure::Ended(Exit::Unreachable, error.hint(hint));
         }
-        let complaint = CliError::new(format!("there is no key for the server at {}", self.url));
-        Failure::Ended(Exit::Auth, complaint.hint(self.about_key()))
+        let error = CliError::new(format!("there is no key for the server at {}", self.url));
+        Failure::Ended(Exit::Auth, error.hint(self.about_key()))
     }
 
     /// The failure of a command whose answer does not come from a Punctual server.
@@ -110,7 +110,7 @@ impl Place {
         Failure::Ended(exit, CliError::new(text).hint(hint))
     }
 
-    /// What to do about a key that was refused.
+    /// The hint for a key that was refused.
     pub fn about_key(&self) -> String {
         format!("{}; give another with --token, PUNCTUAL_TOKEN or PUNCTUAL_TOKEN_FILE", self.origin)
     }
@@ -207,7 +207,7 @@ fn folder_key(
 fn context(
     name: Option<&str>,
     variable: &dyn Fn(&str) -> Option<String>,
-) -> Result<Option<Context>, Failure> {
+) -> Result<Option<ServerContext>, Failure> {
     let file = contexts::folder(variable).map(|folder| contexts::file_in(&folder));
     let known = match &file {
         Some(file) => Contexts::read(file)?,

@@ -1,27 +1,27 @@
-//! What a server says when it does not do what was asked, as the end of a command.
+//! Maps the error response of a server to the failure of a command.
 
 use serde::Deserialize;
 use server::Code;
 
 use super::Place;
-use crate::complaint::CliError;
+use crate::cli_error::CliError;
 use crate::exit::{Exit, Failure};
 
 #[derive(Deserialize)]
 struct Envelope {
-    error: Problem,
+    error: ProblemBody,
 }
 
 #[derive(Deserialize)]
-struct Problem {
+struct ProblemBody {
     code: String,
     message: String,
     #[serde(default)]
-    details: Vec<Detail>,
+    details: Vec<ProblemDetail>,
 }
 
 #[derive(Deserialize)]
-struct Detail {
+struct ProblemDetail {
     field: String,
     message: String,
 }
@@ -46,8 +46,8 @@ fn exit_of(code: &str, status: u16) -> Exit {
 pub(super) fn failure(status: u16, body: &[u8], place: &Place) -> Failure {
     let Ok(Envelope { error }) = serde_json::from_slice(body) else {
         let exit = exit_of("", status);
-        let complaint = CliError::new(format!("{} answered with status {status}", place.url()));
-        return Failure::Ended(exit, complaint.hint("is there a Punctual server at this address?"));
+        let error = CliError::new(format!("{} answered with status {status}", place.url()));
+        return Failure::Ended(exit, error.hint("is there a Punctual server at this address?"));
     };
     let exit = exit_of(&error.code, status);
     let mut message = error.message;
@@ -57,12 +57,12 @@ pub(super) fn failure(status: u16, body: &[u8], place: &Place) -> Failure {
             message.push_str(&format!("; {}: {}", detail.field, detail.message));
         }
     }
-    let complaint = CliError::new(message);
+    let error = CliError::new(message);
     Failure::Ended(
         exit,
         match exit {
-            Exit::Auth => complaint.hint(place.about_key()),
-            _ => complaint,
+            Exit::Auth => error.hint(place.about_key()),
+            _ => error,
         },
     )
 }

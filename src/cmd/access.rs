@@ -25,7 +25,7 @@ pub use role::run as role;
 pub use tenant::run as tenant;
 pub use user::run as user;
 
-/// What people read of one: every field that says something.
+/// The fields of one item for display, without those that are empty.
 fn rows(item: &Value) -> Vec<(String, String)> {
     let Value::Object(fields) = item else { return Vec::new() };
     let shown = fields.iter().filter(|(_, value)| !value.is_null());

@@ -18,7 +18,7 @@ use wire::shape::{CAPACITY_MAX, Join, PROTOCOL, Skills};
 use wire::{CallError, Client, Fatal, Link, Options, Spool, Trust, Worker};
 
 use super::job::Asking;
-use crate::complaint::CliError;
+use crate::cli_error::CliError;
 use crate::config::{Config, Sources, environment};
 use crate::data::{DataFolder, write_private};
 use crate::exit::{Exit, Failure};
@@ -26,7 +26,7 @@ use crate::logs::{self, LogFormat};
 use crate::output::{self, Column, Shape, distance, instant, text};
 use crate::{jobs, random, signals};
 
-/// Where an agent keeps its key, its results and its outputs when nobody says.
+/// The default folder of an agent's key, results and outputs.
 const DATA: &str = "./punctual-agent";
 
 /// The file of its key.
@@ -58,7 +58,7 @@ pub struct AgentArgs {
     #[arg(long, value_name = "TOKEN")]
     join: Option<String>,
 
-    /// What is known about its place, such as zone=eu,disk=ssd
+    /// Labels of this agent, such as zone=eu,disk=ssd
     #[arg(long, value_name = "LABELS")]
     labels: Option<String>,
 
@@ -74,7 +74,7 @@ pub struct AgentArgs {
     #[arg(long, value_name = "N")]
     max_http_calls: Option<String>,
 
-    /// Take only runs that ask for its labels
+    /// Accept only runs that request its labels
     #[arg(long, action = ArgAction::SetTrue)]
     exclusive: bool,
 
@@ -114,7 +114,7 @@ pub enum AgentCommand {
 /// The verbs of `punctual agent token`.
 #[derive(Subcommand)]
 pub enum TokenCommand {
-    /// Make a token with which one agent can join, once
+    /// Create a token with which one agent can join once
     Create(TokenArgs),
     /// List tokens that can still be used
     #[command(visible_alias = "ls")]
@@ -152,10 +152,10 @@ const TOKENS: Shape = Shape {
     name: "token_id",
 };
 
-/// What a token shall be.
+/// The properties of a new token.
 #[derive(Args)]
 pub struct TokenArgs {
-    /// How long it is good, at most 15 minutes [default: 15m]
+    /// How long it is valid, at most 15 minutes [default: 15m]
     #[arg(long, value_name = "DURATION")]
     ttl: Option<String>,
 
@@ -167,16 +167,16 @@ pub struct TokenArgs {
     asking: Asking,
 }
 
-/// What an agent keeps of itself.
+/// The identity that an agent keeps on disk.
 #[derive(Serialize, Deserialize)]
-struct Credential {
+struct AgentCredential {
     name: String,
     labels: Labels,
     key: String,
 }
 
-/// What the settings mean for an agent.
-struct Plan {
+/// The settings of an agent, parsed and checked.
+struct AgentPlan {
     servers: Vec<String>,
     trust: Trust,
     token: String,
@@ -235,8 +235,8 @@ impl AgentArgs {
     }
 }
 
-impl Plan {
-    fn of(config: &Config) -> Result<Self, CliError> {
+impl AgentPlan {
+    fn from_config(config: &Config) -> Result<Self, CliError> {
         let servers: Vec<String> = config.list("agent.server").map(str::to_owned).collect();
         if servers.is_empty() {
             let hint = "say where a server is: --server https://punctual.internal:8630";
@@ -264,7 +264,7 @@ impl Plan {
         };
         domain::object::check_name(&name)
             .map_err(|problem| CliError::new(format!("engine.name: {problem}")))?;
-        Ok(Plan {
+        Ok(AgentPlan {
             servers,
             trust: Trust { authorities, insecure },
             token: config.text("agent.join").trim().to_owned(),
@@ -279,12 +279,12 @@ impl Plan {
         })
     }
 
-    /// The servers, spoken to as somebody.
+    /// A client for each server, with the agent's credential.
     fn clients(&self, name: &str, key: &str) -> Result<Vec<Client>, CliError> {
         let client = |server: &String| {
             Client::new(server, &self.trust, name, key).map_err(|problem| {
                 CliError::new(format!("agent.server: {problem}"))
-                    .hint("use https://, or say --insecure if you mean it")
+                    .hint("use https://, or allow plain text with --insecure")
             })
         };
         self.servers.iter().map(client).collect()
@@ -299,7 +299,7 @@ fn machine() -> String {
 }
 
 fn start(config: &Config) -> Result<(), Failure> {
-    let plan = Plan::of(config)?;
+    let plan = AgentPlan::from_config(config)?;
     let options = jobs::options_elsewhere(config, &plan.data)?;
     let limits = jobs::output_limits(config)?;
     // Whom it speaks to is checked before anything is made.
@@ -386,7 +386,7 @@ fn start(config: &Config) -> Result<(), Failure> {
     worked
 }
 
-/// Why an agent ended that nobody stopped.
+/// The failure for an agent that ended without being asked to.
 fn gone(fatal: Fatal) -> Failure {
     match fatal {
         Fatal::Removed => Failure::Ended(
@@ -408,7 +408,7 @@ fn gone(fatal: Fatal) -> Failure {
 }
 
 /// The key of an agent that has joined before.
-fn read_key(path: &Path) -> Result<Option<Credential>, Failure> {
+fn read_key(path: &Path) -> Result<Option<AgentCredential>, Failure> {
     use std::os::unix::fs::PermissionsExt;
     let metadata = match std::fs::metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -427,7 +427,7 @@ fn read_key(path: &Path) -> Result<Option<Credential>, Failure> {
 }
 
 /// Becomes an agent. A server that does not answer may do so later.
-async fn join(plan: &Plan, path: &Path) -> Result<Credential, Failure> {
+async fn join(plan: &AgentPlan, path: &Path) -> Result<AgentCredential, Failure> {
     if plan.token.is_empty() {
         let text = format!("this agent has not joined yet: there is no {}", path.display());
         let hint = "make a token with punctual agent token create, and give it with --join";
@@ -440,7 +440,7 @@ async fn join(plan: &Plan, path: &Path) -> Result<Credential, Failure> {
         match client.join(&plan.token, &join).await {
             Ok(joined) => {
                 let wire::shape::Joined { name, labels, key } = joined;
-                let credential = Credential { name, labels, key };
+                let credential = AgentCredential { name, labels, key };
                 let text = serde_json::to_string(&credential)
                     .map_err(|error| Failure::failed(error.to_string()))?;
                 write_private(path, &text)?;

@@ -1,8 +1,10 @@
-//! `punctual apply`: jobs and queues become what files say that they are.
+//! `punctual apply`: jobs, queues and DAGs become what files say that they are.
 //!
 //! Everything is checked before the first job changes. A job that already is what its document
 //! says is not touched, so that applying twice is the same as applying once.
 
+mod calendars;
+mod dags;
 mod order;
 mod plan;
 mod queues;
@@ -15,14 +17,17 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::job::Asking;
+use crate::cli_error::{CliError, visible};
 use crate::client::Client;
-use crate::complaint::{CliError, visible};
 use crate::document::{self, Document};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Format, OutputArgs, confirm};
-use crate::progress::Progress;
+use crate::progress::ProgressLine;
 
-use plan::{Plan, Step};
+use plan::{ApplyPlan, ApplyStep};
+
+pub use calendars::fields as calendar_fields;
+pub use dags::{names_of, of_dag};
 
 /// Which files, and how far to go.
 #[derive(Args)]
@@ -33,8 +38,9 @@ Examples:
   punctual export | punctual apply -f -
 
 A document is the body of POST /v1/jobs as YAML or JSON; a file may hold several, with --- between
-them. What a document leaves out has its default, except status: a job that is paused stays so.
-A document with `kind: queue` is the body of POST /v1/queues.
+them. A field that a document leaves out has its default, except status: a job that is paused stays
+paused. A document with `kind: queue` is the body of POST /v1/queues, one with `kind: calendar` that
+of POST /v1/calendars, and one with `kind: dag` or with `tasks` that of POST /v1/dags.
 
 --owner LABEL marks each job with the tag owner:LABEL. --prune deletes the jobs with that tag that
 no document describes.")]
@@ -135,21 +141,26 @@ fn mark(document: &mut Document, tag: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Makes jobs and queues what documents say, and prints what was done to each.
+/// Makes jobs, queues and DAGs what documents say, and prints what was done to each.
 pub fn apply(documents: Vec<Document>, applying: &Applying<'_>) -> Result<(), Failure> {
     let client = applying.asking.client()?;
     let (jobs, _) = client.list(&["v1", "jobs"], &[], None)?;
-    let (queues, documents) = queues::split(documents)?;
-    let mut plan = Plan::new(order::upstream_first(documents), &jobs, applying.prune.as_deref());
-    // Jobs can feed queues of the same files.
+    let (dags, documents) = dags::split(documents);
+    let queues::Kinds { calendars, queues, jobs: documents } = queues::split(documents)?;
+    let mut plan =
+        ApplyPlan::new(order::upstream_first(documents), &jobs, applying.prune.as_deref());
+    // Jobs can feed queues and use calendars of the same files.
     plan.steps.splice(0..0, queues::steps(&client, queues)?);
+    plan.steps.splice(0..0, calendars::steps(&client, calendars)?);
+    // Steps of DAGs can call jobs of the same files.
+    plan.steps.extend(dags::steps(&client, dags, &jobs, applying.prune.as_deref())?);
     check(&client, &plan, &applying.asking.output)?;
-    let pruned = plan.steps.iter().filter(|step| matches!(step, Step::Prune { .. })).count();
+    let pruned = plan.steps.iter().filter(|step| matches!(step, ApplyStep::Prune { .. })).count();
     if !applying.dry_run && pruned > 0 {
         confirm(applying.yes, &format!("Delete {pruned} jobs that no document describes?"))?;
     }
     let mut done = Vec::with_capacity(plan.steps.len());
-    let progress = Progress::of(&applying.asking.output, "applying", plan.steps.len());
+    let progress = ProgressLine::of(&applying.asking.output, "applying", plan.steps.len());
     for step in &plan.steps {
         if !applying.dry_run {
             carry_out(&client, step)?;
@@ -174,24 +185,26 @@ pub fn apply(documents: Vec<Document>, applying: &Applying<'_>) -> Result<(), Fa
 }
 
 /// Lets the server look at every document that would be written, before anything is.
-fn check(client: &Client, plan: &Plan, output: &OutputArgs) -> Result<(), Failure> {
-    let progress = Progress::of(output, "checking", plan.steps.len());
+fn check(client: &Client, plan: &ApplyPlan, output: &OutputArgs) -> Result<(), Failure> {
+    let progress = ProgressLine::of(output, "checking", plan.steps.len());
     for step in &plan.steps {
         progress.step();
-        let (document, exists) = match step {
-            Step::Create { document } => (document, false),
-            Step::Change { document, .. } => (document, true),
-            Step::Keep { .. }
-            | Step::Prune { .. }
-            | Step::CreateQueue { .. }
-            | Step::ChangeQueue { .. } => continue,
+        let (path, document, exists) = match step {
+            ApplyStep::Create { path, document } => (*path, document, false),
+            ApplyStep::Change { path, document, .. } => (*path, document, true),
+            ApplyStep::Keep { .. } | ApplyStep::Prune { .. } => continue,
         };
-        // An upstream job of the same files does not exist before they are applied.
+        let address: &[&str] = match path {
+            "jobs" => &["v1", "jobs:validate"],
+            "dags" => &["v1", "dags", "validate"],
+            _ => continue,
+        };
+        // An upstream job or a calendar of the same files does not exist before they are applied.
         if plan.waits_for_new(document) {
             continue;
         }
         let body = Value::Object(document.fields.clone());
-        match client.post(&["v1", "jobs:validate"]).json(&body).send() {
+        match client.post(address).json(&body).send() {
             Ok(_) => {}
             // The name is taken by the very job that changes.
             Err(Failure::Ended(Exit::Conflict, _)) if exists => {}
@@ -201,33 +214,23 @@ fn check(client: &Client, plan: &Plan, output: &OutputArgs) -> Result<(), Failur
     Ok(())
 }
 
-fn carry_out(client: &Client, step: &Step) -> Result<(), Failure> {
+fn carry_out(client: &Client, step: &ApplyStep) -> Result<(), Failure> {
     match step {
-        Step::Create { document } => {
+        ApplyStep::Create { path, document } => {
             let body = Value::Object(document.fields.clone());
-            let made = client.post(&["v1", "jobs"]).json(&body).send();
+            let made = client.post(&["v1", path]).json(&body).send();
             made.map(drop).map_err(|failure| failure.about(&document.source))
         }
-        Step::Change { document, id, version, .. } => {
+        ApplyStep::Change { path, document, id, version, .. } => {
             let body = Value::Object(document.fields.clone());
-            let call = client.call(Method::PUT, &["v1", "jobs", id]).if_version(*version);
+            let call = client.call(Method::PUT, &["v1", path, id]).if_version(*version);
             call.json(&body).send().map(drop).map_err(|failure| failure.about(&document.source))
         }
-        Step::CreateQueue { document } => {
-            let body = Value::Object(document.fields.clone());
-            let made = client.post(&["v1", "queues"]).json(&body).send();
-            made.map(drop).map_err(|failure| failure.about(&document.source))
-        }
-        Step::ChangeQueue { document, id, version, .. } => {
-            let body = Value::Object(document.fields.clone());
-            let call = client.call(Method::PUT, &["v1", "queues", id]).if_version(*version);
-            call.json(&body).send().map(drop).map_err(|failure| failure.about(&document.source))
-        }
-        Step::Prune { id, version, .. } => {
-            let call = client.call(Method::DELETE, &["v1", "jobs", id]).if_version(*version);
+        ApplyStep::Prune { path, id, version, .. } => {
+            let call = client.call(Method::DELETE, &["v1", path, id]).if_version(*version);
             call.send().map(drop)
         }
-        Step::Keep { .. } => Ok(()),
+        ApplyStep::Keep { .. } => Ok(()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `punctual audit`: who did what, and whether nobody changed the record since.
+//! `punctual audit`: searches the audit log and verifies that it was not changed.
 
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::job::Asking;
 use super::run::short_id;
-use crate::complaint::CliError;
+use crate::cli_error::CliError;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Column, Shape, instant, text};
 use crate::times;
@@ -17,14 +17,14 @@ pub enum AuditCommand {
     /// List what was done, newest first
     #[command(visible_alias = "ls")]
     List(ListArgs),
-    /// Look at every row: whether it is as it was sealed, and none is missing
+    /// Verify that no row was changed or removed
     Verify(VerifyArgs),
 }
 
 /// Which events.
 #[derive(Args)]
 pub struct ListArgs {
-    /// Only these types, with commas between them: JOB_CREATED,JOB_FAILED
+    /// Only these types, separated by commas: JOB_CREATED,JOB_FAILED
     #[arg(long = "type", value_name = "TYPE")]
     event_type: Option<String>,
 
@@ -32,7 +32,7 @@ pub struct ListArgs {
     #[arg(long, value_name = "JOB")]
     job: Option<String>,
 
-    /// Only what somebody did
+    /// Only events of this user or key
     #[arg(long, value_name = "NAME")]
     actor: Option<String>,
 
@@ -44,7 +44,7 @@ pub struct ListArgs {
     #[arg(long, value_name = "TIME", value_parser = times::past)]
     until: Option<Timestamp>,
 
-    /// What concerns no tenant, such as settings
+    /// Events that belong to no tenant, such as changed settings
     #[arg(long)]
     cluster: bool,
 
@@ -63,7 +63,8 @@ pub struct VerifyArgs {
     #[arg(long)]
     cluster: bool,
 
-    /// What the chain must contain, as an earlier verification printed it: 12:ab…@2026-01-01T00:00:00Z
+    /// A head that the chain must contain, as an earlier verification printed it:
+    /// 12:ab…@2026-01-01T00:00:00Z
     #[arg(long, value_name = "NUMBER:HASH@TIME")]
     head: Option<String>,
 
@@ -146,6 +147,6 @@ fn verify(args: VerifyArgs) -> Result<(), Failure> {
         true => format!("row {}", bad["number"]),
         false => format!("rows {} to {}", bad["number"], bad["until"]),
     };
-    let complaint = CliError::new(format!("{rows}: {}", text(bad, "problem")));
-    Err(Failure::Ended(Exit::Failed, complaint))
+    let error = CliError::new(format!("{rows}: {}", text(bad, "problem")));
+    Err(Failure::Ended(Exit::Failed, error))
 }

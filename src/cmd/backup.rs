@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 
 use super::job::Asking;
 use crate::backup::{self, Draft, file_name};
+use crate::cli_error::CliError;
 use crate::client::{Call, Client, Flow};
 use crate::clock;
-use crate::complaint::CliError;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, bytes, text};
-use crate::progress::Progress;
+use crate::progress::ProgressLine;
 
 /// Where the backup goes.
 #[derive(Args)]
@@ -72,12 +72,12 @@ fn on_server(args: &BackupArgs, client: &Client) -> Result<(), Failure> {
     if let Some(keep) = args.keep {
         order["keep"] = keep.into();
     }
-    let progress = Progress::of_work(&args.asking.output, "the server makes the backup");
+    let progress = ProgressLine::of_work(&args.asking.output, "the server makes the backup");
     let made = client.post(&["v1", "backups"]).json(&order).send_whenever().map_err(|failure| {
         match failure {
-            Failure::Ended(Exit::Usage, complaint) => {
+            Failure::Ended(Exit::Usage, error) => {
                 let hint = format!("for a folder of this machine write ./{}", args.to);
-                Failure::Ended(Exit::Usage, complaint.hint(hint))
+                Failure::Ended(Exit::Usage, error.hint(hint))
             }
             other => other,
         }
@@ -99,13 +99,13 @@ fn to_file(args: &BackupArgs, client: &Client) -> Result<(), Failure> {
         |error: io::Error| Failure::failed(format!("cannot write {}: {error}", path.display()));
     if path.exists() {
         let text = format!("{} exists", path.display());
-        let complaint = CliError::new(text).hint("choose another name; nothing is overwritten");
-        return Err(Failure::Ended(Exit::Conflict, complaint));
+        let error = CliError::new(text).hint("choose another name; nothing is overwritten");
+        return Err(Failure::Ended(Exit::Conflict, error));
     }
     let mut draft = Draft::begin(&folder, &name).map_err(cannot)?;
     receive(args, client, &mut |part| draft.write_all(part).map_err(cannot))?;
     // A file gets its name when it is known that it can be restored.
-    let progress = Progress::of_bytes(&args.asking.output, "checking", draft.written());
+    let progress = ProgressLine::of_bytes(&args.asking.output, "checking", draft.written());
     backup::check(draft.path(), &|read| progress.set(read))?;
     drop(progress);
     let written = draft.finish().map_err(cannot)?;
@@ -128,7 +128,7 @@ fn to_stdout(args: &BackupArgs, client: &Client) -> Result<(), Failure> {
 fn refuse_keep(args: &BackupArgs) -> Result<(), Failure> {
     match args.keep {
         None => Ok(()),
-        Some(_) => Err(CliError::new("--keep: is for targets of the server").into()),
+        Some(_) => Err(CliError::new("--keep needs a target of the server").into()),
     }
 }
 
@@ -138,7 +138,7 @@ fn receive(
     client: &Client,
     take: &mut dyn FnMut(&[u8]) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let progress = Progress::of_stream(&args.asking.output, "backup");
+    let progress = ProgressLine::of_stream(&args.asking.output, "backup");
     let received = Cell::new(0);
     let outputs = if args.no_outputs { "false" } else { "true" };
     let call: Call<'_> = client.call(Method::GET, &["v1", "backup"]).query("outputs", outputs);
@@ -153,7 +153,7 @@ fn receive(
     })
 }
 
-/// The folder and the name that somebody means.
+/// The folder and the file name that `--to` names.
 fn place(to: &str) -> (PathBuf, String) {
     let path = Path::new(to);
     match path.file_name().and_then(|name| name.to_str()) {

@@ -16,7 +16,7 @@ pub enum ChannelCommand {
     List(ListArgs),
     /// Show an alert channel, without its secret
     Show(OneArgs),
-    /// Make an alert channel
+    /// Create an alert channel
     Create(CreateArgs),
     /// Change some fields of an alert channel
     Edit(EditArgs),
@@ -29,7 +29,7 @@ pub enum ChannelCommand {
     Deliveries(DeliveriesArgs),
 }
 
-/// What a channel is told.
+/// The settings of a new channel.
 #[derive(Args)]
 struct Wishes {
     /// Address that alerts are posted to
@@ -76,7 +76,7 @@ pub struct CreateArgs {
     #[command(flatten)]
     wishes: Wishes,
 
-    /// Make it without carrying alerts there yet
+    /// Create it disabled: no alerts are delivered yet
     #[arg(long, action = ArgAction::SetTrue)]
     disabled: bool,
 
@@ -84,13 +84,13 @@ pub struct CreateArgs {
     asking: Asking,
 }
 
-/// What changes.
+/// The changes of a channel.
 #[derive(Args)]
 pub struct EditArgs {
     /// Name or id
     name: String,
 
-    /// Give it another name
+    /// Rename it
     #[arg(long, value_name = "NAME")]
     rename: Option<String>,
 

@@ -6,15 +6,15 @@ use clap::{Args, CommandFactory, ValueEnum};
 use clap_complete::Shell;
 
 use super::job::{Filter, find_all};
+use crate::cli_error::visible;
 use crate::client::{Client, ServerArgs};
-use crate::complaint::visible;
 use crate::exit::Failure;
 use crate::output::text;
 
 /// The most names that a shell is offered.
 const NAMES_MAX: usize = 1_000;
 
-/// What bash asks for words that may be the name of a job.
+/// The bash function that completes names of jobs.
 const BASH_NAMES: &str = r#"
 _punctual_names() {
     _punctual "$@"

@@ -5,9 +5,9 @@ use std::io;
 use clap::{Args, Subcommand};
 use server::ConfigurationEntry;
 
+use crate::cli_error::visible;
 use crate::client::{Client, ServerArgs};
-use crate::complaint::visible;
-use crate::config::{Config, Origin, Sources, environment};
+use crate::config::{Config, SettingOrigin, Sources, environment};
 use crate::exit::Failure;
 use crate::output::text;
 use crate::table;
@@ -19,10 +19,10 @@ pub enum ConfigCommand {
     Show(ShowArgs),
 }
 
-/// What is shown.
+/// The arguments of `config show`.
 #[derive(Args)]
 pub struct ShowArgs {
-    /// Also say where each value comes from
+    /// Also show where each value comes from
     #[arg(long)]
     origin: bool,
 
@@ -76,7 +76,7 @@ pub fn shown(config: &Config) -> Vec<ConfigurationEntry> {
     keys.chain(named).collect()
 }
 
-fn entry(name: String, value: &str, origin: &Origin, meaning: &str) -> ConfigurationEntry {
+fn entry(name: String, value: &str, origin: &SettingOrigin, meaning: &str) -> ConfigurationEntry {
     ConfigurationEntry {
         name,
         value: value.to_owned(),

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use crate::client::contexts::{Context, Contexts, file_in, own_folder};
+use crate::cli_error::CliError;
+use crate::client::contexts::{Contexts, ServerContext, file_in, own_folder};
 use crate::client::{Client, Place};
-use crate::complaint::CliError;
 use crate::data::write_private;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Column, OutputArgs, Shape, text};
@@ -152,7 +152,7 @@ pub fn run(command: ContextCommand) -> Result<(), Failure> {
     }
 }
 
-fn shown(name: &str, context: &Context, contexts: &Contexts) -> Value {
+fn shown(name: &str, context: &ServerContext, contexts: &Contexts) -> Value {
     json!({
         "name": name, "url": context.url, "tenant": context.tenant,
         "current": contexts.current.as_deref() == Some(name),
@@ -189,7 +189,8 @@ pub fn login(args: LoginArgs) -> Result<(), Failure> {
     // A user of a tenant acts in it anyway.
     let tenant = args.tenant.filter(|_| args.user.is_none());
     let url = client.place().url().to_string();
-    let context = Context { url: url.clone(), token: None, token_file: Some(token_file), tenant };
+    let context =
+        ServerContext { url: url.clone(), token: None, token_file: Some(token_file), tenant };
     contexts.contexts.insert(args.name.clone(), context);
     contexts.current = Some(args.name.clone());
     contexts.write(&file)?;
@@ -207,8 +208,8 @@ pub fn logout(args: LogoutArgs) -> Result<(), Failure> {
     let file = file_in(&own_folder()?);
     let mut contexts = Contexts::read(&file)?;
     let Some(name) = args.name.or_else(|| contexts.current.clone()) else {
-        let complaint = CliError::new("there is no current context to log out of");
-        return Err(Failure::Ended(Exit::NotFound, complaint.hint("punctual context list")));
+        let error = CliError::new("there is no current context to log out of");
+        return Err(Failure::Ended(Exit::NotFound, error.hint("punctual context list")));
     };
     let Some(context) = contexts.contexts.get_mut(&name) else {
         return Err(contexts.missing(&name, &file));
@@ -221,7 +222,7 @@ pub fn logout(args: LogoutArgs) -> Result<(), Failure> {
 }
 
 /// Removes the file of a key that `login` made. Another file belongs to the user.
-fn forget_key(name: &str, context: &Context) -> Result<(), Failure> {
+fn forget_key(name: &str, context: &ServerContext) -> Result<(), Failure> {
     let own = key_file(&own_folder()?, name);
     if context.token_file.as_ref() == Some(&own) && own.exists() {
         fs::remove_file(&own)?;
@@ -237,13 +238,13 @@ fn key_file(folder: &Path, name: &str) -> PathBuf {
 fn check_name(name: &str) -> Result<(), Failure> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.is_empty() || name.starts_with('.') || !name.chars().all(is_plain) {
-        let complaint = CliError::new(format!("{name:?} is not a name for a context"));
-        return Err(complaint.hint("use letters, digits, dots, dashes and underscores").into());
+        let error = CliError::new(format!("{name:?} is not a name for a context"));
+        return Err(error.hint("use letters, digits, dots, dashes and underscores").into());
     }
     Ok(())
 }
 
-/// What a user types unseen, or what stdin holds.
+/// Reads a line from the terminal without echo, or from stdin.
 fn ask(question: &str) -> Result<String, Failure> {
     if io::stdin().is_terminal() {
         return Ok(rpassword::prompt_password(question)?);

@@ -15,10 +15,10 @@ use domain::schedule::{Cron, CronSchedule, DstPolicy, Zones};
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
-use crate::complaint::CliError;
+use crate::cli_error::CliError;
 use crate::exit::Failure;
 
-/// How many runs are shown when nobody says how many.
+/// The default number of runs shown.
 const COUNT_DEFAULT: u32 = 5;
 
 /// The most runs that one question may ask for.
@@ -41,7 +41,7 @@ Macros: @yearly @annually @monthly @weekly @daily @midnight @hourly";
 pub enum CronCommand {
     /// Print the next runs of an expression
     Next(next::NextArgs),
-    /// Say what an expression means, field by field, and when it runs next
+    /// Explain an expression field by field and show its next runs
     Explain(explain::ExplainArgs),
     /// Warn about what may surprise: clock changes, other dialects, far-away runs
     Lint(lint::LintArgs),
@@ -63,8 +63,8 @@ pub fn run(command: CronCommand) -> Result<(), Failure> {
 #[derive(Args)]
 struct FormatArgs {
     /// Form of the output
-    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
-    output: Format,
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = CronFormat::Table)]
+    output: CronFormat,
 
     /// Short for --output json
     #[arg(long, conflicts_with = "output")]
@@ -72,13 +72,13 @@ struct FormatArgs {
 }
 
 impl FormatArgs {
-    fn format(&self) -> Format {
-        if self.json { Format::Json } else { self.output }
+    fn format(&self) -> CronFormat {
+        if self.json { CronFormat::Json } else { self.output }
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum CronFormat {
     Table,
     Json,
 }

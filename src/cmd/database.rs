@@ -16,7 +16,7 @@ pub enum DatabaseCommand {
     List(ListArgs),
     /// Show a database, without its password
     Show(OneArgs),
-    /// Make a database known to SQL jobs
+    /// Create a database for SQL jobs
     Create(CreateArgs),
     /// Change some fields of a database
     Edit(EditArgs),
@@ -29,7 +29,7 @@ pub enum DatabaseCommand {
 
 /// Where a database is.
 #[derive(Args)]
-struct Place {
+struct DatabaseFields {
     /// Address such as 'postgres://user:${secrets.NAME}@host/name'
     #[arg(long, value_name = "URL", conflicts_with = "address_file")]
     address: Option<String>,
@@ -39,7 +39,7 @@ struct Place {
     address_file: Option<String>,
 }
 
-impl Place {
+impl DatabaseFields {
     fn url(&self) -> Result<Option<Value>, Failure> {
         let said = self.address_file.as_deref().map(from_file).transpose()?;
         Ok(said.or_else(|| self.address.clone()).map(Value::String))
@@ -53,11 +53,11 @@ Examples:
   punctual database create sales --address 'postgres://report:${secrets.SALES}@db.example.com/sales'
   punctual database test sales")]
 pub struct CreateArgs {
-    /// What SQL jobs call it
+    /// The name that SQL jobs use
     name: String,
 
     #[command(flatten)]
-    place: Place,
+    place: DatabaseFields,
 
     /// For people
     #[arg(long, value_name = "TEXT")]
@@ -67,18 +67,18 @@ pub struct CreateArgs {
     asking: Asking,
 }
 
-/// What changes.
+/// The changes of a database.
 #[derive(Args)]
 pub struct EditArgs {
     /// Name or id
     name: String,
 
-    /// Give it another name
+    /// Rename it
     #[arg(long, value_name = "NAME")]
     rename: Option<String>,
 
     #[command(flatten)]
-    place: Place,
+    place: DatabaseFields,
 
     /// For people
     #[arg(long, value_name = "TEXT")]
@@ -142,7 +142,7 @@ pub fn run(command: DatabaseCommand) -> Result<(), Failure> {
 
 fn given(
     name: Option<String>,
-    place: &Place,
+    place: &DatabaseFields,
     description: Option<String>,
 ) -> Result<Map<String, Value>, Failure> {
     Ok(fields([

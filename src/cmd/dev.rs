@@ -9,10 +9,10 @@ use std::path::Path;
 use clap::Args;
 use reqwest::Method;
 
-use super::serve::{self, Ready};
+use super::serve::{self, ServerReady};
+use crate::cli_error::CliError;
 use crate::client::{Client, Place};
 use crate::clock;
-use crate::complaint::CliError;
 use crate::config::{Config, Sources, environment};
 use crate::exit::Failure;
 
@@ -22,11 +22,11 @@ use crate::exit::Failure;
 The server is the one of punctual serve, on SQLite in a temporary folder, which is deleted when it
 ends. Its jobs show each kind of schedule, requests, SQL, a command, a backup, a job that fails and is
 tried again, one that is skipped because it takes too long, one that starts late, one that waits for
-a node that is not there, and a chain of three. There is no PROCEDURE
+a node that is not there, a chain of three, and one that feeds a queue. There is no PROCEDURE
 among them: the store is SQLite, which has no procedures. Files and variables with settings do not
 count here, except RUST_LOG.")]
 pub struct DevArgs {
-    /// Address of the HTTP door, on this machine
+    /// Address of the HTTP API, on this machine
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
     http: SocketAddr,
 }
@@ -34,7 +34,7 @@ pub struct DevArgs {
 /// Runs the server until it is told to stop.
 pub fn run(args: DevArgs) -> Result<(), Failure> {
     if !args.http.ip().is_loopback() {
-        let text = format!("--http: {} is reached from outside", args.http);
+        let text = format!("--http: {} is reachable from other machines", args.http);
         let hint = "punctual dev is for this machine: use 127.0.0.1:PORT, or punctual serve";
         return Err(CliError::new(text).hint(hint).into());
     }
@@ -70,7 +70,7 @@ fn settings(args: &DevArgs, folder: &Path) -> Result<Config, Failure> {
 }
 
 /// Makes the sample jobs and says where to look.
-async fn greet(ready: Ready) -> Result<(), Failure> {
+async fn greet(ready: ServerReady) -> Result<(), Failure> {
     let service = service::start().await?;
     let mut jobs = samples::jobs(&ready.url, &format!("http://{service}"), clock::now());
     // A command that this machine would refuse is no sample of one.
@@ -81,6 +81,9 @@ async fn greet(ready: Ready) -> Result<(), Failure> {
     let place = Place::known(&ready.url, ready.key.reveal())?;
     let make = move || {
         let client = Client::at(place)?;
+        client.call(Method::POST, &["v1", "queues"]).json(&samples::queue()).send()?;
+        let messages = ["v1", "queues", samples::QUEUE, "messages"];
+        client.call(Method::POST, &messages).json(&samples::messages()).send()?;
         for job in &jobs {
             client.call(Method::POST, &["v1", "jobs"]).json(job).send()?;
         }
@@ -97,7 +100,7 @@ async fn greet(ready: Ready) -> Result<(), Failure> {
     Ok(())
 }
 
-fn welcome(Ready { url, data, login_link, .. }: &Ready) {
+fn welcome(ServerReady { url, data, login_link, .. }: &ServerReady) {
     eprintln!(
         "\
 Punctual {version} is ready, with sample jobs. Ctrl-C ends it, and then everything is gone.

@@ -1,12 +1,12 @@
-//! `punctual dlq`: runs that failed for good and wait for somebody to look at them.
+//! `punctual dlq`: manages dead letters, the runs that failed for good.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::job::Asking;
 use super::run::SHAPE;
+use crate::cli_error::CliError;
 use crate::client::Client;
-use crate::complaint::CliError;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Column, Shape, confirm, text};
 
@@ -19,9 +19,9 @@ pub enum DlqCommand {
     /// List dead letters: runs whose last attempt failed
     #[command(visible_alias = "ls")]
     List(ListArgs),
-    /// Start dead letters once more, as new runs
+    /// Start dead letters again, as new runs
     Redrive(SettleArgs),
-    /// Mark dead letters as seen to: they leave the list
+    /// Acknowledge dead letters: they leave the list
     #[command(visible_alias = "ack")]
     Acknowledge(SettleArgs),
 }
@@ -105,7 +105,7 @@ fn settle(args: SettleArgs, verb: &str) -> Result<(), Failure> {
             client.post(&["v1", &format!("dead-letters:{verb}")]).json(&body).send()?;
         match answer["data"].take() {
             Value::Array(more) => items.extend(more),
-            _ => return Err(Failure::failed("the server did not say what became of them")),
+            _ => return Err(Failure::failed("the server's response has no results")),
         }
     }
     output::print_list(&args.asking.output, &items, &SETTLED)?;
@@ -113,7 +113,7 @@ fn settle(args: SettleArgs, verb: &str) -> Result<(), Failure> {
         0 => Ok(()),
         n => Err(Failure::Ended(
             Exit::Failed,
-            CliError::new(format!("{n} of {} could not be settled", items.len())),
+            CliError::new(format!("{n} of {} could not be changed", items.len())),
         )),
     }
 }

@@ -10,18 +10,18 @@ use serde_json::{Map, Value};
 
 use super::apply::{Applying, apply};
 use super::job::Asking;
+use crate::cli_error::CliError;
 use crate::clock;
-use crate::complaint::CliError;
 use crate::document::{self, Document};
 use crate::exit::Failure;
 use crate::output::text;
 
-use crontab::{Line, Reading, Verdict};
+use crontab::{CrontabDefaults, CrontabLine, LineMeaning};
 
 /// Whose jobs.
 #[derive(Subcommand)]
 pub enum ImportCommand {
-    /// Turn a crontab into jobs
+    /// Convert a crontab into jobs
     Crontab(CrontabArgs),
 }
 
@@ -32,7 +32,7 @@ Examples:
   crontab -l | punctual import crontab - > jobs.yaml
   punctual import crontab /etc/crontab --prefix web1- --apply
 
-The report on stderr says for each line what became of it; the documents come on stdout. The exit
+The report on stderr has the result of each line; the documents are printed on stdout. The exit
 code is 1 when a line could not be imported. Files named /etc/crontab or in /etc/cron.d are read
 as system crontabs.")]
 pub struct CrontabArgs {
@@ -47,11 +47,11 @@ pub struct CrontabArgs {
     #[arg(long, value_name = "ZONE")]
     tz: Option<String>,
 
-    /// Put this in front of each name
+    /// Prefix of each name
     #[arg(long, value_name = "TEXT", default_value = "")]
     prefix: String,
 
-    /// Make the jobs, or change those that exist, instead of printing them
+    /// Create the jobs, or change those that exist, instead of printing them
     #[arg(long)]
     apply: bool,
 
@@ -77,13 +77,13 @@ pub fn run(command: ImportCommand) -> Result<(), Failure> {
     };
     let is_system =
         args.system || args.file == "/etc/crontab" || args.file.starts_with("/etc/cron.d/");
-    let reading = Reading { system: is_system, zone: &zone, prefix: &args.prefix };
+    let reading = CrontabDefaults { system: is_system, zone: &zone, prefix: &args.prefix };
     let lines = crontab::read(&read(&args.file)?, &reading, &zones);
     let refused = report(&args, &lines);
     let jobs: Vec<&Map<String, Value>> = lines
         .iter()
         .filter_map(|line| match &line.verdict {
-            Verdict::Job(job) => job.as_object(),
+            LineMeaning::Job(job) => job.as_object(),
             _ => None,
         })
         .collect();
@@ -108,21 +108,21 @@ pub fn run(command: ImportCommand) -> Result<(), Failure> {
 }
 
 /// Says what became of each line, and how many were refused.
-fn report(args: &CrontabArgs, lines: &[Line]) -> usize {
+fn report(args: &CrontabArgs, lines: &[CrontabLine]) -> usize {
     let mut refused = 0;
     for line in lines {
-        let Line { number, verdict, notes } = line;
+        let CrontabLine { number, verdict, notes } = line;
         match verdict {
-            Verdict::Job(job) => args.asking.output.say(&format!(
+            LineMeaning::Job(job) => args.asking.output.say(&format!(
                 "line {number}: job {}: {} {}",
                 text(job, "name"),
                 text(job, "cron_expression"),
                 text(job, "timezone")
             )),
-            Verdict::Setting(setting) => {
+            LineMeaning::Setting(setting) => {
                 args.asking.output.say(&format!("line {number}: {setting}"));
             }
-            Verdict::Refused(why) => {
+            LineMeaning::Refused(why) => {
                 refused += 1;
                 args.asking.output.say(&format!("line {number}: not imported: {why}"));
             }

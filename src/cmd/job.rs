@@ -26,12 +26,12 @@ use crate::output::OutputArgs;
 
 pub use explain::rows as explanation_rows;
 pub use list::{Filter, find_all, find_to_export, schedule};
-pub use run::{Waiting, print_accepted, wait};
+pub use run::{Waiting, outcome, parameters, print_accepted, wait};
 
 /// The verbs of `punctual job`.
 #[derive(Subcommand)]
 pub enum JobCommand {
-    /// Make a job, from options or from a file
+    /// Create a job, from options or from a file
     #[command(alias = "add")]
     Create(Box<create::CreateArgs>),
     /// Make jobs match files: create, change and delete them
@@ -46,17 +46,17 @@ pub enum JobCommand {
     Versions(versions::VersionsArgs),
     /// Compare two versions of a job
     Diff(diff::DiffArgs),
-    /// Give a job the definition of an earlier version
+    /// Restore an earlier version of a job
     Restore(restore::RestoreArgs),
     /// Change some fields of a job, by options or in an editor
     #[command(aliases = ["update", "alter"])]
     Edit(Box<edit::EditArgs>),
-    /// Give a job another name
+    /// Rename a job
     #[command(aliases = ["mv", "move"])]
     Rename(rename::RenameArgs),
-    /// Hold jobs: nothing of them starts until they are resumed
+    /// Pause jobs: no run starts until they are resumed
     Pause(hold::HoldArgs),
-    /// Let paused jobs go on
+    /// Resume paused jobs
     #[command(alias = "unpause")]
     Resume(hold::ResumeArgs),
     /// Start a run now
@@ -67,7 +67,7 @@ pub enum JobCommand {
     Delete(delete::DeleteArgs),
     /// Show when a job is due next
     Next(next::NextArgs),
-    /// Say how a job is doing, or why it did or did not run at a time
+    /// Explain the state of a job, or why it did or did not run at a time
     Explain(explain::ExplainArgs),
     /// Run a job for times that have passed
     Backfill(backfill::BackfillArgs),

@@ -1,5 +1,5 @@
-//! What databases, alert channels, tenants, users, roles, keys and grants have in common on the
-//! command line: listed, shown, changed, tried out, removed by name.
+//! The operations that databases, alert channels, tenants, users, roles, keys and grants share on
+//! the command line: list, show, change, test, remove by name.
 
 use std::io::Read;
 
@@ -8,8 +8,8 @@ use reqwest::Method;
 use serde_json::{Map, Value};
 
 use super::job::Asking;
+use crate::cli_error::CliError;
 use crate::client::Client;
-use crate::complaint::CliError;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Shape, confirm, text};
 
@@ -25,7 +25,7 @@ pub struct Noun {
     pub id: &'static str,
     /// How a list of them is printed.
     pub shape: Shape,
-    /// What people read of one.
+    /// The fields of one item for display.
     pub rows: fn(&Value) -> Vec<(String, String)>,
 }
 
@@ -113,8 +113,8 @@ impl Noun {
         fields: Map<String, Value>,
     ) -> Result<(), Failure> {
         if fields.is_empty() {
-            let complaint = CliError::new("nothing to change was given");
-            return Err(complaint.hint("say what changes with options; see --help").into());
+            let error = CliError::new("no changes given");
+            return Err(error.hint("set fields with options; see --help").into());
         }
         let client = asking.client()?;
         let before = self.get(&client, which)?;
@@ -135,7 +135,7 @@ impl Noun {
         let names: Vec<String> = items.iter().map(|item| text(item, self.name)).collect();
         confirm(args.yes, &format!("Delete the {} {}?", self.word, names.join(", ")))?;
         for item in &items {
-            // What the settings name has no id.
+            // Items from the settings file have no id.
             let id = item[self.id].as_str().or(item[self.name].as_str()).unwrap_or_default();
             let call = client.call(Method::DELETE, &["v1", self.path, id]);
             call.if_version(item["version"].as_u64()).send()?;
@@ -161,7 +161,8 @@ impl Noun {
     }
 }
 
-/// What a file says, `-` for stdin: for what other users of the machine must not see.
+/// Reads a file, `-` for stdin: for values that other users of the machine must not see in the
+/// process list.
 pub fn from_file(path: &str) -> Result<String, Failure> {
     let mut said = String::new();
     let read = match path {

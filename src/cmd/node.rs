@@ -15,9 +15,9 @@ pub enum NodeCommand {
     /// List the nodes of the cluster
     #[command(visible_alias = "ls")]
     List(ListArgs),
-    /// Let a node finish what it has and take nothing new
+    /// Drain a node: it finishes its runs and claims no new ones
     Drain(SteerArgs),
-    /// Let a drained node do its part again
+    /// Resume a drained node
     Resume(SteerArgs),
     /// Forget a node that fell silent and will not come back
     #[command(visible_alias = "rm")]

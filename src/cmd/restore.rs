@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 
-use crate::backup::{self, Checked, Manifest, fingerprint};
+use crate::backup::{self, CheckedBackup, Manifest, fingerprint};
+use crate::cli_error::CliError;
 use crate::client::{ServerArgs, data_folder};
 use crate::clock;
-use crate::complaint::CliError;
 use crate::data::DataFolder;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, OutputArgs, bytes};
-use crate::progress::Progress;
+use crate::progress::ProgressLine;
 
 /// Which backup, and where to.
 #[derive(Args)]
@@ -37,7 +37,7 @@ pub struct RestoreArgs {
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 
-    /// Only check that the backup is whole and that this release can use it
+    /// Only check that the backup is complete and that this release can use it
     #[arg(long)]
     check: bool,
 
@@ -50,7 +50,7 @@ pub fn run(args: RestoreArgs) -> Result<(), Failure> {
     let archive = find(&args.from)?;
     let size = fs::metadata(&archive).map_or(0, |file| file.len());
     if args.check {
-        let progress = Progress::of_bytes(&args.output, "checking", size);
+        let progress = ProgressLine::of_bytes(&args.output, "checking", size);
         let checked = backup::check(&archive, &|read| progress.set(read))?;
         drop(progress);
         let words = format!("{} is whole: {}", archive.display(), told(&checked));
@@ -58,8 +58,8 @@ pub fn run(args: RestoreArgs) -> Result<(), Failure> {
     }
     let server = ServerArgs { data: args.data.clone(), ..ServerArgs::default() };
     let folder = DataFolder::open(&data_folder(&server))
-        .map_err(|complaint| Failure::Ended(Exit::Conflict, complaint))?;
-    let progress = Progress::of_bytes(&args.output, "restoring", size);
+        .map_err(|error| Failure::Ended(Exit::Conflict, error))?;
+    let progress = ProgressLine::of_bytes(&args.output, "restoring", size);
     let user = os_user();
     let by = (clock::now(), user.as_str());
     let (checked, revived) =
@@ -87,8 +87,9 @@ pub fn run(args: RestoreArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Who restores, for the audit. There is no server to log in to, so it is the user of the operating
-/// system who runs the command. No user of Punctual has a colon in their name.
+/// The actor of the restore for the audit log. There is no server to log in to, so it is the user
+/// of the operating system who runs the command. The colon distinguishes it: users of Punctual have
+/// none in their name.
 fn os_user() -> String {
     let uid = nix::unistd::getuid();
     match nix::unistd::User::from_uid(uid) {
@@ -110,7 +111,7 @@ fn find(from: &Path) -> Result<PathBuf, Failure> {
     newest.ok_or_else(|| missing(format!("there is no backup in {}", from.display())))
 }
 
-fn about(archive: &Path, checked: &Checked) -> serde_json::Value {
+fn about(archive: &Path, checked: &CheckedBackup) -> serde_json::Value {
     let Manifest { made_at, version, schema_version, files, .. } = &checked.manifest;
     json!({
         "file": archive.display().to_string(), "made_at": made_at, "version": version,
@@ -118,13 +119,13 @@ fn about(archive: &Path, checked: &Checked) -> serde_json::Value {
     })
 }
 
-fn told(checked: &Checked) -> String {
+fn told(checked: &CheckedBackup) -> String {
     let Manifest { made_at, version, files, .. } = &checked.manifest;
     let size = bytes(&json!({"bytes": checked.bytes}), "bytes");
     format!("made at {made_at:.0} by Punctual {version}, {} files, {size}", files.len())
 }
 
-/// What there is to say about the key that protects secrets.
+/// The note about the master key that protects secrets.
 fn about_key(data: &Path, manifest: &Manifest) -> Option<String> {
     let wanted = manifest.master_key.as_ref()?;
     let path = data.join("master.key");

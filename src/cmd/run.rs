@@ -1,6 +1,7 @@
 //! `punctual run`: runs of jobs.
 
 mod cancel;
+mod decide;
 mod explain;
 mod list;
 mod logs;
@@ -13,8 +14,8 @@ use serde_json::Value;
 
 use uuid::Uuid;
 
+use crate::cli_error::CliError;
 use crate::client::Client;
-use crate::complaint::CliError;
 use crate::exit::{Exit, Failure};
 use crate::{clock, output};
 
@@ -30,15 +31,17 @@ pub enum RunCommand {
     /// Show a run and its attempts
     #[command(aliases = ["describe", "get"])]
     Show(show::ShowArgs),
-    /// Say why a run is in its state: what it waits for, or what it came to
+    /// Explain why a run is in its state
     Explain(explain::ExplainArgs),
-    /// Print what a run wrote
+    /// Print the output of a run
     #[command(aliases = ["log", "output"])]
     Logs(logs::LogsArgs),
-    /// Stop runs, or keep them from starting
+    /// Cancel runs, also before they start
     #[command(aliases = ["stop", "kill"])]
     Cancel(cancel::CancelArgs),
-    /// Start ended runs once more
+    /// Decide what becomes of a run that is HELD because its node was lost
+    Decide(decide::DecideArgs),
+    /// Start ended runs again
     #[command(alias = "rerun")]
     Retry(retry::RetryArgs),
 }
@@ -51,13 +54,14 @@ pub fn run(command: RunCommand) -> Result<(), Failure> {
         RunCommand::Explain(args) => explain::run(args),
         RunCommand::Logs(args) => logs::run(args),
         RunCommand::Cancel(args) => cancel::run(args),
+        RunCommand::Decide(args) => decide::run(args),
         RunCommand::Retry(args) => retry::run(args),
     }
 }
 
 /// Whether nothing more happens to a run.
 pub fn is_ended(run: &Value) -> bool {
-    !matches!(run["status"].as_str(), Some("PENDING" | "QUEUED" | "RUNNING"))
+    !matches!(run["status"].as_str(), Some("PENDING" | "QUEUED" | "RUNNING" | "HELD"))
 }
 
 /// The filter that leaves out what is planned for later. The server's clock may be a little ahead
@@ -99,7 +103,7 @@ fn resolve(client: &Client, text: &str) -> Result<String, Failure> {
         return Ok(text.to_owned());
     }
     let no_job = match newest(client, text) {
-        Err(Failure::Ended(Exit::NotFound, complaint)) if !complaint.has_hint() => complaint,
+        Err(Failure::Ended(Exit::NotFound, error)) if !error.has_hint() => error,
         found => return found,
     };
     match client.get(&["v1", "executions", text]) {

@@ -1,4 +1,4 @@
-//! `punctual secret`: values that jobs use and nobody sees.
+//! `punctual secret`: manages values that jobs use and that are never shown.
 
 use std::io::{self, IsTerminal, Read};
 
@@ -7,8 +7,8 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::job::Asking;
+use crate::cli_error::CliError;
 use crate::client::Call;
-use crate::complaint::CliError;
 use crate::exit::Failure;
 use crate::output::{self, Column, Shape, confirm, instant, text};
 
@@ -18,7 +18,7 @@ const VALUE_BYTES_MAX: u64 = 1 << 20;
 /// The verbs of `punctual secret`.
 #[derive(Subcommand)]
 pub enum SecretCommand {
-    /// Keep a value, read from stdin or asked for; it is never shown again
+    /// Set a value, read from stdin or the terminal; it is never shown again
     Set(SetArgs),
     /// List secrets: names, scopes and versions
     #[command(visible_alias = "ls")]
@@ -26,18 +26,18 @@ pub enum SecretCommand {
     /// Remove secrets
     #[command(visible_alias = "rm")]
     Delete(DeleteArgs),
-    /// Make a new master key and put every secret under it, while everything goes on
+    /// Create a new master key and re-encrypt every secret, without downtime
     RotateMaster(RotateArgs),
 }
 
-/// Who sees a secret. Nobody else does.
+/// The scope of a secret: the jobs that can read it.
 #[derive(Args)]
 pub struct ScopeArgs {
-    /// Only this job sees it, instead of all jobs of the tenant
+    /// Only this job can read it, instead of all jobs of the tenant
     #[arg(long, value_name = "JOB", conflicts_with = "cluster")]
     job: Option<String>,
 
-    /// Every job of every tenant sees it
+    /// Every job of every tenant can read it
     #[arg(long)]
     cluster: bool,
 }
@@ -160,7 +160,7 @@ fn set(args: SetArgs) -> Result<(), Failure> {
     output::print_done(&args.asking.output, &secret, "name", &words)
 }
 
-/// The value: what stdin holds, without the end of its last line, or what somebody types unseen.
+/// Reads the value from stdin, without the final newline, or from the terminal without echo.
 fn read_value(name: &str) -> Result<String, Failure> {
     if io::stdin().is_terminal() {
         return Ok(rpassword::prompt_password(format!("Value of {name} (not shown): "))?);
@@ -217,6 +217,8 @@ fn rotate(args: RotateArgs) -> Result<(), Failure> {
     output::print_done(&args.asking.output, &rotated, "key_id", &words)?;
     match rotated["unreadable"].as_u64() {
         None | Some(0) => Ok(()),
-        Some(n) => Err(Failure::failed(format!("{n} secrets could not be read, and still cannot"))),
+        Some(n) => {
+            Err(Failure::failed(format!("cannot decrypt {n} secrets: their master key is missing")))
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! `punctual serve`: engine, agent and HTTP door in one process.
+//! `punctual serve`: engine, agent and HTTP API in one process.
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
@@ -22,12 +22,12 @@ use vault::{Rotated, SecretService, Vault};
 
 use crate::backup::{self, Contents, DataBackups};
 use crate::channels::{RealTrials, StoreChannels, StoreDatabases};
-use crate::complaint::CliError;
+use crate::cli_error::CliError;
 use crate::config::{Config, Sources, environment};
-use crate::custody::{FromSettings, KeyFile};
 use crate::data::{self, DataFolder, MASTER_KEY};
 use crate::executor::LocalAgent;
 use crate::exit::Failure;
+use crate::key_custody::{FromSettings, KeyFile};
 use crate::logs::{self, LogFormat};
 use crate::start_log::{self, FileStartLog};
 use crate::tls;
@@ -38,8 +38,8 @@ mod cluster_keys;
 mod listeners;
 mod plan;
 
-use listeners::{bind, cannot_listen, listen_for_sql, open_door};
-pub use plan::Plan;
+use listeners::{bind, cannot_listen, listen_for_sql, serve_http};
+pub use plan::ServerPlan;
 use plan::StoreKind;
 
 /// How long open connections may take to end when the work has.
@@ -70,11 +70,12 @@ pub struct ServeArgs {
     #[arg(long, value_name = "URL")]
     store: Option<String>,
 
-    /// Address of the HTTP door; port 0 takes a free one [default: 127.0.0.1:8630]
+    /// Address of the HTTP API; port 0 takes a free one [default: 127.0.0.1:8630]
     #[arg(long, value_name = "ADDR")]
     http: Option<String>,
 
-    /// Address of the SQL door; port 0 takes a free one, none keeps it shut [default: 127.0.0.1:8632]
+    /// Address of the SQL interface; port 0 takes a free one, none disables it [default:
+    /// 127.0.0.1:8632]
     #[arg(long, value_name = "ADDR")]
     pg: Option<String>,
 
@@ -122,7 +123,7 @@ impl ServeArgs {
 }
 
 /// A server that answers.
-pub struct Ready {
+pub struct ServerReady {
     /// Its address.
     pub url: String,
     /// Where SQL clients find it.
@@ -144,20 +145,20 @@ pub fn run(args: ServeArgs) -> Result<(), Failure> {
     start(&Config::load(args.sources())?, welcome)
 }
 
-/// What is done when a server answers.
-type Greet = Box<dyn FnOnce(Ready) -> Pin<Box<dyn Future<Output = Result<(), Failure>>>>>;
+/// The callback of a server that is ready.
+type Greet = Box<dyn FnOnce(ServerReady) -> Pin<Box<dyn Future<Output = Result<(), Failure>>>>>;
 
 /// Runs a server of these settings until it is told to stop. `greet` comes when it answers.
 pub fn start(
     config: &Config,
-    greet: impl AsyncFnOnce(Ready) -> Result<(), Failure> + 'static,
+    greet: impl AsyncFnOnce(ServerReady) -> Result<(), Failure> + 'static,
 ) -> Result<(), Failure> {
     // One type for all, so that what serves is compiled once.
     start_with(config, Box::new(move |ready| Box::pin(async move { greet(ready).await })))
 }
 
 fn start_with(config: &Config, greet: Greet) -> Result<(), Failure> {
-    let mut plan = Plan::of(config)?;
+    let mut plan = ServerPlan::from_config(config)?;
     logs::start(config, LogFormat::of(config)?)?;
     let settings = &mut plan.settings;
     settings.max_http_calls =
@@ -216,7 +217,7 @@ fn no_store(what: &str, error: &StoreError) -> Failure {
 }
 
 async fn serve(
-    plan: Plan,
+    plan: ServerPlan,
     folder: &DataFolder,
     store: impl FullStore,
     clock: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
@@ -237,7 +238,7 @@ async fn serve(
         Some(key) => (key.clone(), false),
         None => folder.admin_key().map_err(Failure::Failed)?,
     };
-    // The door is taken before the work begins: two servers on one port would both work.
+    // Bind before any run starts: two servers configured for one port must not both work.
     let listener = bind(front, plan.http).await.map_err(|error| cannot_listen(plan.http, error))?;
     let address = listener.local_addr()?;
     let sql_listener = match plan.pg {
@@ -305,16 +306,16 @@ async fn serve(
         clock: clock::now,
         logs_completed: plan.logs_completed,
     };
-    let mut couriers: Vec<Box<dyn engine::Notifier>> = vec![Box::new(LogNotifier)];
+    let mut notifiers: Vec<Box<dyn engine::Notifier>> = vec![Box::new(LogNotifier)];
     if let Some(webhook) = plan.webhook {
-        couriers.push(Box::new(webhook));
+        notifiers.push(Box::new(webhook));
     }
     let channels = StoreChannels {
         store: store.clone(),
         vault: Arc::clone(&vault),
         poster: plan.poster.clone(),
     };
-    let engine = Engine::start(store, executor, couriers, settings, parts)
+    let engine = Engine::start(store, executor, notifiers, settings, parts)
         .await
         .map_err(|error| no_store("the store", &error))?;
     engine.carry_to(Arc::new(channels)).await;
@@ -346,38 +347,39 @@ async fn serve(
     });
     let agents = AgentDoor::new(Arc::clone(&engine), vault.clone(), source);
     front.spawn(server::Sweeper::new(&app).run());
+    front.spawn(server::take_job_requests(app.clone()));
     tokio::spawn(look_into(vault));
     tokio::spawn(audit_heads::log_heads(Arc::clone(&engine), plan.audit_head_every));
     let mut signals = signals::Signals::new()?;
     let (close, closed) = tokio::sync::watch::channel(());
     let certificate = plan.certificate.as_ref();
-    let mut doors = vec![open_door(
+    let mut listeners = vec![serve_http(
         front,
         listener,
         server::router_with_agents(app.clone(), agents),
-        plan.patience,
+        plan.limits,
         certificate,
         closed.clone(),
     )?];
     let sql_address = match sql_listener {
         Some(listener) => {
             let address = listener.local_addr()?;
-            let tls = certificate.map(|certificate| tls::of_sql(Arc::clone(certificate)));
+            let tls = certificate.map(|certificate| tls::sql_tls(Arc::clone(certificate)));
             let tls = tls.transpose().map_err(std::io::Error::other)?;
-            let door = SqlDoor::new(app.clone(), plan.sql.clone(), tls);
+            let sql = SqlDoor::new(app.clone(), plan.sql.clone(), tls);
             let mut closed = closed.clone();
             let closed = async move { while closed.changed().await.is_ok() {} };
-            doors.push(front.spawn(door.serve(listener, closed)));
+            listeners.push(front.spawn(sql.serve(listener, closed)));
             Some(address)
         }
         None => None,
     };
     if let Some((address, open_metrics)) = plan.watch {
         let listener = bind(front, address).await.map_err(|error| cannot_listen(address, error))?;
-        tracing::info!(address = %listener.local_addr()?, "figures have an address of their own");
+        tracing::info!(address = %listener.local_addr()?, "metrics listener started");
         let options = Arc::new(server::Options { open_metrics, ..plan.options.clone() });
         let router = server::watch_router(app.but(|parts| parts.options = options));
-        doors.push(open_door(front, listener, router, plan.patience, certificate, closed)?);
+        listeners.push(serve_http(front, listener, router, plan.limits, certificate, closed)?);
     }
     let scheme = if plan.certificate.is_some() { "https" } else { "http" };
     let url = format!("{scheme}://{address}");
@@ -392,7 +394,8 @@ async fn serve(
         true => joined(&engine, &id).await,
         false => None,
     };
-    let ready = Ready { url: url.clone(), sql, data, key: admin_key, is_new, login_link, cluster };
+    let ready =
+        ServerReady { url: url.clone(), sql, data, key: admin_key, is_new, login_link, cluster };
     greet(ready).await?;
     if let Some(sql) = sql {
         tracing::info!(address = %sql, "SQL interface listening");
@@ -402,7 +405,7 @@ async fn serve(
     let read_again = || match plan.certificate.as_ref().map(|certificate| certificate.read_again())
     {
         Some(Ok(())) => tracing::info!("TLS certificate reloaded"),
-        Some(Err(complaint)) => tracing::error!("{complaint}"),
+        Some(Err(error)) => tracing::error!("{error}"),
         None => tracing::info!("SIGHUP ignored: TLS is not configured"),
     };
     signals.asked_to_stop(read_again).await;
@@ -416,10 +419,10 @@ async fn serve(
         traces.stop().await;
     }
     drop(close);
-    // Whoever still listens to a stream has been told enough.
+    // Open streams are cut after the grace period.
     let closing = async {
-        for door in doors {
-            let _ = door.await;
+        for listener in listeners {
+            let _ = listener.await;
         }
     };
     let _ = tokio::time::timeout(CONNECTION_GRACE, closing).await;
@@ -443,8 +446,8 @@ async fn joined(engine: &Engine, store: &str) -> Option<String> {
     Some(format!("joined cluster {cluster}, {nodes}: {}", names.join(", ")))
 }
 
-/// What tells a database from every other, and stays with it through backups: made from the salt
-/// that is drawn for it once.
+/// The identifier of the database, which stays with it through backups: derived from the salt that
+/// is drawn for it once.
 async fn store_id(store: &SharedStore) -> Result<String, StoreError> {
     let salt = store.salt(random::bytes()).await?;
     let digest = Sha256::new().chain_update("punctual store\n").chain_update(salt).finalize();
@@ -452,7 +455,11 @@ async fn store_id(store: &SharedStore) -> Result<String, StoreError> {
 }
 
 /// The vault of a server, with the keys of its settings or of its folder.
-fn open_vault(plan: &Plan, folder: &DataFolder, store: &SharedStore) -> Result<Vault, Failure> {
+fn open_vault(
+    plan: &ServerPlan,
+    folder: &DataFolder,
+    store: &SharedStore,
+) -> Result<Vault, Failure> {
     let store = store.clone();
     Ok(match &plan.master_keys {
         Some(ring) => Vault::new(store, ring.clone(), FromSettings, random::bytes),
@@ -467,14 +474,14 @@ fn open_vault(plan: &Plan, folder: &DataFolder, store: &SharedStore) -> Result<V
 async fn look_into(vault: Arc<Vault>) {
     match vault.resume().await {
         Ok(Rotated { key, rewrapped: 1.., .. }) => {
-            tracing::info!(key, "every secret that can be read is under this master key now");
+            tracing::info!(key, "secrets rotated to this master key");
         }
         Ok(_) => {}
-        Err(error) => tracing::warn!(%error, "secrets could not be looked into"),
+        Err(error) => tracing::warn!(%error, "cannot check secrets"),
     }
     if let Ok(health) = vault.health().await {
         for (key, secrets) in health.unreadable {
-            tracing::error!(key, secrets, "secrets are sealed under a master key that is not here");
+            tracing::error!(key, secrets, "secrets are sealed under a missing master key");
         }
     }
 }
@@ -492,7 +499,7 @@ pub fn login_lines(link: String) -> String {
 
 /// The few lines that a user needs who sees the server for the first time: how to create a job, and
 /// the other ways in.
-async fn welcome(ready: Ready) -> Result<(), Failure> {
+async fn welcome(ready: ServerReady) -> Result<(), Failure> {
     if !ready.is_new && !std::io::stderr().is_terminal() {
         return Ok(());
     }
@@ -500,8 +507,8 @@ async fn welcome(ready: Ready) -> Result<(), Failure> {
     Ok(())
 }
 
-fn welcome_text(ready: &Ready) -> String {
-    let Ready { url, sql, data, login_link, cluster, .. } = ready;
+fn welcome_text(ready: &ServerReady) -> String {
+    let ServerReady { url, sql, data, login_link, cluster, .. } = ready;
     let key = data.join("admin.key");
     let key = key.display();
     // A client finds this folder by itself.
@@ -548,7 +555,7 @@ mod tests {
 
     #[test]
     fn the_first_lines_show_how_to_create_a_job_before_anything_else() {
-        let ready = Ready {
+        let ready = ServerReady {
             url: "http://127.0.0.1:8630".to_owned(),
             sql: Some("127.0.0.1:8632".parse().unwrap()),
             data: "/srv/punctual-data".into(),
@@ -562,7 +569,7 @@ mod tests {
         let order = ["joined cluster", "punctual job create", "psql", "curl", "/ui/ "].map(place);
         assert!(order.is_sorted(), "{text}");
         assert!(!text.contains("PUNCTUAL_DATA"), "{text}");
-        let elsewhere = welcome_text(&Ready { data: "/srv/jobs".into(), ..ready });
+        let elsewhere = welcome_text(&ServerReady { data: "/srv/jobs".into(), ..ready });
         assert!(elsewhere.contains("export PUNCTUAL_DATA=/srv/jobs\n"), "{elsewhere}");
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::job::Asking;
 use super::named::{DeleteArgs, ListArgs, Noun, OneArgs, fields};
-use crate::complaint::CliError;
+use crate::cli_error::CliError;
 use crate::exit::Failure;
 use crate::output::{Column, Shape, instant, text};
 
@@ -18,7 +18,7 @@ pub enum ShardCommand {
     List(ListArgs),
     /// Show a shard
     Show(OneArgs),
-    /// Make a shard
+    /// Create a shard
     Create(CreateArgs),
     /// Change some fields of a shard
     Edit(EditArgs),
@@ -29,7 +29,7 @@ pub enum ShardCommand {
 
 /// Where a shard is.
 #[derive(Args)]
-struct Place {
+struct ShardFields {
     /// Database in which the statements of its runs work
     #[arg(long, value_name = "NAME")]
     database: Option<String>,
@@ -50,28 +50,28 @@ Examples:
   punctual shard create shard_001 --database sales_001
   punctual shard create shard_eu --label zone=eu")]
 pub struct CreateArgs {
-    /// What jobs call it
+    /// The name that jobs use
     name: String,
 
     #[command(flatten)]
-    place: Place,
+    place: ShardFields,
 
     #[command(flatten)]
     asking: Asking,
 }
 
-/// What changes.
+/// The changes of a shard.
 #[derive(Args)]
 pub struct EditArgs {
     /// Name or id
     name: String,
 
-    /// Give it another name
+    /// Rename it
     #[arg(long, value_name = "NAME")]
     rename: Option<String>,
 
     #[command(flatten)]
-    place: Place,
+    place: ShardFields,
 
     #[command(flatten)]
     asking: Asking,
@@ -133,7 +133,7 @@ pub fn run(command: ShardCommand) -> Result<(), Failure> {
     }
 }
 
-fn given(name: Option<String>, place: Place) -> Result<Map<String, Value>, Failure> {
+fn given(name: Option<String>, place: ShardFields) -> Result<Map<String, Value>, Failure> {
     let labels: Labels = place.label.join(",").parse().map_err(|error: LabelError| {
         CliError::new(format!("--label: {error}")).hint("a label looks like zone=eu")
     })?;

@@ -1,4 +1,5 @@
-//! `punctual sql`: statements to a server's SQL door, for scripts and for those without psql.
+//! `punctual sql`: sends statements to a server's SQL interface, for scripts and machines without
+//! psql.
 
 mod connection;
 mod editor;
@@ -11,17 +12,19 @@ use clap::{Args, ValueEnum};
 use serde_json::{Map, Value};
 use tokio::runtime::Builder;
 
-use self::connection::{Address, Column, Connection, Said, Visitor, address_of};
+use self::connection::{
+    Credentials, ResultColumn, ServerMessage, SqlAddress, SqlConnection, address_of,
+};
+use crate::cli_error::{CliError, visible};
 use crate::client::{Client, ServerArgs, data_folder};
-use crate::complaint::{CliError, visible};
 use crate::data::SQL_FILE;
 use crate::exit::{Exit, Failure};
 use crate::{output, table};
 
-/// Where a server answers SQL when nobody says otherwise.
+/// The default port of the SQL interface.
 const PORT_DEFAULT: u16 = 8632;
 
-/// What is asked, and how the answer looks.
+/// The statements, and the format of the output.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -49,14 +52,14 @@ pub struct SqlArgs {
     file: Option<PathBuf>,
 
     /// Form of the rows
-    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
-    output: Format,
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = RowFormat::Table)]
+    output: RowFormat,
 
     /// Print no remarks on stderr, only errors
     #[arg(short, long)]
     quiet: bool,
 
-    /// Address of the SQL door [default: that of the data folder, or port 8632 of the server]
+    /// Address of the SQL interface [default: that of the data folder, or port 8632 of the server]
     #[arg(long, value_name = "ADDR")]
     pg: Option<String>,
 
@@ -66,7 +69,7 @@ pub struct SqlArgs {
 
 /// A form of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum RowFormat {
     Table,
     Json,
     Csv,
@@ -87,8 +90,8 @@ pub fn run(args: SqlArgs) -> Result<(), Failure> {
     let secret = client.place().token().unwrap_or_default().to_owned();
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let visitor = Visitor { user: &user, secret: &secret, tenant: &tenant };
-        let mut connection = Connection::open(&address, &visitor).await?;
+        let credentials = Credentials { user: &user, secret: &secret, tenant: &tenant };
+        let mut connection = SqlConnection::open(&address, &credentials).await?;
         if is_typed {
             return repl::run(&mut connection, &args).await;
         }
@@ -119,7 +122,7 @@ fn texts(args: &SqlArgs) -> Result<Vec<String>, Failure> {
 }
 
 /// Where the server answers SQL.
-fn find(args: &SqlArgs, client: &Client) -> Result<Address, Failure> {
+fn find(args: &SqlArgs, client: &Client) -> Result<SqlAddress, Failure> {
     let url = client.place().url();
     let tls = url.scheme() == "https";
     if let Some(text) = &args.pg {
@@ -131,22 +134,22 @@ fn find(args: &SqlArgs, client: &Client) -> Result<Address, Failure> {
     }
     let folder = data_folder(&args.server);
     let written = std::fs::read_to_string(folder.join(crate::data::URL_FILE)).unwrap_or_default();
-    // What the folder says is about its own server.
+    // The folder has the address of its own server only.
     if written.trim().trim_end_matches('/') == url.as_str().trim_end_matches('/') {
         let text = std::fs::read_to_string(folder.join(SQL_FILE)).unwrap_or_default();
         return address_of(text.trim(), tls).ok_or_else(|| {
             let text = format!("the server of {} does not answer SQL", folder.display());
-            let hint = "its SQL door is shut: start it with --pg 127.0.0.1:8632";
+            let hint = "the SQL interface is disabled: start the server with --pg 127.0.0.1:8632";
             Failure::Ended(Exit::Unreachable, CliError::new(text).hint(hint))
         });
     }
     let host = url.host_str().unwrap_or_default();
     let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-    Ok(Address { host, port: PORT_DEFAULT, tls })
+    Ok(SqlAddress { host, port: PORT_DEFAULT, tls })
 }
 
 /// Asks a text and prints the answers.
-async fn show(connection: &mut Connection, text: &str, args: &SqlArgs) -> Result<(), Failure> {
+async fn show(connection: &mut SqlConnection, text: &str, args: &SqlArgs) -> Result<(), Failure> {
     let say = |text: &str| {
         if !args.quiet {
             // When stderr is gone, there is no other place to report it.
@@ -157,26 +160,30 @@ async fn show(connection: &mut Connection, text: &str, args: &SqlArgs) -> Result
     let (mut columns, mut rows, mut failure) = (None, Vec::new(), None);
     loop {
         match connection.next().await? {
-            Said::Columns(named) => columns = Some(named),
-            Said::Row(row) => rows.push(row),
-            Said::Lines(lines) => print_lines(&lines)?,
-            Said::Notice(text) => say(&format!("notice: {text}")),
-            Said::Done(tag) => match columns.take() {
+            ServerMessage::Columns(named) => columns = Some(named),
+            ServerMessage::Row(row) => rows.push(row),
+            ServerMessage::Lines(lines) => print_lines(&lines)?,
+            ServerMessage::Notice(text) => say(&format!("notice: {text}")),
+            ServerMessage::Done(tag) => match columns.take() {
                 Some(columns) => {
                     print(args.output, &columns, &std::mem::take(&mut rows))?;
                 }
                 None => say(&tag),
             },
-            Said::Failed(trouble) => failure = Some(trouble.failure(Some(text))),
-            Said::Ready => return failure.map_or(Ok(()), Err),
+            ServerMessage::Failed(trouble) => failure = Some(trouble.failure(Some(text))),
+            ServerMessage::Ready => return failure.map_or(Ok(()), Err),
         }
     }
 }
 
-fn print(format: Format, columns: &[Column], rows: &[Vec<Option<String>>]) -> io::Result<()> {
+fn print(
+    format: RowFormat,
+    columns: &[ResultColumn],
+    rows: &[Vec<Option<String>>],
+) -> io::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     match format {
-        Format::Table => {
+        RowFormat::Table => {
             let names: Vec<String> = columns.iter().map(|column| visible(&column.name)).collect();
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             let cells = |row: &Vec<Option<String>>| {
@@ -184,11 +191,11 @@ fn print(format: Format, columns: &[Column], rows: &[Vec<Option<String>>]) -> io
             };
             table::print(&mut out, "", &names, rows.iter().map(cells))?;
         }
-        Format::Json => {
+        RowFormat::Json => {
             let objects: Vec<Value> = rows.iter().map(|row| object(columns, row)).collect();
             writeln!(out, "{}", output::json(&objects, true))?;
         }
-        Format::Csv => {
+        RowFormat::Csv => {
             let names = columns.iter().map(|column| Some(column.name.as_str()));
             writeln!(out, "{}", csv(names))?;
             for row in rows {
@@ -209,8 +216,8 @@ fn print_lines(lines: &[u8]) -> io::Result<()> {
 }
 
 /// A row as JSON: numbers, truth and JSON are what they are, everything else is text.
-fn object(columns: &[Column], row: &[Option<String>]) -> Value {
-    let value = |column: &Column, value: &Option<String>| {
+fn object(columns: &[ResultColumn], row: &[Option<String>]) -> Value {
+    let value = |column: &ResultColumn, value: &Option<String>| {
         let Some(text) = value else { return Value::Null };
         let read = match column.oid {
             16 => Some(Value::Bool(text == "t")),
@@ -243,7 +250,7 @@ mod tests {
 
     #[test]
     fn values_keep_their_types_in_json() {
-        let column = |name: &str, oid| Column { name: name.to_owned(), oid };
+        let column = |name: &str, oid| ResultColumn { name: name.to_owned(), oid };
         let columns = [
             column("n", 20),
             column("yes", 16),

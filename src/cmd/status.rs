@@ -8,9 +8,9 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::job::Asking;
+use crate::cli_error::CliError;
 use crate::client::Client;
 use crate::clock;
-use crate::complaint::CliError;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Format, instant, text};
 
@@ -39,9 +39,11 @@ pub fn run(args: StatusArgs) -> Result<(), Failure> {
     let (status, ready) =
         client.call(Method::GET, &["readyz"]).query("verbose", "true").send_any()?;
     let is_ready = status == 200;
+    let version = client.get(&["version"])?;
     let mut report = json!({
         "url": client.place().url().as_str(),
-        "version": client.get(&["version"])?["version"],
+        "version": version["version"],
+        "tzdb_version": version["tzdb_version"],
         "ready": is_ready,
         "store": ready["store"],
         "scheduling": ready["scheduling"],
@@ -80,7 +82,7 @@ fn look(client: &Client, report: &mut Value) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The few fields of a run that a screen has room for.
+/// The fields of a run that fit on a screen.
 fn brief(run: &Value) -> Value {
     let fields =
         ["execution_id", "job_name", "status", "scheduled_time", "error_message", "reason"];
@@ -99,6 +101,7 @@ fn rows(report: &Value) -> Vec<(String, String)> {
     };
     let mut rows = vec![
         ("server", format!("{} {}", text(report, "url"), text(report, "version"))),
+        ("time zones", text(report, "tzdb_version")),
         ("store", check("store")),
         ("scheduling", check("scheduling")),
     ];
@@ -133,13 +136,13 @@ fn named(runs: &Value, with_reason: bool) -> String {
     lines
 }
 
-/// What ended runs add up to, in a line.
+/// The statistics of ended runs in one line.
 fn summary(of: &Value) -> String {
     let ended = of["ended"].as_object().into_iter().flatten();
     let mut parts: Vec<String> =
         ended.map(|(word, n)| format!("{n} {}", word.to_ascii_lowercase())).collect();
     if parts.is_empty() {
-        return "no figures yet: they come a minute or two after a run has ended".to_owned();
+        return "no statistics yet: they appear a minute or two after a run has ended".to_owned();
     }
     if let Some(rate) = of["success_rate"].as_f64() {
         parts.push(format!("{:.1} % succeeded", rate * 100.0));

@@ -1,4 +1,4 @@
-//! `punctual top`: how a server is doing, as long as somebody looks.
+//! `punctual top`: shows the state of a server until the user quits.
 //!
 //! One thread asks the server and never more often than it was told to; the other one draws and
 //! listens to the keyboard, so that `q` works while an answer is on its way.
@@ -14,9 +14,9 @@ use clap::Args;
 use jiff::SignedDuration;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
+use crate::cli_error::CliError;
 use crate::client::{Client, ServerArgs};
 use crate::clock;
-use crate::complaint::CliError;
 use crate::exit::Failure;
 
 use look::Snapshot;
@@ -49,12 +49,12 @@ pub struct TopArgs {
 /// Runs the command.
 pub fn run(args: TopArgs) -> Result<(), Failure> {
     if !stdin().is_terminal() || !stdout().is_terminal() {
-        let complaint = CliError::new("top needs a terminal, for its picture and its keys");
-        return Err(complaint.hint("punctual status prints it once, and in other forms").into());
+        let error = CliError::new("top needs a terminal");
+        return Err(error.hint("punctual status prints the state once").into());
     }
     if args.server.verbose {
-        let complaint = CliError::new("--verbose: requests have no place in the picture");
-        return Err(complaint.hint("punctual status -v prints them").into());
+        let error = CliError::new("--verbose cannot be used with top");
+        return Err(error.hint("punctual status -v prints them").into());
     }
     let server = args.server;
     let client = Client::new(&server)?;
@@ -62,7 +62,7 @@ pub fn run(args: TopArgs) -> Result<(), Failure> {
     let (wish, wishes) = channel();
     let (send, snapshots) = channel();
     let pause = SignedDuration::from_secs(i64::from(args.every));
-    // It ends with the process: nobody waits for an answer that nobody sees.
+    // The thread ends with the process; a request in flight is dropped.
     std::thread::spawn(move || ask(client, &server, pause, &send, &wishes));
     let mut terminal = ratatui::try_init()?;
     let shown = show(&mut terminal, screen, &snapshots, &wish);
@@ -129,7 +129,7 @@ fn show(
     }
 }
 
-/// What a key means.
+/// The action of a key.
 #[derive(Debug, PartialEq, Eq)]
 enum Pressed {
     Quit,

@@ -1,27 +1,27 @@
 //! The table of all settings.
 
 /// One setting.
-pub struct Key {
+pub struct SettingKey {
     /// Its path in the file.
     pub name: &'static str,
     /// Its value when it is not set.
     pub default: &'static str,
     /// Whether it is never shown.
     pub is_secret: bool,
-    /// What it means.
+    /// The description in docs and `config show`.
     pub meaning: &'static str,
 }
 
-const fn key(name: &'static str, default: &'static str, meaning: &'static str) -> Key {
-    Key { name, default, is_secret: false, meaning }
+const fn key(name: &'static str, default: &'static str, meaning: &'static str) -> SettingKey {
+    SettingKey { name, default, is_secret: false, meaning }
 }
 
-const fn secret(name: &'static str, default: &'static str, meaning: &'static str) -> Key {
-    Key { name, default, is_secret: true, meaning }
+const fn secret(name: &'static str, default: &'static str, meaning: &'static str) -> SettingKey {
+    SettingKey { name, default, is_secret: true, meaning }
 }
 
 /// Every setting, in the order of the reference.
-pub const KEYS: &[Key] = &[
+pub const KEYS: &[SettingKey] = &[
     key("data", "./punctual-data", "folder for the embedded store, keys and outputs"),
     secret("store", "sqlite", "`sqlite` in the data folder, or `postgres://…`"),
     key("http", "127.0.0.1:8630", "address of the HTTP listener; port 0 uses a free one"),
@@ -92,8 +92,8 @@ pub const KEYS: &[Key] = &[
         "requests per second without a valid key from one address on average; 0: no limit",
     ),
     key("api.failures_burst", "50", "requests without a valid key from one address at once"),
-    key("api.head_patience", "20s", "timeout for the head of a request"),
-    key("api.body_patience", "120s", "timeout for the body of a request"),
+    key("api.head_timeout", "20s", "timeout for the head of a request"),
+    key("api.body_timeout", "120s", "timeout for the body of a request"),
     key("api.connections_max", "4096", "concurrent connections; further ones wait"),
     key(
         "api.unauthenticated_per_address",
@@ -116,13 +116,13 @@ pub const KEYS: &[Key] = &[
     ),
     key("sql.sessions_per_user", "64", "concurrent SQL sessions of one user"),
     key("sql.sessions_per_tenant", "128", "concurrent SQL sessions of one tenant"),
-    key("sql.strangers_max", "128", "unauthenticated SQL clients"),
+    key("sql.unauthenticated_max", "128", "unauthenticated SQL clients"),
     key(
         "sql.unauthenticated_per_address",
         "64",
         "unauthenticated SQL clients of one address; the longest idle one is disconnected for a new one",
     ),
-    key("sql.login_patience", "10s", "timeout of a SQL login"),
+    key("sql.login_timeout", "10s", "timeout of a SQL login"),
     key("sql.message_bytes_max", "4194304", "maximum size of a message of a SQL client"),
     key("sql.statement_timeout", "60s", "timeout of a query; a session can lower it"),
     key("sql.statement_steps_max", "2000000000", "maximum steps of a query in the query engine"),
@@ -177,6 +177,11 @@ pub const KEYS: &[Key] = &[
         "lease of a node: after this time without a renewal it is declared dead",
     ),
     key("engine.renew_every", "3s", "interval of lease renewals"),
+    key(
+        "engine.worker_lease",
+        "20s",
+        "lease of a worker session: after this time without a poll its messages are ready again; 10s to 5m",
+    ),
     key("engine.poll_every", "1s", "interval of claims without a notification"),
     key("engine.retention_days", "30", "days that history is kept; 0 keeps none"),
     key(

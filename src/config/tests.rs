@@ -14,7 +14,7 @@ fn load(
         file: Some(path),
         environment: environment.iter().map(owned).collect(),
     })
-    .map_err(|complaint| complaint.to_string())
+    .map_err(|error| error.to_string())
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn unknown_names_are_refused_with_the_nearest_known_one() {
 }
 
 #[test]
-fn a_secret_comes_from_a_file_and_is_not_shown_in_complaints() {
+fn a_secret_comes_from_a_file_and_is_not_shown_in_errors() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     std::fs::write(&path, "postgres://secret@host\n").unwrap();
@@ -143,7 +143,7 @@ fn commands_get_what_the_settings_say() {
     assert!(protected.contains(&settings) && protected.len() == 5, "{protected:?}");
 }
 
-/// What the table says is what the parts would do without being told.
+/// The defaults in the table match those of the crates.
 #[test]
 fn defaults_are_those_of_the_parts() {
     let config = load(None, &[], &[]).unwrap_or_else(|error| panic!("{error}"));
@@ -160,5 +160,5 @@ fn defaults_are_those_of_the_parts() {
 #[test]
 fn every_default_fits() {
     let config = load(None, &[], &[]).unwrap_or_else(|error| panic!("{error}"));
-    assert!(crate::cmd::serve::Plan::of(&config).is_ok());
+    assert!(crate::cmd::serve::ServerPlan::from_config(&config).is_ok());
 }

@@ -36,7 +36,7 @@ pub struct Exporter {
     is_well: bool,
 }
 
-/// What came of a request.
+/// The result of a request.
 enum Posted {
     /// It arrived; the collector kept all but so many.
     Taken { rejected: u64 },
@@ -76,14 +76,14 @@ impl Exporter {
                 taken = waiting.recv_many(&mut batch, BATCH_MAX) => if taken == 0 { return },
                 _ = &mut stopped => break,
             }
-            // Others may come, but nobody waits for them when it is time to stop.
+            // More spans may follow, but a stop does not wait for them.
             let gathered = tokio::time::sleep(GATHER);
             tokio::pin!(gathered);
             let mut stopping = false;
             while batch.len() < BATCH_MAX && !stopping {
-                let room = BATCH_MAX - batch.len();
+                let free = BATCH_MAX - batch.len();
                 tokio::select! {
-                    taken = waiting.recv_many(&mut batch, room) => if taken == 0 { break },
+                    taken = waiting.recv_many(&mut batch, free) => if taken == 0 { break },
                     () = &mut gathered => break,
                     _ = &mut stopped => stopping = true,
                 }
@@ -112,7 +112,7 @@ impl Exporter {
                     self.metrics.spans_exported(count - rejected);
                     self.metrics.spans_dropped(rejected);
                     if !self.is_well {
-                        tracing::info!("the collector takes traces again");
+                        tracing::info!("OTLP collector accepts traces again");
                         self.is_well = true;
                     }
                     return;
@@ -125,7 +125,7 @@ impl Exporter {
         };
         self.metrics.spans_dropped(count);
         if self.is_well {
-            tracing::warn!(problem, "the collector does not take traces; they are dropped");
+            tracing::warn!(problem, "OTLP collector rejected traces, spans dropped");
             self.is_well = false;
         }
     }

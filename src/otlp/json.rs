@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::span::{Span, Value};
+use super::span::{AttributeValue, Span};
 
 /// `SPAN_KIND_INTERNAL`.
 const INTERNAL: u8 = 1;
@@ -14,9 +14,9 @@ const ERROR: u8 = 2;
 pub fn request(node: &str, spans: &[Span]) -> Json {
     let version = env!("CARGO_PKG_VERSION");
     let resource = [
-        attribute("service.name", &Value::Text("punctual".into())),
-        attribute("service.version", &Value::Text(version.into())),
-        attribute("service.instance.id", &Value::Text(node.into())),
+        attribute("service.name", &AttributeValue::Text("punctual".into())),
+        attribute("service.version", &AttributeValue::Text(version.into())),
+        attribute("service.instance.id", &AttributeValue::Text(node.into())),
     ];
     json!({ "resourceSpans": [{
         "resource": { "attributes": resource },
@@ -48,10 +48,10 @@ fn span(span: &Span) -> Json {
     json
 }
 
-fn attribute(key: &str, value: &Value) -> Json {
+fn attribute(key: &str, value: &AttributeValue) -> Json {
     let value = match value {
-        Value::Text(text) => json!({ "stringValue": text }),
-        Value::Number(number) => json!({ "intValue": number.to_string() }),
+        AttributeValue::Text(text) => json!({ "stringValue": text }),
+        AttributeValue::Number(number) => json!({ "intValue": number.to_string() }),
     };
     json!({ "key": key, "value": value })
 }

@@ -1,8 +1,8 @@
-//! What happened to a run as spans.
+//! The spans of a run.
 //!
-//! Every id follows from the run and the grant, so that nodes which know nothing of each other
-//! write parts of the same trace, and what a job calls finds its parent: the span of an attempt has
-//! the number of its grant, as `traceparent` says it to the job.
+//! Every id is derived from the run and the claim, so that nodes write spans of the same trace
+//! without coordination, and the services that a job calls find their parent: the span of an
+//! attempt has the number of its claim, as in the `traceparent` that the job gets.
 
 use agent::context::{trace_of, traceparent_in};
 use domain::run::{AttemptEnd, EndedAttempt, NewRun, Origin, Outcome};
@@ -18,20 +18,20 @@ pub struct Span {
     pub name: &'static str,
     pub from: Timestamp,
     pub until: Timestamp,
-    pub attributes: Vec<(&'static str, Value)>,
-    /// What went wrong, if something did.
+    pub attributes: Vec<(&'static str, AttributeValue)>,
+    /// The error of the attempt, if any.
     pub error: Option<String>,
 }
 
-/// What is known about a span.
+/// The value of an attribute.
 #[derive(Debug, PartialEq)]
-pub enum Value {
+pub enum AttributeValue {
     Text(String),
     Number(i64),
 }
 
 /// Where a run belongs.
-struct Place {
+struct RunScope {
     trace: u128,
     /// The span of the run itself.
     root: u64,
@@ -39,7 +39,7 @@ struct Place {
     caller: Option<u64>,
 }
 
-impl Place {
+impl RunScope {
     /// A run is a trace of its own, or a part of the one that its caller brought along.
     fn of(run: &NewRun) -> Self {
         let id = run.id.0.as_u128();
@@ -47,8 +47,8 @@ impl Place {
         let root = id as u64;
         let given = run.parameters.as_deref().and_then(traceparent_in);
         match given.as_deref().and_then(trace_of) {
-            Some(given) => Place { trace: given.id, root, caller: Some(given.parent) },
-            None => Place { trace: id, root, caller: None },
+            Some(given) => RunScope { trace: given.id, root, caller: Some(given.parent) },
+            None => RunScope { trace: id, root, caller: None },
         }
     }
 }
@@ -57,11 +57,11 @@ impl Place {
 const CLAIM: u64 = 1 << 61;
 const SETTLE: u64 = 1 << 62;
 
-fn text(value: impl ToString) -> Value {
-    Value::Text(value.to_string())
+fn text(value: impl ToString) -> AttributeValue {
+    AttributeValue::Text(value.to_string())
 }
 
-fn attributes_of(run: &NewRun, job_name: Option<&str>) -> Vec<(&'static str, Value)> {
+fn attributes_of(run: &NewRun, job_name: Option<&str>) -> Vec<(&'static str, AttributeValue)> {
     let mut attributes = vec![
         ("punctual.run.id", text(run.id)),
         ("punctual.job.id", text(run.job)),
@@ -74,7 +74,7 @@ fn attributes_of(run: &NewRun, job_name: Option<&str>) -> Vec<(&'static str, Val
 /// The span of a run that was recorded.
 pub fn plan(planned: &Planned<'_>) -> Span {
     let Planned { run, job_name, node, began_at, recorded_at } = planned;
-    let place = Place::of(run);
+    let place = RunScope::of(run);
     let mut attributes = attributes_of(run, *job_name);
     attributes.push(("punctual.node.id", text(node)));
     attributes.push(("punctual.scheduled_for", text(run.scheduled_for)));
@@ -93,14 +93,14 @@ pub fn plan(planned: &Planned<'_>) -> Span {
 /// The spans of a grant that has ended, and that of the run if it has ended too.
 pub fn settle(settled: &Settled<'_>) -> Vec<Span> {
     let Settled { run, job, node, claimed_at, decided_at, finish, applied, settled_at } = settled;
-    let place = Place::of(&run.run);
+    let place = RunScope::of(&run.run);
     let token = finish.attempt.as_ref().and_then(|attempt| attempt.fence);
     let fence = token.unwrap_or(run.grant.fence).max(1) as u64;
     let number = i64::from(run.number());
     let span = |id, name, from: Timestamp, until: Timestamp| {
         let mut attributes = attributes_of(&run.run, Some(&job.name));
         attributes.push(("punctual.node.id", text(node)));
-        attributes.push(("punctual.attempt", Value::Number(number)));
+        attributes.push(("punctual.attempt", AttributeValue::Number(number)));
         Span {
             trace: place.trace,
             id,

@@ -12,7 +12,7 @@ fn collector(endpoint: &str, headers: &str) -> Result<Option<Collector>, String>
     let file = Some(empty.path().to_owned());
     let config = Config::load(Sources { flags, file, environment: Vec::new() });
     let config = config.unwrap_or_else(|error| panic!("{error}"));
-    Collector::of(&config).map_err(|complaint| complaint.to_string())
+    Collector::of(&config).map_err(|error| error.to_string())
 }
 
 #[test]

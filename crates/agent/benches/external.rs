@@ -1,9 +1,9 @@
-//! What the sandbox costs: runs of `/bin/true` per second, directly, with the sandbox off, and with
-//! all of it.
+//! The overhead of the sandbox: runs of `/bin/true` per second, directly, with the sandbox off, and
+//! with all of it.
 //!
-//! `cargo xtask bench external [RUNS [WAY]]` prints one JSON line a figure. The three take
-//! turns, so that what else the machine does hits all of them; processor time moves least with it.
-//! The first run of an agent, which starts the launcher, is not counted.
+//! `cargo xtask bench external [RUNS [WAY]]` prints one JSON line for each measurement. The three
+//! alternate, so that other load of the machine affects all of them; processor time varies least
+//! with it. The first run of an agent, which starts the launcher, is not counted.
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 use std::process::{ExitCode, Stdio};
@@ -44,6 +44,7 @@ fn agent(sandbox: Level) -> Agent {
 
 fn assignment(number: u32) -> Assignment {
     Assignment {
+        effect: None,
         run: RunId(Uuid::from_u128(u128::from(number))),
         job: JobId(Uuid::from_u128(1)),
         job_name: "bench".into(),

@@ -1,5 +1,5 @@
-//! Backups of the server that an agent is part of: what an action and the doors ask for, and whoever
-//! can make one provides.
+//! The interface to backups of the server that an agent is part of. BACKUP actions and the APIs
+//! call it; the binary implements it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -50,7 +50,7 @@ pub struct BackupStream {
 /// Why there is no backup.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BackupError {
-    /// Nobody here can make one.
+    /// This process cannot make backups.
     #[error("{0}")]
     Unsupported(String),
     /// The settings know no such target.
@@ -58,7 +58,7 @@ pub enum BackupError {
     UnknownTarget {
         /// The name.
         name: String,
-        /// What there is, as a sentence.
+        /// The configured targets, as a sentence.
         known: String,
     },
     /// One is being made.
@@ -69,7 +69,7 @@ pub enum BackupError {
     Failed(String),
 }
 
-/// Whoever cannot make backups, and why.
+/// The implementation for processes that cannot make backups, with the reason.
 pub struct NoBackups(pub &'static str);
 
 impl NoBackups {

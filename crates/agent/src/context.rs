@@ -1,9 +1,9 @@
-//! What a job is told about its run, whatever it is: the same facts as environment variables,
-//! headers or session variables. `docs/job-context.md` prints the table.
+//! The context of a run that every job gets: the same facts as environment variables, headers or
+//! session variables. `docs/job-context.md` prints the table.
 
 use domain::action::Assignment;
 
-/// One fact about a run, under its names at the three doors.
+/// One fact about a run, with its names for commands, HTTP and SQL.
 pub struct Fact {
     /// The environment variable of an external command.
     pub variable: &'static str,
@@ -11,7 +11,7 @@ pub struct Fact {
     pub header: &'static str,
     /// The session variable of a database.
     pub setting: &'static str,
-    /// What it means.
+    /// The description in the docs.
     pub meaning: &'static str,
     /// Its value.
     pub value: fn(&Assignment) -> String,
@@ -77,9 +77,9 @@ pub const FACTS: &[Fact] = &[
     },
 ];
 
-/// The trace that the run belongs to, in the form of the `traceparent` header: that of whoever
-/// asked for the run, if it named one, or one made from the ids. Every attempt of a run is a part
-/// of the same trace, under an id of its own.
+/// The trace that the run belongs to, in the form of the `traceparent` header: the trace of the
+/// client that submitted the run, if it named one, or one derived from the ids. Every attempt of a
+/// run is a span of the same trace, under an id of its own.
 pub fn traceparent(assignment: &Assignment) -> String {
     let given = assignment.parameters.get("traceparent").and_then(|value| value.as_str());
     let span = assignment.fence.max(1);
@@ -96,11 +96,11 @@ pub struct Trace {
     pub id: u128,
     /// The span that asked for the run.
     pub parent: u64,
-    /// What the caller does with the trace: the lowest bit says that it is recorded.
+    /// The trace flags: the lowest bit says that the caller records the trace.
     pub flags: u8,
 }
 
-/// What a `traceparent` of the version that is in use says; none when it is not one.
+/// Parses a `traceparent` of version 00; none when it is not one.
 pub fn trace_of(traceparent: &str) -> Option<Trace> {
     let mut parts = traceparent.split('-');
     let (version, trace, parent, flags) =

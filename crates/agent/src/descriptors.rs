@@ -2,11 +2,11 @@
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// What a call needs: its connection, and the file of its output.
+/// Descriptors of a call: its connection, and the file of its output.
 const OF_CALL: u64 = 2;
 
-/// What a run needs that is no call: pipes, the socket and the handle of its helper, connections to
-/// a database, the file of its output.
+/// Descriptors of a run that is no call: pipes, the socket and the handle of its helper,
+/// connections to a database, the file of its output.
 const OF_PROCESS: u64 = 8;
 
 /// How many calls can be made at the same time, and what that is based on.

@@ -1,7 +1,7 @@
-//! Requests to addresses that somebody else chose, without letting them reach what is ours.
+//! Requests to addresses that users choose, without access to the internal network.
 //!
-//! Whoever may define a job or a webhook chooses where this machine connects to, and this machine
-//! stands where the chooser does not: behind the firewall, next to a metadata service. So a
+//! A user who may define a job or a webhook chooses where this machine connects to, and this
+//! machine stands where the user does not: behind the firewall, next to a metadata service. So a
 //! [`Client`] connects to public addresses only, unless a [`Rule`] of the administrator allows
 //! more.
 //!
@@ -13,9 +13,9 @@
 //!                         one bad one refuses all     └── connect to what was checked
 //! ```
 //!
-//! Looking up and checking are one step inside the connection: there is no second lookup that
-//! could answer something else. A literal address never reaches the lookup, so the URL is checked
-//! for it on the way in. Redirects are not followed here; whoever follows one comes back through
+//! Looking up and checking are one step inside the connection: there is no second lookup that could
+//! answer something else. A literal address never reaches the lookup, so the URL is checked for it
+//! on the way in. Redirects are not followed here; a caller that follows one comes back through
 //! [`Client::request`] and is checked again. Proxies of the environment are not used, because a
 //! proxy would look the name up a second time.
 
@@ -35,7 +35,7 @@ use reqwest::redirect::Policy;
 use reqwest::{ClientBuilder, Method, RequestBuilder};
 use url::{Host, Url};
 
-use ranges::Kind;
+use ranges::AddressKind;
 pub use rule::{Rule, RuleError};
 
 /// Names under which clouds hand out credentials. They are refused without a lookup.
@@ -105,7 +105,7 @@ impl fmt::Display for NotFound {
 
 impl Error for NotFound {}
 
-/// An error and what lies below it, outermost first. What an IO error wraps is shown, too.
+/// An error and its causes, outermost first. The error inside an IO error is shown, too.
 pub(crate) fn causes<'e>(
     error: &'e (dyn Error + 'static),
 ) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
@@ -172,8 +172,8 @@ impl Guard {
             return Ok(());
         }
         let what = match kind {
-            Kind::Metadata(what) => what,
-            Kind::Private(what) => {
+            AddressKind::Metadata(what) => what,
+            AddressKind::Private(what) => {
                 let name = name.map(rule::name_of);
                 if name.is_some_and(|name| self.rules.iter().any(|rule| rule.trusts(&name))) {
                     return Ok(());
@@ -250,8 +250,8 @@ impl Client {
         self.guard.check_known(url)
     }
 
-    /// Begins a request, if its target is allowed as far as the URL tells. What its name stands
-    /// for is checked when it connects; [`Blocked::within`] finds that refusal in the error.
+    /// Begins a request, if its target is allowed as far as the URL tells. The addresses of its
+    /// name are checked when it connects; [`Blocked::within`] finds that refusal in the error.
     pub fn request(&self, method: Method, url: Url) -> Result<RequestBuilder, Blocked> {
         self.guard.check(&url)?;
         Ok(self.inner.request(method, url))

@@ -1,8 +1,8 @@
 //! Carries out attempts: what a run does when its time has come.
 //!
-//! An [`Agent`] is given an [`Assignment`] and a [`Stop`], and answers with an [`AttemptResult`].
-//! It knows nothing of stores, schedules or retries, because it may run far from all of them. What
-//! it does is dangerous by nature, so every executor begins with what it may not do.
+//! An [`Agent`] is given an [`Assignment`] and a [`Stop`], and returns an [`AttemptResult`]. It
+//! knows nothing of stores, schedules or retries, because it may run on another machine than these.
+//! Actions are dangerous by nature, so every executor begins with its restrictions.
 
 pub mod backup;
 pub mod context;
@@ -33,22 +33,22 @@ pub use secrets::{SecretError, Secrets, StaticSecrets};
 pub use stop::Stop;
 use tracing::Instrument;
 
-/// What an agent may do and use, as the administrator decided.
+/// The options of an agent, as the administrator configured them.
 pub struct Options {
     /// Where the values of `${secrets.NAME}` come from.
     pub secrets: Arc<dyn Secrets>,
-    /// What HTTP jobs may do and use.
+    /// Options of HTTP jobs.
     pub http: HttpOptions,
     /// Which commands of this machine may be started, and how.
     pub external: ExternalOptions,
     /// Where SQL and PROCEDURE actions may work.
     pub databases: Databases,
-    /// Who makes backups of the server.
+    /// Makes backups of the server.
     pub backups: Arc<dyn Backups>,
 }
 
 impl Default for Options {
-    /// No secrets, and nothing but what is safe for everybody.
+    /// No secrets, and only actions that are safe for every tenant.
     fn default() -> Self {
         Options {
             secrets: Arc::new(StaticSecrets::default()),
@@ -72,7 +72,7 @@ pub struct Agent {
 
 /// One attempt while it is carried out: what every executor works with.
 pub(crate) struct Attempt<'a> {
-    /// What to do.
+    /// The action and the run it belongs to.
     pub assignment: &'a Assignment,
     /// Where its output goes.
     pub output: Masked,
@@ -110,8 +110,8 @@ impl Agent {
         self.databases.hello(tenant, name, self.secrets.as_ref()).await
     }
 
-    /// Whether this agent knows a tenant's database, or the default one when the name is absent.
-    /// It is not connected to. What cannot be looked up now is not called unknown.
+    /// Whether this agent knows a tenant's database, or the default one when the name is absent. It
+    /// is not connected to. A database is not called unknown when it cannot be looked up now.
     pub async fn known_database(&self, tenant: TenantId, name: Option<&str>) -> Result<(), String> {
         match self.databases.find(tenant, name).await {
             Err(failure) if failure.code.to_string() == exec::sql::UNKNOWN_DATABASE => {

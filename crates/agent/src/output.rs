@@ -1,28 +1,28 @@
-//! Where the output of attempts goes, and where it is read again.
+//! Stores and reads the output of attempts.
 //!
 //! ```text
 //! DIR/ab/<run>/1.zst       the head: the first bytes of attempt 1
 //! DIR/ab/<run>/1.t0.zst    pieces of its tail, the oldest of them deleted as the output grows
 //! ```
 //!
-//! What is short and ends soon has no files at all: it is handed on with the record of the attempt,
-//! and kept in memory for a while ([`Outputs::keeping_short`]).
+//! A short output of a short attempt has no files at all: it is handed on with the record of the
+//! attempt, and kept in memory for a while ([`Outputs::keeping_short`]).
 //!
-//! A file is a chain of frames that is only ever added to, so whatever kills the process leaves
-//! everything readable but the last moment. One thread compresses and writes for all attempts.
-//! `write` only adds to a buffer and never waits: what the buffer cannot hold is the middle of an
-//! output that is too long, which would be left out anyway.
+//! A file is a chain of frames that is only ever appended to, so after a crash everything but the
+//! last moment is readable. One thread compresses and writes for all attempts. `write` only adds to
+//! a buffer and never waits: when the buffer is full, the middle of the output is dropped, which
+//! exceeds the limits anyway.
 
 mod frame;
 mod mask;
+mod masked;
 mod pending;
 mod printable;
 mod reader;
 mod recent;
-mod veiled;
 mod writer;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -36,19 +36,19 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 
 pub use mask::Mask;
-use pending::Pending;
+pub(crate) use masked::Masked;
+use pending::{OutputChunk, PendingOutput};
 pub use printable::printable;
 pub use reader::Slice;
 use recent::Recent;
-pub(crate) use veiled::Masked;
-use writer::{Progress, Queue, Sink};
+use writer::{OutputFiles, WriteProgress, WriteQueue};
 
 /// Which of the two outputs of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
-    /// What it says.
+    /// Standard output.
     Stdout,
-    /// What it complains about.
+    /// Standard error.
     Stderr,
 }
 
@@ -71,16 +71,16 @@ impl Default for Limits {
 #[derive(Clone)]
 pub struct Outputs(Arc<Owner>);
 
-/// Tells the writing thread to end when nobody can write any more.
+/// Tells the writing thread to end when the last handle is dropped.
 struct Owner {
-    room: Arc<Room>,
+    shared: Arc<SharedOutputs>,
 }
 
-/// What the writing thread shares with everybody else.
-struct Room {
+/// The state that the writing thread shares with the handles.
+struct SharedOutputs {
     dir: PathBuf,
     limits: Limits,
-    queue: Queue,
+    queue: WriteQueue,
     /// Whether short outputs are handed over instead of written to files.
     keeps_short: bool,
     /// Short outputs that were handed over lately.
@@ -93,9 +93,9 @@ struct Room {
 struct Live {
     run: RunId,
     attempt: u32,
-    pending: Mutex<Pending>,
-    sink: Mutex<Sink>,
-    progress: watch::Sender<Progress>,
+    pending: Mutex<PendingOutput>,
+    sink: Mutex<OutputFiles>,
+    progress: watch::Sender<WriteProgress>,
     /// Whether it waits in memory, or did.
     is_deferred: AtomicBool,
 }
@@ -115,7 +115,7 @@ pub struct Follower {
     outputs: Outputs,
     run: RunId,
     attempt: u32,
-    live: Option<watch::Receiver<Progress>>,
+    live: Option<watch::Receiver<WriteProgress>>,
     seen: u64,
 }
 
@@ -135,16 +135,16 @@ impl Outputs {
 
     fn open_folder(dir: PathBuf, limits: Limits, keeps_short: bool) -> io::Result<Self> {
         private_folder(&dir)?;
-        let room = Arc::new(Room {
+        let shared = Arc::new(SharedOutputs {
             dir,
             limits,
-            queue: Queue::default(),
+            queue: WriteQueue::default(),
             keeps_short,
             recent: Recent::default(),
             live: Mutex::default(),
         });
-        writer::start(room.clone())?;
-        Ok(Outputs(Arc::new(Owner { room })))
+        writer::start(shared.clone())?;
+        Ok(Outputs(Arc::new(Owner { shared })))
     }
 
     /// Reads a short output that was handed over and kept.
@@ -157,20 +157,36 @@ impl Outputs {
         reader::read_frames(frames, from, max, stream)
     }
 
+    /// A text as a short output that can be kept, with the end of the text if it is too long; none
+    /// if there is nothing.
+    pub fn short_of_text(text: &str) -> Option<Vec<u8>> {
+        let mut from = 0;
+        while from < text.len() {
+            let bytes = text.as_bytes()[from..].to_vec();
+            let total = bytes.len() as u64;
+            let chunk = OutputChunk { stream: Stream::Stdout, millis: 0, position: 0, bytes };
+            if let Some(frames) = writer::whole(VecDeque::from([chunk]), total) {
+                return Some(frames.to_vec());
+            }
+            from = text.ceil_char_boundary(from + (text.len() - from).div_ceil(2));
+        }
+        None
+    }
+
     /// Begins the output of an attempt. Nothing is created before something is written; what an
     /// attempt of the same number left behind is replaced then.
     pub fn open(&self, run: RunId, attempt: u32) -> Output {
-        let room = &self.0.room;
+        let shared = &self.0.shared;
         let live = Arc::new(Live {
             run,
             attempt,
-            pending: Mutex::new(Pending::new(room.limits, room.keeps_short)),
-            sink: Mutex::new(Sink::new(self.folder(run), attempt, room.limits)),
-            progress: watch::Sender::new(Progress::default()),
+            pending: Mutex::new(PendingOutput::new(shared.limits, shared.keeps_short)),
+            sink: Mutex::new(OutputFiles::new(self.folder(run), attempt, shared.limits)),
+            progress: watch::Sender::new(WriteProgress::default()),
             is_deferred: AtomicBool::new(false),
         });
-        room.recent.forget(run, Some(attempt));
-        locked(&room.live).insert((run, attempt), Arc::downgrade(&live));
+        shared.recent.forget(run, Some(attempt));
+        locked(&shared.live).insert((run, attempt), Arc::downgrade(&live));
         Output(Some(Arc::new(Handle { live, owner: self.0.clone() })))
     }
 
@@ -191,7 +207,7 @@ impl Outputs {
         if let Some(short) = live.as_ref().and_then(|live| locked(&live.pending).short().cloned()) {
             return reader::read_frames(&writer::text_frames(short)?, from, max, stream);
         }
-        if let Some(frames) = self.0.room.recent.get((run, attempt)) {
+        if let Some(frames) = self.0.shared.recent.get((run, attempt)) {
             return reader::read_frames(&frames, from, max, stream);
         }
         let is_live = live.is_some();
@@ -211,8 +227,8 @@ impl Outputs {
     /// The attempts of a run that have written something, in order. Blocks.
     pub fn attempts(&self, run: RunId) -> io::Result<Vec<u32>> {
         let mut attempts = reader::attempts(&self.folder(run))?;
-        attempts.extend(self.0.room.recent.attempts(run));
-        let live = locked(&self.0.room.live);
+        attempts.extend(self.0.shared.recent.attempts(run));
+        let live = locked(&self.0.shared.live);
         let live = live.range((run, 0)..=(run, u32::MAX)).filter_map(|(_, live)| live.upgrade());
         let live = live.filter(|live| locked(&live.pending).total() > 0);
         attempts.extend(live.map(|live| live.attempt));
@@ -223,7 +239,7 @@ impl Outputs {
 
     /// Deletes everything that a run has written. Blocks.
     pub fn delete(&self, run: RunId) -> io::Result<()> {
-        self.0.room.recent.forget(run, None);
+        self.0.shared.recent.forget(run, None);
         match fs::remove_dir_all(self.folder(run)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             answer => answer,
@@ -239,7 +255,7 @@ impl Outputs {
         before: Timestamp,
         max: usize,
     ) -> io::Result<Vec<RunId>> {
-        let entries = match fs::read_dir(self.0.room.dir.join(format!("{part:02x}"))) {
+        let entries = match fs::read_dir(self.0.shared.dir.join(format!("{part:02x}"))) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries?,
         };
@@ -247,12 +263,12 @@ impl Outputs {
         for entry in entries {
             let entry = entry?;
             let run = entry.file_name().to_str().and_then(|name| name.parse::<RunId>().ok());
-            // What is not the folder of a run is not ours to touch.
+            // An entry that is not the folder of a run is not touched.
             let run = run.filter(|run| self.folder(*run) == entry.path());
             runs.extend(run.filter(|run| after.is_none_or(|after| *run > after)));
         }
         runs.sort_unstable();
-        let live = locked(&self.0.room.live);
+        let live = locked(&self.0.shared.live);
         runs.retain(|run| !is_live(&live, *run));
         drop(live);
         Ok(runs.into_iter().filter(|run| self.is_older(*run, before)).take(max).collect())
@@ -261,7 +277,7 @@ impl Outputs {
     /// Deletes what a run has written if it began nothing new since `before` and writes nothing
     /// now. Answers whether it did. Blocks, and so does the beginning of other outputs meanwhile.
     pub fn delete_idle(&self, run: RunId, before: Timestamp) -> io::Result<bool> {
-        let live = locked(&self.0.room.live);
+        let live = locked(&self.0.shared.live);
         if is_live(&live, run) || !self.is_older(run, before) {
             return Ok(false);
         }
@@ -278,11 +294,11 @@ impl Outputs {
     /// A run's folder: made from a UUID and nothing else, so it cannot be anywhere else.
     fn folder(&self, run: RunId) -> PathBuf {
         let last = run.0.as_bytes()[15];
-        self.0.room.dir.join(format!("{last:02x}")).join(run.0.hyphenated().to_string())
+        self.0.shared.dir.join(format!("{last:02x}")).join(run.0.hyphenated().to_string())
     }
 
     fn live(&self, run: RunId, attempt: u32) -> Option<Arc<Live>> {
-        locked(&self.0.room.live).get(&(run, attempt)).and_then(Weak::upgrade)
+        locked(&self.0.shared.live).get(&(run, attempt)).and_then(Weak::upgrade)
     }
 }
 
@@ -295,7 +311,7 @@ impl Output {
         }
         let (is_new, is_urgent) = locked(&handle.live.pending).add(stream, bytes);
         if is_new || is_urgent {
-            handle.owner.room.queue.add(is_new.then(|| handle.live.clone()), is_urgent);
+            handle.owner.shared.queue.add(is_new.then(|| handle.live.clone()), is_urgent);
         }
     }
 
@@ -330,7 +346,7 @@ impl Output {
 impl Handle {
     fn end(&self) {
         if let Some(is_new) = locked(&self.live.pending).end() {
-            self.owner.room.queue.add(is_new.then(|| self.live.clone()), true);
+            self.owner.shared.queue.add(is_new.then(|| self.live.clone()), true);
         }
     }
 }
@@ -343,7 +359,7 @@ impl Drop for Handle {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        self.room.queue.close();
+        self.shared.queue.close();
     }
 }
 

@@ -23,8 +23,8 @@
 //! is no pid namespace, an **outer** helper stands between the launcher and the init process. It
 //! adopts whatever loses its parent, and ends it.
 //!
-//! What the kernel does not offer is left out and reported, or refused, as the administrator
-//! configured.
+//! A feature that the kernel does not offer is left out and reported, or the command is refused, as
+//! the administrator configured.
 
 mod bpf;
 pub(crate) mod cgroup;
@@ -57,7 +57,7 @@ pub enum Level {
     /// A command is refused unless everything that protects others from it is in force.
     #[default]
     Required,
-    /// What the kernel offers is in force.
+    /// The features that the kernel offers are in force.
     BestEffort,
     /// Nothing is, apart from limits.
     Off,
@@ -115,7 +115,7 @@ impl Feature {
         }
     }
 
-    /// Its name at every door.
+    /// The name in settings, reports and APIs.
     pub fn name(self) -> &'static str {
         match self {
             Feature::User => "user",
@@ -136,12 +136,12 @@ impl Feature {
     }
 }
 
-/// What is in force for a command.
+/// The sandbox features of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// What is, and how.
+    /// Features in force, and how.
     pub in_force: BTreeMap<Feature, String>,
-    /// What is not, and why.
+    /// Missing features, and why.
     pub missing: BTreeMap<Feature, String>,
 }
 
@@ -160,7 +160,7 @@ impl Report {
         }
     }
 
-    /// What is missing that must not be, in words; none when all is well.
+    /// The required features that are missing, in words; none when all are in force.
     pub fn lacks(&self) -> Option<String> {
         let lacking = self.missing.iter().filter(|(feature, _)| feature.is_required());
         let lacking: Vec<_> =
@@ -169,7 +169,7 @@ impl Report {
     }
 }
 
-/// What this machine could put in force for a command, whatever is configured.
+/// Reports the features that this machine supports, whatever is configured.
 pub async fn probe() -> Result<Report, String> {
     crate::ExternalOptions::default().probe().await
 }

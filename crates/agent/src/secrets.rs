@@ -39,7 +39,7 @@ pub enum SecretError {
     },
 }
 
-/// Secrets that are the same for everybody and known from the start.
+/// Secrets that are the same for all jobs and known from the start.
 #[derive(Default)]
 pub struct StaticSecrets(pub BTreeMap<String, String>);
 

@@ -1,20 +1,21 @@
-//! The wish that an attempt ends.
+//! The request that an attempt stops.
 
 use domain::run::AttemptEnd;
 use tokio::sync::watch;
 
-/// Tells an executor to stop, and why: somebody asked for it, its time is up, or its node has
-/// lost the right to work on it.
+/// Tells an executor to stop, and why: the run was cancelled, it timed out, or its node has lost
+/// the claim.
 #[derive(Clone)]
 pub struct Stop(watch::Receiver<Option<AttemptEnd>>);
 
 impl Stop {
-    /// Listens to whoever may ask for the end.
+    /// Listens to requests on a channel.
     pub fn new(requests: watch::Receiver<Option<AttemptEnd>>) -> Self {
         Stop(requests)
     }
 
-    /// Waits until the attempt must stop, and says why. Who may ask having gone away is a wish too.
+    /// Waits until the attempt must stop, and returns the reason. A dropped sender counts as a
+    /// cancellation.
     pub async fn requested(&mut self) -> AttemptEnd {
         match self.0.wait_for(Option::is_some).await {
             Ok(end) => end.unwrap_or(AttemptEnd::Cancelled),

@@ -10,8 +10,8 @@ mod standing;
 
 pub use actor::{Actor, Deed, Refusal, may};
 pub use entry::{
-    ApiKey, Award, Awarded, Entry, Kind, NAME_BYTES_MAX, QueueGrant, QueueRight, Record, Role,
-    Tenant, User, Verifier,
+    ApiKey, Award, Awarded, Entry, GrantText, Kind, NAME_BYTES_MAX, QueueGrant, QueueRight, Record,
+    Role, Tenant, User, Verifier,
 };
 pub use privilege::{Privilege, Privileges, UnknownPrivilege};
 pub use standing::{EffectivePrivileges, Rights};

@@ -70,6 +70,10 @@ pub enum Kind {
     Tested,
     /// A user exported the definitions of jobs.
     JobsExported,
+    /// A user decided what becomes of a run whose node was lost.
+    RunDecided,
+    /// A delivery at a hook triggered a run.
+    HookDelivered,
     /// A user marked a step of a DAG run, answered an approval, or resumed a DAG run.
     StepDecided,
     /// Something that this release does not know.
@@ -78,7 +82,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind that this release knows.
-    pub const ALL: [Kind; 23] = [
+    pub const ALL: [Kind; 25] = [
         Kind::JobCreated,
         Kind::JobModified,
         Kind::JobDeleted,
@@ -101,6 +105,8 @@ impl Kind {
         Kind::DeadLetterAcknowledged,
         Kind::Tested,
         Kind::JobsExported,
+        Kind::RunDecided,
+        Kind::HookDelivered,
         Kind::StepDecided,
     ];
 
@@ -129,6 +135,8 @@ impl Kind {
             Kind::DeadLetterAcknowledged => "DEAD_LETTER_ACKNOWLEDGED",
             Kind::Tested => "TESTED",
             Kind::JobsExported => "JOBS_EXPORTED",
+            Kind::RunDecided => "RUN_DECIDED",
+            Kind::HookDelivered => "HOOK_DELIVERED",
             Kind::StepDecided => "STEP_DECIDED",
             Kind::Other(name) => name,
         }

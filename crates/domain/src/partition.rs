@@ -122,8 +122,9 @@ impl Parameters {
         Some(Value::Object(values).to_string())
     }
 
-    /// The problem, if the parameters are invalid.
-    pub fn check(&self) -> Result<(), String> {
+    /// The problem, if the parameters of a DAG are invalid: its templates take lists and objects,
+    /// too.
+    pub fn check_config(&self) -> Result<(), String> {
         if self.values.len() > PARAMETERS_MAX {
             return Err(format!(
                 "too many parameters: {}, at most {PARAMETERS_MAX}",
@@ -136,6 +137,12 @@ impl Parameters {
                  no digit at the beginning"
             ));
         }
+        Ok(())
+    }
+
+    /// The problem, if the parameters are invalid.
+    pub fn check(&self) -> Result<(), String> {
+        self.check_config()?;
         let is_plain = |value: &Value| !value.is_array() && !value.is_object();
         if let Some((name, _)) = self.values.iter().find(|(_, value)| !is_plain(value)) {
             return Err(format!(
@@ -156,7 +163,7 @@ impl Parameters {
 }
 
 /// Whether a word can follow a colon in a statement.
-fn is_name(word: &str) -> bool {
+pub(crate) fn is_name(word: &str) -> bool {
     let begins = word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     begins && word.len() <= 100 && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }

@@ -27,9 +27,13 @@ mod objects;
 mod queues;
 mod runs;
 mod versions;
+mod workers;
 
 pub use dead_letters::SettledLetters;
 pub use explain::Explained;
+pub use objects::Scope;
+pub use queues::QueueStatisticsView;
+pub use workers::{PollRequest, WorkerMessage};
 
 /// An engine as somebody sees it.
 pub struct AuthorizedEngine<'a> {
@@ -133,6 +137,11 @@ impl AuthorizedEngine<'_> {
         let job = self.job_for(id, Deed::ExecuteJob).await?;
         job.definition.actions().try_for_each(|action| self.actor.may_do(action))?;
         Ok(job)
+    }
+
+    /// Checks the change of one job among those of a transaction.
+    pub async fn check_change(&self, id: JobId, among: &JobChanges) -> Result<()> {
+        self.node().check_change(id, among).await
     }
 
     /// Whether every job that a definition waits for is one that the actor sees.

@@ -5,6 +5,7 @@ use domain::action::ActionError;
 use domain::dag::DagError;
 use domain::id::JobId;
 use domain::job::WhenError;
+use domain::parameter::ParameterError;
 use jiff::Timestamp;
 use store::StoreError;
 
@@ -25,6 +26,9 @@ pub enum EngineError {
         /// What is wrong, and what would be right.
         problem: String,
     },
+    /// A value does not follow the rule of its parameter, or the rule is invalid.
+    #[error(transparent)]
+    Parameter(#[from] ParameterError),
     /// The schedule cannot be read.
     #[error("schedule: {0}")]
     Schedule(#[from] WhenError),
@@ -34,12 +38,12 @@ pub enum EngineError {
     /// The steps of a DAG are invalid.
     #[error("{0}")]
     Dag(#[from] DagError),
-    /// Another job has that name.
-    #[error("a job named {name:?} exists already")]
+    /// Another job or queue has that name: they share one namespace.
+    #[error("a job or queue named {name:?} exists already")]
     NameTaken {
         /// The name.
         name: String,
-        /// The job that has it.
+        /// The job or queue that has it.
         by: JobId,
     },
     /// Somebody changed the job meanwhile.

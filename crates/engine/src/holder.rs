@@ -190,7 +190,7 @@ impl Node {
             match &award.what {
                 Awarded::Privilege(privilege) => privileges.push(*privilege),
                 Awarded::Database(name) => databases.push(name.clone()),
-                Awarded::Queue(grant) => queues.push(grant.clone()),
+                Awarded::Queue(grant) => queues.push(*grant),
                 Awarded::Role(_) => {}
             }
         }

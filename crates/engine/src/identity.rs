@@ -5,10 +5,10 @@
 //! way of somebody who is.
 
 use domain::access::{
-    ApiKey, Award, Awarded, Deed, Entry, Kind, NAME_BYTES_MAX, Privileges, Record, Refusal, Rights,
-    User, Verifier,
+    ApiKey, Award, Awarded, Deed, Entry, GrantText, Kind, NAME_BYTES_MAX, Privileges, QueueGrant,
+    Record, Refusal, Rights, User, Verifier,
 };
-use domain::id::{TenantId, UserId};
+use domain::id::{JobId, TenantId, UserId};
 use domain::text::is_plain_name;
 use store::{EntryFilter, Given, Page, Recorded, Removed};
 use uuid::Uuid;
@@ -343,9 +343,7 @@ impl AuthorizedEngine<'_> {
             Awarded::Database(name) => {
                 Ok(Rights { databases: vec![name.clone()], ..Rights::default() })
             }
-            Awarded::Queue(grant) => {
-                Ok(Rights { queues: vec![grant.clone()], ..Rights::default() })
-            }
+            Awarded::Queue(grant) => Ok(Rights { queues: vec![*grant], ..Rights::default() }),
             Awarded::Role(role) => self.rights_of(role.0, award.tenant).await,
         }
     }
@@ -368,6 +366,33 @@ impl AuthorizedEngine<'_> {
             }),
             Given::Absent => Err(EngineError::NotFound("grantee".to_owned())),
         }
+    }
+
+    /// What the text of a grant gives. The queue that it names must exist.
+    pub async fn granted(&self, text: &GrantText) -> Result<Awarded> {
+        Ok(match text {
+            GrantText::Privilege(privilege) => Awarded::Privilege(*privilege),
+            GrantText::Database(name) => Awarded::Database(name.clone()),
+            GrantText::Queue(right, name) => {
+                Awarded::Queue(QueueGrant { right: *right, queue: self.queue(name).await?.id })
+            }
+        })
+    }
+
+    /// The texts of grants that are not roles, in their order, with the names that queues have now.
+    pub async fn grant_texts(&self, awards: &[Award]) -> Result<Vec<Option<String>>> {
+        let queues: Vec<JobId> = awards.iter().filter_map(|award| award.what.queue()).collect();
+        let queues = match queues.is_empty() {
+            true => Vec::new(),
+            false => self.node().store.jobs_by_id(&queues).await?,
+        };
+        let name = |id: JobId| {
+            let found = queues.iter().find(|queue| queue.id == id);
+            found.map_or_else(|| id.to_string(), |queue| queue.name.clone())
+        };
+        let text =
+            |award: &Award| award.what.text_with(&award.what.queue().map(name).unwrap_or_default());
+        Ok(awards.iter().map(text).collect())
     }
 
     /// An award of the tenant by its id.

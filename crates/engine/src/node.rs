@@ -19,6 +19,7 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use domain::action::EffectKey;
 use domain::alert::Alert;
 use domain::cluster::NodeRole;
 use domain::dag::state::Control;
@@ -39,6 +40,7 @@ use crate::settings::{Env, Settings};
 use crate::start_log::BegunRuns;
 
 mod begun;
+mod blackouts;
 mod call;
 mod clock;
 mod crowd;
@@ -54,9 +56,11 @@ mod look;
 mod notify;
 mod place;
 mod plan;
+mod pool;
 mod prune;
 mod pump;
 mod reap;
+mod reconcile;
 mod seal;
 mod settle;
 mod share;
@@ -70,17 +74,20 @@ pub use elect::Attended;
 pub use guest::{CarriedRun, Elsewhere};
 pub use plan::PlanReport;
 pub use reap::ReapReport;
+pub use reconcile::TZDB_SETTING;
 pub use seal::{SealReport, Verified};
 pub use slots::SlotUse;
 pub use tally::TallyReport;
 
 use begun::{BegunCounts, Counted};
+use blackouts::Blackouts;
 use crowd::{SlotWaiters, Weights};
 use dag::DagDesk;
 pub(crate) use dag::DagNews;
 use definitions::Definitions;
 use ends::Ends;
 use line::Lines;
+use reconcile::Reconciled;
 use share::Share;
 use slots::Pressure;
 use trace::{Ended, Traces};
@@ -91,6 +98,8 @@ pub struct Node {
     pub(crate) settings: Settings,
     pub(crate) parts: Env,
     definitions: Arc<Definitions>,
+    blackouts: Arc<Blackouts>,
+    reconciled: Reconciled,
     /// DAG runs that it advances.
     dags: DagDesk,
     pub(crate) register: IdentityCache,
@@ -127,6 +136,8 @@ pub struct Started {
     /// Whether it only asks for the rows by which it is divided: the action of its job is that
     /// question, and [`Node::divide_by`] takes the answer.
     pub asks_rows: bool,
+    /// What proves to the store that the work is committed, if the job runs exactly once.
+    pub effect: Option<EffectKey>,
 }
 
 /// What a node holds.
@@ -201,6 +212,8 @@ struct State {
     parts_ended: Vec<RunId>,
     /// How many runs of each job are under way here.
     begun: BegunCounts,
+    /// Runs whose ends may make room in a pool.
+    pooled: HashSet<RunId>,
     /// Times in which no scheduler was alive, newest first.
     outages: Arc<[Outage]>,
     /// What nodes had begun that this process was before, or took the place of.
@@ -316,6 +329,7 @@ impl Node {
             noticed: Vec::new(),
             parts_ended: Vec::new(),
             begun: BegunCounts::default(),
+            pooled: HashSet::new(),
             outages: Arc::new([]),
             predecessors: HashMap::new(),
             has_joined: false,
@@ -326,6 +340,8 @@ impl Node {
         Node {
             store: store.into(),
             definitions: Arc::new(Definitions::new(settings.job_timeout_max)),
+            blackouts: Arc::default(),
+            reconciled: Reconciled::default(),
             dags: DagDesk::default(),
             settings,
             parts,

@@ -114,7 +114,7 @@ pub struct Rows {
 pub trait Sink {
     /// Takes a row at once; returns it if the buffer is full.
     fn try_put(&mut self, row: Row) -> Result<Option<Row>, QueryError>;
-    /// Waits until the buffer has room, and takes the row. The statement does not compute
+    /// Waits until the buffer has space, and takes the row. The statement does not compute
     /// meanwhile.
     fn put(&mut self, row: Row) -> Result<(), QueryError>;
 }

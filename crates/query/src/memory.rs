@@ -94,7 +94,7 @@ unsafe extern "C" fn allocate(bytes: c_int) -> *mut c_void {
     if !grants(i64::from(bytes)) {
         return std::ptr::null_mut();
     }
-    // SAFETY: the result of malloc has room for the header, and is aligned for it.
+    // SAFETY: the result of malloc is large enough for the header, and is aligned for it.
     unsafe {
         let base = libc::malloc(wanted + HEAD).cast::<u8>();
         if base.is_null() {

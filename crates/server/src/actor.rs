@@ -33,6 +33,7 @@ use crate::oidc::Oidc;
 use crate::problem::{Code, Problem, Result};
 use crate::reads::{Reads, is_long};
 use crate::scram::{self, Proof};
+use crate::shared_answers::Question;
 
 /// A future behind a pointer, for traits that are used as objects.
 pub type Answer<'a, T, E> = Pin<Box<dyn Future<Output = std::result::Result<T, E>> + Send + 'a>>;
@@ -387,16 +388,23 @@ pub(crate) async fn require_key(
     }
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let route = request.extensions().get::<MatchedPath>().cloned();
+    let question = Question::of(&request, &actor);
     let work = {
         let (app, author) = (app.clone(), actor.name.clone());
         async move { as_author(author, idempotency::once(&app, request, next)).await }
     };
-    let answered = match is_long(&method, route.as_ref().map(MatchedPath::as_str)) {
-        true => {
-            let _reading = reads.enter(&actor).await?;
-            reads.run(work).await
+    let answer = async {
+        match is_long(&method, route.as_ref().map(MatchedPath::as_str)) {
+            true => {
+                let _reading = reads.enter(&actor).await?;
+                reads.run(work).await
+            }
+            false => work.await,
         }
-        false => work.await,
+    };
+    let answered = match question {
+        Some(question) => app.shared_answers.share(&app, question, answer).await,
+        None => answer.await,
     };
     let mut response = answered.unwrap_or_else(Problem::into_response);
     // Whoever was refused has tried: an answer that cannot be recorded is not given.

@@ -20,6 +20,7 @@ use crate::node_names::NodeNames;
 use crate::queries::Queries;
 use crate::reads::ReadLimits;
 use crate::rest::ConfigurationEntry;
+use crate::shared_answers::SharedAnswers;
 use crate::trials::Trials;
 use crate::week_plan::WeekPlans;
 
@@ -33,6 +34,8 @@ pub struct App {
     pub(crate) week_plans: Arc<WeekPlans>,
     /// What lists of jobs are counted and sorted by.
     pub(crate) directory: Arc<JobDirectory>,
+    /// Answers that requests share.
+    pub(crate) shared_answers: Arc<SharedAnswers>,
 }
 
 /// What a server is given.
@@ -137,6 +140,7 @@ impl From<Parts> for App {
             events: Arc::default(),
             week_plans: Arc::default(),
             directory: Arc::default(),
+            shared_answers: Arc::default(),
         }
     }
 }

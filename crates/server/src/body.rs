@@ -110,6 +110,13 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     Ok(value)
 }
 
+/// Reads a part of a body, which stands at `place`.
+pub(crate) fn parse_at<T: DeserializeOwned>(place: &str, text: &str) -> Result<T> {
+    let mut json = serde_json::Deserializer::from_str(text);
+    serde_path_to_error::deserialize(&mut json)
+        .map_err(|error| wrong(place, &error.path().to_string(), error.inner()))
+}
+
 /// Reads a value that was JSON before, which stands at `place` of the body.
 pub(crate) fn parse_value<T: DeserializeOwned>(place: &str, value: Value) -> Result<T> {
     serde_path_to_error::deserialize(value)
@@ -130,7 +137,7 @@ fn wrong(place: &str, path: &str, error: &serde_json::Error) -> Problem {
         (place, path) => format!("{place}.{path}"),
     };
     let text = error.to_string();
-    let text = text.split(" at line ").next().unwrap_or_default().to_owned();
+    let text = in_words_of_json(text.split(" at line ").next().unwrap_or_default());
     // What is missing has no place; it would have one in its parent.
     if let Some(name) = text.strip_prefix("missing field `").and_then(|rest| rest.split('`').next())
     {
@@ -141,6 +148,25 @@ fn wrong(place: &str, path: &str, error: &serde_json::Error) -> Problem {
         true => Problem::new(Code::ValidationFailed, with_suggestion(text)),
         false => Problem::invalid(field, with_suggestion(text)),
     }
+}
+
+/// A message about a value of the wrong kind, without the names of types of this program.
+fn in_words_of_json(text: &str) -> String {
+    let Some((before, expected)) = text.split_once(", expected ") else { return text.to_owned() };
+    let expected = match expected.split(' ').next() {
+        Some("struct" | "map") => "an object",
+        Some("tuple" | "sequence") => "a list",
+        Some("enum") => "a known word",
+        _ => match expected {
+            "a map" => "an object",
+            "a sequence" => "a list",
+            other => other,
+        },
+    };
+    let before = before
+        .replace("invalid type: map", "invalid type: object")
+        .replace("invalid type: sequence", "invalid type: list");
+    format!("{before}, expected {expected}")
 }
 
 /// A message about an unknown word: the known one that looks like it, or all of them.

@@ -9,8 +9,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use domain::calendar::CalendarUse;
 use domain::id::{JobId, TenantId, UserId};
-use domain::job::{Job, JobState, When};
+use domain::job::{Definition, Job, JobState, When};
 use domain::run::Outcome;
 use domain::schedule::Zones;
 use engine::JobFilter;
@@ -44,11 +45,14 @@ pub(crate) struct TenantRows {
 /// What is known of a job.
 struct JobRow {
     name: String,
+    /// The name in lower case, which is searched.
+    searched: String,
     version: u32,
     state: JobState,
     owner: UserId,
     tags: Vec<String>,
     when: When,
+    calendars: Vec<CalendarUse>,
     action: &'static str,
     /// The next time of its schedule; computed anew when it has passed.
     next: Option<Timestamp>,
@@ -205,12 +209,14 @@ fn upsert(rows: &mut HashMap<JobId, JobRow>, job: &Job, now: Timestamp, zones: &
     }
     let row = JobRow {
         name: job.name.clone(),
+        searched: job.name.to_lowercase(),
         version: job.version,
         state: job.state,
         owner: job.owner,
         tags: job.definition.tags.clone(),
-        next: next_time(&job.definition.when, job.state, now, zones),
+        next: next_time(&job.definition.when, &job.definition.calendars, job.state, now, zones),
         when: job.definition.when.clone(),
+        calendars: job.definition.calendars.clone(),
         action: job.definition.action.kind(),
         last: known.and_then(|known| known.last),
     };
@@ -229,11 +235,19 @@ fn ran(rows: &mut HashMap<JobId, JobRow>, job: JobId, at: Timestamp, outcome: Ou
     }
 }
 
-fn next_time(when: &When, state: JobState, now: Timestamp, zones: &Zones) -> Option<Timestamp> {
+fn next_time(
+    when: &When,
+    calendars: &[CalendarUse],
+    state: JobState,
+    now: Timestamp,
+    zones: &Zones,
+) -> Option<Timestamp> {
     if state != JobState::Enabled {
         return None;
     }
-    when.compile(zones).ok().flatten()?.next(now)
+    let (when, calendars) = (when.clone(), calendars.to_vec());
+    let definition = Definition { when, calendars, ..Definition::default() };
+    definition.schedule(zones).ok().flatten()?.next(now)
 }
 
 fn state_name(state: JobState) -> &'static str {
@@ -260,33 +274,32 @@ impl TenantRows {
     /// A page of a list.
     pub fn select(&self, selection: &Selection<'_>, now: Timestamp, zones: &Zones) -> Selected {
         let mut rows = lock(&self.rows);
+        let filter = lowered(selection.filter);
         let mut found: Vec<(i64, &str, JobId)> = Vec::new();
         for (id, row) in rows.iter_mut() {
-            if !row.is_like(selection.filter) || !row.ended(selection.last) {
+            if !row.is_like(&filter) || !row.ended(selection.last) {
                 continue;
             }
             if selection.order == JobOrder::Next && row.next.is_some_and(|next| next <= now) {
-                row.next = next_time(&row.when, row.state, now, zones);
+                row.next = next_time(&row.when, &row.calendars, row.state, now, zones);
             }
             found.push((row.key(selection.order), &row.name, *id));
         }
         found.sort_unstable();
-        let first = match selection.after.and_then(|after| after.split_once(' ')) {
-            Some((key, name)) => {
-                let last = (key.parse().unwrap_or(i64::MIN), name);
-                found.partition_point(|(key, name, _)| (*key, *name) <= last)
-            }
+        let first = match selection.after.map(|after| selection.order.last_of(after)) {
+            Some(last) => found.partition_point(|(key, name, _)| (*key, *name) <= last),
             None => 0,
         };
         let page = &found[first..found.len().min(first + selection.limit)];
         let has_more = first + page.len() < found.len();
-        let next = page.last().filter(|_| has_more).map(|(key, name, _)| format!("{key} {name}"));
+        let next = page.last().filter(|_| has_more);
+        let next = next.map(|(key, name, _)| selection.order.cursor(*key, name));
         Selected { jobs: page.iter().map(|(_, _, id)| *id).collect(), next }
     }
 
     /// How many jobs there are of each kind.
     pub fn count(&self, selection: &Selection<'_>) -> Counts {
-        let any_state = JobFilter { states: Vec::new(), ..selection.filter.clone() };
+        let any_state = JobFilter { states: Vec::new(), ..lowered(selection.filter) };
         let mut counts = Counts::default();
         for row in lock(&self.rows).values().filter(|row| row.is_like(&any_state)) {
             let states = &selection.filter.states;
@@ -305,6 +318,33 @@ impl TenantRows {
     }
 }
 
+/// A filter whose part of a name is in lower case, as rows are searched.
+fn lowered(filter: &JobFilter) -> JobFilter {
+    let contains = filter.contains.as_deref().map(str::to_lowercase);
+    JobFilter { contains, ..filter.clone() }
+}
+
+impl JobOrder {
+    /// Where the page after this job begins. A list by name has the cursors of the store, so that
+    /// either can answer the next page.
+    fn cursor(self, key: i64, name: &str) -> String {
+        match self {
+            JobOrder::Name => name.to_owned(),
+            JobOrder::Next | JobOrder::Last => format!("{key} {name}"),
+        }
+    }
+
+    /// The job that a page ended with.
+    fn last_of(self, cursor: &str) -> (i64, &str) {
+        match (self, cursor.split_once(' ')) {
+            (JobOrder::Next | JobOrder::Last, Some((key, name))) => {
+                (key.parse().unwrap_or(i64::MIN), name)
+            }
+            _ => (0, cursor),
+        }
+    }
+}
+
 impl JobRow {
     fn is_like(&self, filter: &JobFilter) -> bool {
         (filter.states.is_empty() || filter.states.contains(&self.state))
@@ -313,10 +353,7 @@ impl JobRow {
             && filter.schedule.as_ref().is_none_or(|kind| self.when.kind() == kind)
             && filter.action.as_ref().is_none_or(|kind| self.action == kind)
             && filter.owner.is_none_or(|owner| self.owner == owner)
-            && filter
-                .contains
-                .as_ref()
-                .is_none_or(|part| self.name.to_lowercase().contains(&part.to_lowercase()))
+            && filter.contains.as_ref().is_none_or(|part| self.searched.contains(part))
     }
 
     fn ended(&self, outcomes: &[Outcome]) -> bool {

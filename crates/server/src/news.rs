@@ -5,6 +5,7 @@
 //! itself only for the time before it came, and after it was too slow for the task.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -70,11 +71,14 @@ impl Told {
 pub(crate) struct EventTail {
     batches: broadcast::Sender<Arc<Batch>>,
     is_reading: Mutex<bool>,
+    /// Batches that listeners were told of.
+    told: AtomicU64,
 }
 
 impl Default for EventTail {
     fn default() -> Self {
-        EventTail { batches: broadcast::Sender::new(BATCHES), is_reading: Mutex::new(false) }
+        let batches = broadcast::Sender::new(BATCHES);
+        EventTail { batches, is_reading: Mutex::new(false), told: AtomicU64::new(0) }
     }
 }
 
@@ -88,6 +92,11 @@ impl EventTail {
             tokio::spawn(read(app.clone()));
         }
         receiver
+    }
+
+    /// How often listeners were told of something.
+    pub(crate) fn told(&self) -> u64 {
+        self.told.load(Ordering::Acquire)
     }
 
     /// Whether the task may end, because the last listener has gone.
@@ -114,6 +123,7 @@ async fn read(app: App) {
             batch.jobs.retain(|job| told.is_new(job.updated_at, job.id.0));
             told.forget_before(now);
             if !(batch.runs.is_empty() && batch.jobs.is_empty()) {
+                app.events.told.fetch_add(1, Ordering::Release);
                 // An error means that the last listener has just gone.
                 let _ = app.events.batches.send(Arc::new(batch));
             }

@@ -7,8 +7,12 @@
 
 mod access;
 mod answer;
+mod calendars;
+mod dags;
 mod explain;
+mod hooks;
 mod jobs;
+mod pools;
 mod problem;
 mod queues;
 mod runs;
@@ -224,6 +228,9 @@ impl Session {
             }
             statement => statement,
         };
+        if statement.changes() && self.is_read_only() {
+            return Err(SqlError::in_read_only(statement.tag()));
+        }
         match &self.block {
             Block::Open(changes) if statement.changes() => {
                 let changes = changes.clone();
@@ -295,19 +302,25 @@ impl Session {
             self.savepoints.clear();
         }
         match (transaction, block) {
-            (Transaction::Characteristics, block) => {
+            (Transaction::Characteristics(_), Block::None) => {
+                let notice = "SET TRANSACTION can only be used in transaction blocks";
+                Ok(Answer::done("SET").with_notice(notice))
+            }
+            (Transaction::Characteristics(mode), block) => {
                 self.block = block;
+                self.set_access(mode)?;
                 Ok(Answer::done("SET"))
             }
-            (Transaction::Begin, Block::None) => {
+            (Transaction::Begin(mode), Block::None) => {
+                self.set_access(mode)?;
                 self.block = Block::Open(Changes::default());
                 Ok(Answer::done("BEGIN"))
             }
-            (Transaction::Begin, Block::Failed(pending)) => {
+            (Transaction::Begin(_), Block::Failed(pending)) => {
                 self.block = Block::Failed(pending);
                 Err(SqlError::in_failed_block())
             }
-            (Transaction::Begin, block) => {
+            (Transaction::Begin(_), block) => {
                 self.block = block;
                 Ok(Answer::done("BEGIN").with_notice("there is already a transaction in progress"))
             }
@@ -319,8 +332,12 @@ impl Session {
                 self.settings.end_block();
                 let done = match pending.statements.as_slice() {
                     [] => return Ok(Answer::done("COMMIT")),
-                    [Pending { statement, run }] => self.execute(statement, &[], Some(*run)).await,
-                    _ => self.change_together(&pending.jobs).await,
+                    [Pending { statement, run }] => {
+                        let done = self.execute(statement, &[], Some(*run)).await;
+                        let is_checked = is_checked(statement);
+                        done.map_err(|error| if is_checked { error.if_gone() } else { error })
+                    }
+                    _ => self.change_together(&pending.jobs).await.map_err(SqlError::if_gone),
                 };
                 // Its place is in a text that was sent before.
                 let done = done.map_err(|error| SqlError { at: None, ..error })?;
@@ -344,7 +361,10 @@ impl Session {
                 let dry = sql::BackfillJob { dry_run: true, ..backfill.clone() };
                 return self.backfill(&dry).await;
             }
-            Statement::PauseQueue(name) | Statement::ResumeQueue(name) => {
+            Statement::Dag(dag) => return self.check_dag(dag, run).await,
+            Statement::PauseQueue(name)
+            | Statement::ResumeQueue(name)
+            | Statement::DrainQueue(name) => {
                 self.queue_named(name).await?;
             }
             Statement::Send(send) => {
@@ -381,8 +401,12 @@ impl Session {
             Statement::CancelRun(run) => self.cancel_run(run).await,
             Statement::RetryRun(run) => self.retry_run(run).await,
             Statement::BackfillJob(backfill) => self.backfill(backfill).await,
+            Statement::DecideRun { run, answer, reason } => {
+                self.decide_run(run, *answer, reason.as_deref()).await
+            }
             Statement::ExplainJob(explain) => self.explain_job(explain).await,
             Statement::ExplainRun(run) => self.explain_run(run).await,
+            Statement::ExplainMessage(message) => self.explain_message(message).await,
             Statement::RestoreJob { job, version } => self.restore_job(job, version).await,
             Statement::ShowCreateJob { job, version } => {
                 self.show_create_job(job, version.as_ref()).await
@@ -399,19 +423,35 @@ impl Session {
             Statement::Role(role) => self.role(role).await,
             Statement::Secret(secret) => self.secret(secret).await,
             Statement::Shard(shard) => self.shard(shard).await,
+            Statement::Pool(pool) => self.pool(pool).await,
+            Statement::Hook(hook) => self.hook(hook).await,
+            Statement::Dag(dag) => self.dag(dag, run).await,
             Statement::Queue(queue) => self.queue(queue).await,
             Statement::PauseQueue(name) => self.pause_queue(name, true).await,
+            Statement::DrainQueue(name) => self.drain_queue(name).await,
             Statement::ResumeQueue(name) => self.pause_queue(name, false).await,
             Statement::Send(send) => self.send(send).await,
             Statement::ShowQueues { like } => self.show_queues(like.as_deref()).await,
             Statement::ShowShards => self.show_shards().await,
+            Statement::Calendar(calendar) => self.calendar(calendar).await,
+            Statement::ShowCalendars => self.show_calendars().await,
+            Statement::ShowCreateCalendar(name) => self.show_create_calendar(name).await,
+            Statement::Blackout(blackout) => self.blackout(blackout).await,
+            Statement::ShowBlackouts => self.show_blackouts().await,
+            Statement::PauseAll(pause) => self.pause_all(pause).await,
+            Statement::ResumeAll { is_cluster, catch_up } => {
+                self.resume_all(*is_cluster, *catch_up).await
+            }
+            Statement::ShowPools => self.show_pools().await,
+            Statement::ShowHooks => self.show_hooks().await,
             Statement::Set(set) => {
-                if set.is_local && matches!(self.block, Block::None) {
+                let is_local = set.is_local || settings::is_of_block(&set.name.value);
+                if is_local && matches!(self.block, Block::None) {
                     let notice = "SET LOCAL can only be used in transaction blocks";
                     return Ok(Answer::done("SET").with_notice(notice));
                 }
                 let (name, value) = (&set.name, set.value.as_deref());
-                let done = self.settings.set(&name.value, value, set.is_local, &self.app.zones);
+                let done = self.settings.set(&name.value, value, is_local, &self.app.zones);
                 done.map_err(|error| error.or_at(name.at))?;
                 Ok(Answer::done("SET"))
             }
@@ -450,4 +490,20 @@ impl Session {
         let tag = answer.tag.replace("SELECT", "COPY");
         Ok(Answer { tag, ..answer })
     }
+}
+
+/// Whether the job or queue of a change was found before COMMIT: if it is missing then, another
+/// client removed it.
+fn is_checked(statement: &Statement) -> bool {
+    together::is_of_job(statement)
+        || matches!(
+            statement,
+            Statement::ExecuteJob(_)
+                | Statement::BackfillJob(_)
+                | Statement::PauseJob(_)
+                | Statement::ResumeJob(..)
+                | Statement::PauseQueue(_)
+                | Statement::ResumeQueue(_)
+                | Statement::Send(_)
+        )
 }

@@ -5,7 +5,9 @@
 //! would not see at another door.
 
 mod acks;
+mod calendars;
 mod cluster;
+mod dags;
 mod jobs;
 mod pages;
 mod people;
@@ -125,6 +127,14 @@ impl Source for Sys {
             "audit" => cluster::audit(self, scan)?,
             "performance" => cluster::performance(self)?,
             "shards" => cluster::shards(self)?,
+            "calendars" => calendars::calendars(self)?,
+            "blackouts" => calendars::blackouts(self)?,
+            "pauses" => calendars::pauses(self)?,
+            "pools" => cluster::pools(self)?,
+            "hooks" => cluster::hooks(self)?,
+            "dags" => dags::dags(self)?,
+            "dag_runs" => dags::dag_runs(self, scan)?,
+            "dag_steps" => dags::dag_steps(self, scan)?,
             "queues" => queues::queues(self)?,
             "messages" => queues::messages(self)?,
             name => {

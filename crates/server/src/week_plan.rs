@@ -30,7 +30,7 @@ const AGE_MAX: SignedDuration = SignedDuration::from_mins(30);
 const LATE: SignedDuration = SignedDuration::from_secs(2);
 
 /// How long a request waits for what is being counted.
-const PATIENCE: Duration = Duration::from_millis(250);
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Changed jobs that are looked at for those of the tenant.
 const CHANGES: u32 = 50;
@@ -162,7 +162,7 @@ async fn count(app: &App, scope: Scope) -> engine::Result<WeekPlan> {
             // The text has everything that makes one schedule differ from another.
             let key = format!("{:?}", job.definition.when);
             if !groups.contains_key(&key) {
-                let Ok(Some(schedule)) = job.definition.when.compile(&app.zones) else { continue };
+                let Ok(Some(schedule)) = job.definition.schedule(&app.zones) else { continue };
                 groups.insert(key.clone(), Group { schedule, jobs: 0, named: Vec::new() });
             }
             let Some(group) = groups.get_mut(&key) else { continue };

@@ -42,7 +42,7 @@ impl VirtualClock {
         self.0.true_us.fetch_add(us, Ordering::SeqCst);
     }
 
-    /// What the clock of the store's machine shows.
+    /// The wall clock of the store's machine.
     pub fn store_wall(&self) -> Timestamp {
         timestamp(self.true_us() + self.0.store_offset.load(Ordering::SeqCst))
     }
@@ -52,7 +52,7 @@ impl VirtualClock {
         self.stamp().as_microsecond() - self.true_us()
     }
 
-    /// Somebody sets the clock of the store's machine.
+    /// Steps the clock of the store's machine.
     pub fn step_store(&self, by_us: i64) {
         self.0.store_offset.fetch_add(by_us, Ordering::SeqCst);
     }
@@ -84,12 +84,12 @@ impl MachineClock {
         MachineClock { clock, offset: Arc::new(AtomicI64::new(0)) }
     }
 
-    /// What it shows.
+    /// The wall clock of the machine.
     pub fn now(&self) -> Timestamp {
         timestamp(self.clock.true_us() + self.offset_us())
     }
 
-    /// What nobody can set.
+    /// The monotonic clock, which no fault changes.
     pub fn steady(&self) -> Timestamp {
         timestamp(self.clock.true_us())
     }
@@ -99,7 +99,7 @@ impl MachineClock {
         self.offset.load(Ordering::SeqCst)
     }
 
-    /// Somebody sets it.
+    /// Sets the wall clock.
     pub fn set_offset(&self, us: i64) {
         self.offset.store(us, Ordering::SeqCst);
     }

@@ -1,4 +1,4 @@
-//! What happened, as the store and the executors know it: the invariants' only source.
+//! Events as the store and the executors know them: the invariants' only source.
 
 use domain::cluster::Lead;
 use domain::id::{NodeId, ObjectId, RunId};
@@ -12,52 +12,38 @@ use store::{Applied, Cancelled, Finish, RecordPlan};
 
 /// Something that happened. Times are the store's, unless they say otherwise.
 #[derive(Clone, Debug)]
-pub enum Event {
+pub enum SimEvent {
     /// A job was created or changed.
     Defined {
-        /// When.
         at: Timestamp,
         /// The job as it is now; `updated_at` is when the engine looked at the clock.
         job: Box<Job>,
     },
     /// A plan was written.
     Fired {
-        /// What the planning machine saw on the clock lately, the latest first. It planned by one
-        /// of these.
+        /// The latest readings of the clock by the planning machine, the latest first. It planned
+        /// by one of these.
         looks: Vec<Timestamp>,
         /// The plan.
         fire: RecordPlan,
     },
-    /// Somebody asked for a run.
-    Submitted {
-        /// When.
-        at: Timestamp,
-        /// The run.
-        run: NewRun,
-    },
+    /// A client submitted a run.
+    Submitted { at: Timestamp, run: NewRun },
     /// A node was handed a run.
-    Claimed {
-        /// When.
-        at: Timestamp,
-        /// The node.
-        node: NodeId,
-        /// The run.
-        run: ClaimedRun,
-    },
+    Claimed { at: Timestamp, node: NodeId, run: ClaimedRun },
     /// A grant was to be ended.
     Finished {
         /// The node that held it.
         node: NodeId,
-        /// What was asked.
+        /// The request.
         finish: Finish,
-        /// What became of it.
+        /// The result.
         applied: Applied,
     },
     /// The end of a run was asked for.
     Cancelled {
-        /// The run.
         run: RunId,
-        /// What became of it.
+        /// The result.
         answer: Cancelled,
     },
     /// A node that joins hears of the times in which no scheduler was alive.
@@ -67,53 +53,45 @@ pub enum Event {
     },
     /// A run went from one state to another.
     Moved {
-        /// The run.
         run: RunId,
         /// Its state before, as the store derives it.
         from: RunState,
-        /// What happened to it.
+        /// The event of the run's state machine.
         event: run::Event,
         /// Its state after, as the store shows it.
         to: RunState,
     },
     /// A node's lease lasts until then.
     Leased {
-        /// The node.
         node: NodeId,
         /// The end of the lease.
         until: Timestamp,
     },
-    /// A node's lease is over: it left, or it was buried.
-    Unleased {
-        /// The node.
-        node: NodeId,
-    },
-    /// Somebody asked who leads, or took the lead.
+    /// A node's lease is over: the node left, or it was declared dead.
+    Unleased { node: NodeId },
+    /// A node asked for the leader, or became it.
     Led {
-        /// Who leads now.
+        /// The present leader.
         lead: Lead,
-        /// Whether they have begun an epoch just now.
+        /// Whether this began a new epoch.
         begun: bool,
     },
-    /// A leader gave the lead up.
+    /// A leader resigned.
     Resigned {
         /// Which node.
         node: NodeId,
     },
     /// A shard has this owner.
     Owned {
-        /// Which.
         shard: ObjectId,
-        /// Who owns it.
+        /// The new owner.
         owner: Ownership,
     },
     /// An executor began.
     Started {
-        /// When.
         at: Timestamp,
-        /// Where.
         machine: usize,
-        /// What.
+        /// The run.
         started: Box<Started>,
     },
     /// An executor is not at work any more.
@@ -121,11 +99,8 @@ pub enum Event {
         /// On what it worked.
         grant: Grant,
     },
-    /// Somebody set a clock.
+    /// A clock was set.
     ClockSet,
     /// A machine died or was stopped for a while, with what it held.
-    Interrupted {
-        /// Which.
-        machine: usize,
-    },
+    Interrupted { machine: usize },
 }

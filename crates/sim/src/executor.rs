@@ -11,18 +11,18 @@ use crate::random::Random;
 
 /// An attempt at work.
 #[derive(Clone, Debug)]
-pub struct Attempt {
+pub struct SimAttempt {
     /// The right to it.
     pub grant: Grant,
     /// When it ends, in true time.
     pub ends_at: i64,
     /// How it ends.
-    pub end: End,
+    pub end: SimEnd,
 }
 
 /// How an attempt ends.
 #[derive(Clone, Debug)]
-pub enum End {
+pub enum SimEnd {
     /// It says so.
     Result(AttemptResult),
     /// It takes its machine with it.
@@ -52,7 +52,7 @@ fn nature(seed: u64, job: JobId) -> Nature {
     }
 }
 
-impl Attempt {
+impl SimAttempt {
     /// Begins an attempt.
     pub fn begin(seed: u64, random: &mut Random, started: &Started, now: i64) -> Self {
         let definition = &started.job.definition;
@@ -83,30 +83,30 @@ impl Attempt {
         let end = if takes >= timeout {
             let message = "it took too long".into();
             let end = AttemptEnd::Timeout;
-            End::Result(AttemptResult { end, message, ..AttemptResult::completed() })
+            SimEnd::Result(AttemptResult { end, message, ..AttemptResult::completed() })
         } else {
             match nature {
-                Nature::Poison if random.percent(80) => End::Poison,
-                Nature::Broken => End::Result(failed(random)),
-                Nature::Flaky if random.percent(60) => End::Result(failed(random)),
-                _ => End::Result(AttemptResult::completed()),
+                Nature::Poison if random.percent(80) => SimEnd::Poison,
+                Nature::Broken => SimEnd::Result(failed(random)),
+                Nature::Flaky if random.percent(60) => SimEnd::Result(failed(random)),
+                _ => SimEnd::Result(AttemptResult::completed()),
             }
         };
-        Attempt { grant: started.run.grant, ends_at: now + takes.min(timeout), end }
+        SimAttempt { grant: started.run.grant, ends_at: now + takes.min(timeout), end }
     }
 
     /// From now on nothing goes wrong with it.
     pub fn calm(&mut self, now: i64) {
         self.ends_at = self.ends_at.min(now);
-        self.end = End::Result(AttemptResult::completed());
+        self.end = SimEnd::Result(AttemptResult::completed());
     }
 
-    /// Somebody asks it to stop. Some finish their work all the same.
+    /// Asks the attempt to stop. Some attempts complete their work all the same.
     pub fn stop(&mut self, random: &mut Random, end: AttemptEnd, now: i64) {
         self.ends_at = self.ends_at.min(now + random.between(0, 3 * SECOND));
         if random.percent(80) {
             let message = "it was asked to stop".into();
-            self.end = End::Result(AttemptResult { end, message, ..AttemptResult::completed() });
+            self.end = SimEnd::Result(AttemptResult { end, message, ..AttemptResult::completed() });
         }
     }
 }

@@ -1,8 +1,8 @@
-//! A store that a network and a scheduler of threads could lie in front of.
+//! A store behind a faulty network, with calls that interleave.
 //!
-//! Each call can be parked before it reaches the store and after it was committed, can fail on
-//! its way there, and can lose its answer on the way back. What really happened is written down
-//! as [`Event`]s, whatever the caller was told.
+//! Each call can be parked before it reaches the store and after it was committed, can fail on its
+//! way there, and can lose its reply on the way back. Whatever the caller is told, the true result
+//! is recorded as [`SimEvent`]s.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,18 +10,18 @@ use domain::bucket::Buckets;
 use domain::cluster::{Lead, Quorum};
 use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, RunId, TenantId};
-use domain::job::{Job, JobState, Retention};
+use domain::job::{Job, JobState, LostAnswer, Retention};
 use domain::run::{self, ClaimedRun, Grant, NewRun, Outcome, Reason, RunState};
 use jiff::{SignedDuration, Timestamp};
 use store::{
     Acknowledgement, Applied, AttemptView, Cancelled, Change, Changed, ClaimFor, ClaimRequest,
-    Cluster, Counts, DueJobs, Exchanged, FactsFor, Finish, JobFilter, Joined, NodeControl,
+    Cluster, Counts, Decided, DueJobs, Exchanged, FactsFor, Finish, JobFilter, Joined, NodeControl,
     NodeControlOutcome, NodeInfo, NodeView, Page, Reaped, RecordPlan, Renewed, Result,
     RetentionCutoff, RunFilter, RunView, Store, Submitted, Verdict,
 };
 
-use crate::event::Event;
-use crate::link::Link;
+use crate::event::SimEvent;
+use crate::link::StoreLink;
 use crate::sabotage::Sabotage;
 
 /// Operations that change or tell nothing that an invariant is about.
@@ -43,7 +43,7 @@ mod shards;
 /// The store as one machine sees it.
 pub struct FaultyStore<S> {
     inner: Arc<S>,
-    link: Arc<Link>,
+    link: Arc<StoreLink>,
     machine: usize,
     /// The last time that this machine led.
     led: Mutex<Option<Lead>>,
@@ -51,7 +51,7 @@ pub struct FaultyStore<S> {
 
 impl<S: Store> FaultyStore<S> {
     /// The store, seen from a machine.
-    pub fn new(inner: Arc<S>, link: Arc<Link>, machine: usize) -> Self {
+    pub fn new(inner: Arc<S>, link: Arc<StoreLink>, machine: usize) -> Self {
         FaultyStore { inner, link, machine, led: Mutex::new(None) }
     }
 
@@ -61,10 +61,10 @@ impl<S: Store> FaultyStore<S> {
 
     fn saw_defined<'a>(&self, at: Timestamp, changes: impl Iterator<Item = &'a Change>) {
         for change in changes {
-            self.link.saw(Event::Defined { at, job: Box::new(change.job.clone()) });
+            self.link.saw(SimEvent::Defined { at, job: Box::new(change.job.clone()) });
             if let Some(fire) = &change.plan {
                 let looks = vec![change.job.updated_at];
-                self.link.saw(Event::Fired { looks, fire: fire.clone() });
+                self.link.saw(SimEvent::Fired { looks, fire: fire.clone() });
             }
         }
     }
@@ -75,7 +75,7 @@ impl<S: Store> FaultyStore<S> {
         applied: &[Applied],
     ) {
         for ((node, finish), applied) in finishes.zip(applied) {
-            self.link.saw(Event::Finished { node, finish: finish.clone(), applied: *applied });
+            self.link.saw(SimEvent::Finished { node, finish: finish.clone(), applied: *applied });
         }
     }
 
@@ -86,7 +86,7 @@ impl<S: Store> FaultyStore<S> {
         claimed: &[ClaimedRun],
     ) -> Result<()> {
         for run in claimed {
-            self.link.saw(Event::Claimed { at, node, run: run.clone() });
+            self.link.saw(SimEvent::Claimed { at, node, run: run.clone() });
             let from = unclaimed(run, at);
             self.moved(run.run.id, from, run::Event::Claim, None).await?;
         }
@@ -115,7 +115,7 @@ impl<S: Store> FaultyStore<S> {
             None => self.inner.run(run).await?.map(|run| run.state),
         };
         if let Some(to) = to {
-            self.link.saw(Event::Moved { run, from, event, to });
+            self.link.saw(SimEvent::Moved { run, from, event, to });
         }
         Ok(())
     }
@@ -155,12 +155,13 @@ fn unclaimed(run: &ClaimedRun, at: Timestamp) -> RunState {
     RunState::of_live(run.run.due_at <= at, false, None)
 }
 
-/// What the end of a grant is for its run; none when nothing was written.
+/// The state-machine event of the end of a claim; none when nothing was written.
 fn event_of(finish: &Finish, applied: Applied) -> Option<run::Event> {
     Some(match (applied, &finish.verdict) {
         (Applied::Stale, _) => return None,
         (Applied::Ended(outcome), _) => run::Event::End(outcome),
         (Applied::Again, Verdict::Retry { .. }) => run::Event::Retry,
+        (Applied::Again, Verdict::Hold { .. }) => run::Event::Hold,
         (Applied::Again, Verdict::Wait(..) | Verdict::Line { .. }) => run::Event::Wait,
         (Applied::Again, Verdict::Release | Verdict::End { .. }) => run::Event::Release,
     })
@@ -215,7 +216,7 @@ impl<S: Store> Store for FaultyStore<S> {
         if let Ok(fired) = &fired {
             let looks = self.link.looks(self.machine);
             for (fire, _) in batch.iter().zip(fired).filter(|(_, won)| **won) {
-                self.link.saw(Event::Fired { looks: looks.clone(), fire: fire.clone() });
+                self.link.saw(SimEvent::Fired { looks: looks.clone(), fire: fire.clone() });
             }
         }
         self.link.back(fired).await
@@ -227,7 +228,7 @@ impl<S: Store> Store for FaultyStore<S> {
         let submitted = self.inner.submit(runs, claim).await;
         if let Ok(submitted) = &submitted {
             for (run, _) in runs.iter().zip(&submitted.accepted).filter(|(_, new)| **new) {
-                self.link.saw(Event::Submitted { at, run: run.clone() });
+                self.link.saw(SimEvent::Submitted { at, run: run.clone() });
             }
             if let Some(claim) = claim {
                 self.saw_claims(at, claim.node, &submitted.claimed).await?;
@@ -283,11 +284,17 @@ impl<S: Store> Store for FaultyStore<S> {
         let before = self.states(std::iter::once(run)).await?;
         let answer = self.inner.cancel(run, reason).await;
         if let Ok(answer) = &answer {
-            self.link.saw(Event::Cancelled { run, answer: *answer });
+            self.link.saw(SimEvent::Cancelled { run, answer: *answer });
             if let (Cancelled::Ended, [Some(from)]) = (answer, &before[..]) {
                 self.moved(run, *from, run::Event::End(Outcome::Cancelled), None).await?;
             }
         }
+        self.link.back(answer).await
+    }
+
+    async fn decide(&self, run: RunId, answer: LostAnswer, reason: &Reason) -> Result<Decided> {
+        self.link.there().await?;
+        let answer = self.inner.decide(run, answer, reason).await;
         self.link.back(answer).await
     }
 
@@ -302,8 +309,8 @@ impl<S: Store> Store for FaultyStore<S> {
         let until = self.link.clock.stamp() + lease;
         let joined = self.inner.join(node, info, lease).await;
         if let Ok(joined) = &joined {
-            self.link.saw(Event::Leased { node, until });
-            self.link.saw(Event::Down { outages: joined.outages.clone() });
+            self.link.saw(SimEvent::Leased { node, until });
+            self.link.saw(SimEvent::Down { outages: joined.outages.clone() });
         }
         self.link.back(joined).await
     }
@@ -313,7 +320,7 @@ impl<S: Store> Store for FaultyStore<S> {
         let until = self.link.clock.stamp() + lease;
         let renewed = self.inner.renew(node, lease).await;
         if let Ok(Some(_)) = &renewed {
-            self.link.saw(Event::Leased { node, until });
+            self.link.saw(SimEvent::Leased { node, until });
         }
         self.link.back(renewed).await
     }
@@ -334,7 +341,7 @@ impl<S: Store> Store for FaultyStore<S> {
         self.link.there().await?;
         let left = self.inner.leave(node, begun).await;
         if left.is_ok() {
-            self.link.saw(Event::Unleased { node });
+            self.link.saw(SimEvent::Unleased { node });
         }
         self.link.back(left).await
     }
@@ -344,7 +351,7 @@ impl<S: Store> Store for FaultyStore<S> {
         let reaped = self.inner.reap(limit).await;
         if let Ok(reaped) = &reaped {
             for node in &reaped.buried {
-                self.link.saw(Event::Unleased { node: *node });
+                self.link.saw(SimEvent::Unleased { node: *node });
             }
         }
         self.link.back(reaped).await
@@ -465,7 +472,7 @@ impl<S: Cluster> Cluster for FaultyStore<S> {
             if lead.node == Some(node) {
                 *self.led.lock().unwrap_or_else(PoisonError::into_inner) = Some(*lead);
             }
-            self.link.saw(Event::Led { lead: *lead, begun });
+            self.link.saw(SimEvent::Led { lead: *lead, begun });
         }
         self.link.back(lead).await
     }
@@ -474,7 +481,7 @@ impl<S: Cluster> Cluster for FaultyStore<S> {
         self.link.there().await?;
         let lead = self.inner.lead().await;
         if let Ok(lead) = &lead {
-            self.link.saw(Event::Led { lead: *lead, begun: false });
+            self.link.saw(SimEvent::Led { lead: *lead, begun: false });
         }
         self.link.back(lead).await
     }
@@ -483,7 +490,7 @@ impl<S: Cluster> Cluster for FaultyStore<S> {
         self.link.there().await?;
         let resigned = self.inner.resign(node, epoch).await;
         if let Ok(true) = &resigned {
-            self.link.saw(Event::Resigned { node });
+            self.link.saw(SimEvent::Resigned { node });
         }
         self.link.back(resigned).await
     }
@@ -511,6 +518,24 @@ impl<S: Cluster> Cluster for FaultyStore<S> {
     async fn acknowledge_runs(&self, node: NodeId) -> Result<u64> {
         self.link.there().await?;
         let woken = self.inner.acknowledge_runs(node).await;
+        self.link.back(woken).await
+    }
+
+    async fn allow_effects(&self, attempts: &[(Grant, String)]) -> Result<Vec<bool>> {
+        self.link.there().await?;
+        let allowed = self.inner.allow_effects(attempts).await;
+        self.link.back(allowed).await
+    }
+
+    async fn has_effects(&self) -> Result<bool> {
+        self.link.there().await?;
+        let answer = self.inner.has_effects().await;
+        self.link.back(answer).await
+    }
+
+    async fn wake_pools(&self) -> Result<u64> {
+        self.link.there().await?;
+        let woken = self.inner.wake_pools().await;
         self.link.back(woken).await
     }
 

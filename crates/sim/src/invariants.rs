@@ -1,4 +1,4 @@
-//! What must hold, one file each. An invariant sees every event when it happens, and the whole
+//! The invariants, one file each. An invariant sees every event when it happens, and the whole
 //! ledger now and then.
 
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use jiff::{SignedDuration, Timestamp};
 use store::{DagRecords, Store};
 
-use crate::event::Event;
+use crate::event::SimEvent;
 use crate::ledger::Ledger;
 use crate::oracle::Oracle;
 use crate::profile::Profile;
@@ -25,15 +25,16 @@ mod no_stale_write;
 mod one_leader;
 mod one_owner;
 mod overlap;
+mod pool_bounded;
 mod slots_bounded;
 mod started_is_recorded;
 
 /// Something that must not have happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// What must hold.
+    /// The name of the invariant.
     pub invariant: &'static str,
-    /// What happened instead.
+    /// The violation.
     pub detail: String,
 }
 
@@ -50,7 +51,7 @@ trait Invariant {
     fn name(&self) -> &'static str;
 
     /// Looks at something that happened.
-    fn see(&mut self, _event: &Event, _oracle: &Oracle) -> Held {
+    fn see(&mut self, _event: &SimEvent, _oracle: &Oracle) -> Held {
         Ok(())
     }
 
@@ -84,6 +85,7 @@ impl Judge {
                 Box::<every_run_ends::EveryRunEnds>::default(),
                 Box::<catch_up_counts::CatchUpCounts>::default(),
                 Box::<overlap::Overlap>::default(),
+                Box::<pool_bounded::PoolBounded>::default(),
                 Box::<attempts_bounded::AttemptsBounded>::default(),
                 Box::<cancelled_stays_cancelled::CancelledStaysCancelled>::default(),
                 Box::new(never_early::NeverEarly::new(profile)),
@@ -96,7 +98,7 @@ impl Judge {
     }
 
     /// Looks at something that happened.
-    pub fn see(&mut self, event: &Event) -> Result<(), Violation> {
+    pub fn see(&mut self, event: &SimEvent) -> Result<(), Violation> {
         self.oracle.see(event);
         for invariant in &mut self.invariants {
             let invariant_name = invariant.name();

@@ -50,14 +50,14 @@ impl Ledger {
 /// one schedule says nothing about the times of another.
 type Time = (Timestamp, usize);
 
-/// What the ledger says about the nominal times of one job.
+/// The rows of the ledger for the nominal times of one job.
 pub struct Coverage {
     /// Times that must be there, and how many rows stand for each.
     pub due: BTreeMap<Time, usize>,
     /// Times that may be there, and how many rows stand for each.
     pub maybe: BTreeMap<Time, usize>,
-    /// Rows for one time each that nobody expects.
-    pub strangers: Vec<RunView>,
+    /// Rows for one time each that is not due.
+    pub unexpected: Vec<RunView>,
     /// Rows for several times whose count is wrong: the row and the right count.
     pub miscounted: Vec<(RunView, u64)>,
 }
@@ -74,7 +74,7 @@ impl Coverage {
         let mut coverage = Coverage {
             due: count(expected.due(planned_before, ledger.now)),
             maybe: count(expected.maybe_due(ledger.now)),
-            strangers: Vec::new(),
+            unexpected: Vec::new(),
             miscounted: Vec::new(),
         };
         coverage.maybe.retain(|at, _| !coverage.due.contains_key(at));
@@ -105,7 +105,7 @@ impl Coverage {
             return;
         }
         match row.count {
-            1 => self.strangers.push(row.clone()),
+            1 => self.unexpected.push(row.clone()),
             _ => self.miscounted.push((row.clone(), right)),
         }
     }

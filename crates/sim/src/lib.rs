@@ -23,6 +23,7 @@ mod link;
 mod machine;
 mod oracle;
 mod profile;
+mod queue_world;
 mod random;
 mod sabotage;
 mod stats;
@@ -32,8 +33,9 @@ mod world;
 use std::fmt;
 
 pub use invariants::Violation;
+pub use queue_world::{QueueStats, simulate_queue};
 pub use sabotage::Sabotage;
-pub use stats::Stats;
+pub use stats::SimStats;
 
 use world::World;
 
@@ -42,7 +44,7 @@ use world::World;
 pub struct Options {
     /// How many things happen before the quiet end.
     pub steps: usize,
-    /// What is wrong with the store, if something is.
+    /// A defect of the store, for tests of the invariants.
     pub sabotage: Option<Sabotage>,
 }
 
@@ -52,38 +54,38 @@ impl Default for Options {
     }
 }
 
-/// What became of a world.
+/// The result of a simulation.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct SimReport {
     /// The seed that made it.
     pub seed: u64,
     /// The same for two equal worlds.
     pub hash: u64,
-    /// What was wrong.
+    /// The first violation of an invariant.
     pub violation: Option<Violation>,
     /// How much of what happened.
-    pub stats: Stats,
-    /// What happened, line by line.
+    pub stats: SimStats,
+    /// The trace, line by line.
     pub trace: Vec<String>,
 }
 
 /// Lives through the world of a seed.
-pub fn simulate(seed: u64, options: &Options) -> Report {
+pub fn simulate(seed: u64, options: &Options) -> SimReport {
     let broken = |problem: String| Violation { invariant: "a world", detail: problem };
     let mut world = match World::new(seed, options) {
         Ok(world) => world,
         Err(error) => {
-            return Report {
+            return SimReport {
                 seed,
                 hash: 0,
                 violation: Some(broken(error.to_string())),
-                stats: Stats::default(),
+                stats: SimStats::default(),
                 trace: Vec::new(),
             };
         }
     };
     let violation = world.live(options).err();
-    Report {
+    SimReport {
         seed,
         hash: world.trace().hash(),
         violation,
@@ -95,7 +97,7 @@ pub fn simulate(seed: u64, options: &Options) -> Report {
 /// Lines of the trace that a failure shows.
 const LINES_SHOWN: usize = 60;
 
-impl fmt::Display for Report {
+impl fmt::Display for SimReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(violation) = &self.violation else {
             return write!(f, "seed {}: sound, trace {:016x}", self.seed, self.hash);

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use store::{Result, StoreError};
 
 use crate::clock::VirtualClock;
-use crate::event::Event;
+use crate::event::SimEvent;
 use crate::gate::Gate;
 use crate::random::Random;
 use crate::sabotage::Sabotage;
@@ -26,13 +26,13 @@ pub struct Rates {
     pub lose: u64,
 }
 
-/// What all machines of a world share on their way to the store.
-pub struct Link {
+/// The connection to the store that all machines of a world share.
+pub struct StoreLink {
     /// The time.
     pub clock: VirtualClock,
     /// Where steps are parked.
     pub gate: Gate,
-    /// What is wrong with the store, if something is.
+    /// A defect of the store, for tests of the invariants.
     pub sabotage: Option<Sabotage>,
     state: Mutex<LinkState>,
 }
@@ -40,12 +40,12 @@ pub struct Link {
 struct LinkState {
     random: Random,
     rates: Rates,
-    events: Vec<Event>,
+    events: Vec<SimEvent>,
     looks: BTreeMap<usize, Vec<Timestamp>>,
     lost_replies: u64,
 }
 
-impl Link {
+impl StoreLink {
     /// A link with faults.
     pub fn new(
         clock: VirtualClock,
@@ -60,7 +60,7 @@ impl Link {
             looks: BTreeMap::new(),
             lost_replies: 0,
         };
-        Link { clock, gate: Gate::default(), sabotage, state: Mutex::new(state) }
+        StoreLink { clock, gate: Gate::default(), sabotage, state: Mutex::new(state) }
     }
 
     /// From now on, calls are disturbed this often.
@@ -68,13 +68,13 @@ impl Link {
         self.state().rates = rates;
     }
 
-    /// What happened since the last question.
-    pub fn take_events(&self) -> Vec<Event> {
+    /// Takes the events since the last call.
+    pub fn take_events(&self) -> Vec<SimEvent> {
         std::mem::take(&mut self.state().events)
     }
 
     /// Writes down what happened outside the store.
-    pub fn saw(&self, event: Event) {
+    pub fn saw(&self, event: SimEvent) {
         self.state().events.push(event);
     }
 
@@ -91,7 +91,7 @@ impl Link {
         looks.truncate(LOOKS_MAX);
     }
 
-    /// What a machine saw on the store's clock lately.
+    /// The latest readings of the store's clock by a machine.
     pub(crate) fn looks(&self, machine: usize) -> Vec<Timestamp> {
         self.state().looks.get(&machine).cloned().unwrap_or_default()
     }

@@ -13,15 +13,14 @@ use store::NodeInfo;
 use store::sqlite::SqliteStore;
 
 use crate::clock::MachineClock;
-use crate::executor::Attempt;
+use crate::executor::SimAttempt;
 use crate::faulty::FaultyStore;
-use crate::link::Link;
+use crate::link::StoreLink;
 use crate::random::Random;
 
 /// A node of the simulation.
 pub type SimNode = Node;
 
-/// A machine.
 pub struct Machine {
     /// Which one.
     pub index: usize,
@@ -34,9 +33,9 @@ pub struct Machine {
     /// When it goes on or comes back, in true time.
     pub back_at: i64,
     /// Steps that it is in the middle of.
-    pub steps: Vec<Step>,
-    /// What it executes.
-    pub attempts: Vec<Attempt>,
+    pub steps: Vec<MachineStep>,
+    /// The attempts that it executes.
+    pub attempts: Vec<SimAttempt>,
     /// When the last renewal that succeeded was asked for, in true time.
     pub renewed_at: i64,
     /// Whether the store knows the node.
@@ -46,18 +45,17 @@ pub struct Machine {
 }
 
 /// A step under way.
-pub struct Step {
-    /// Which.
-    pub kind: Kind,
+pub struct MachineStep {
+    pub kind: StepKind,
     /// When it began, in true time.
     pub began_at: i64,
     /// The rest of it.
-    pub future: Pin<Box<dyn Future<Output = Done>>>,
+    pub future: Pin<Box<dyn Future<Output = StepResult>>>,
 }
 
 /// The steps of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum StepKind {
     /// Plans.
     Plan,
     /// Tells what ended and asks for more.
@@ -70,29 +68,29 @@ pub enum Kind {
     Reap,
     /// Deletes old history.
     Prune,
-    /// Does its part as one of several: looks after the lead, acknowledges, claims by place.
+    /// Takes part in the cluster: leadership, acknowledgements, claims by placement.
     Attend,
     /// Registers.
     Join,
     /// Goes in good order.
     Leave,
-    /// Does what somebody asked for.
+    /// Does the request of a client.
     Command,
 }
 
-impl Kind {
+impl StepKind {
     /// How many of these run side by side in a real node.
     pub fn side_by_side(self) -> usize {
         match self {
-            Kind::Pump => 2,
-            Kind::Start | Kind::Command => 3,
+            StepKind::Pump => 2,
+            StepKind::Start | StepKind::Command => 3,
             _ => 1,
         }
     }
 }
 
 /// How a step ended.
-pub enum Done {
+pub enum StepResult {
     /// It planned.
     Plan(store::Result<PlanReport>),
     /// It pumped.
@@ -138,7 +136,7 @@ impl Machine {
     }
 
     /// Whether one more step of a kind may begin.
-    pub fn has_room_for(&self, kind: Kind) -> bool {
+    pub fn has_room_for(&self, kind: StepKind) -> bool {
         self.steps.iter().filter(|step| step.kind == kind).count() < kind.side_by_side()
     }
 
@@ -146,7 +144,7 @@ impl Machine {
     pub fn boot(
         &mut self,
         store: Arc<SqliteStore>,
-        link: Arc<Link>,
+        link: Arc<StoreLink>,
         settings: &Settings,
         random: Random,
         zones: Zones,
@@ -177,7 +175,7 @@ impl Machine {
     }
 
     /// Everything that was in its memory is gone.
-    pub fn kill(&mut self) -> Vec<Attempt> {
+    pub fn kill(&mut self) -> Vec<SimAttempt> {
         self.node = None;
         self.paused = false;
         self.joined = false;
@@ -186,32 +184,32 @@ impl Machine {
     }
 
     /// Begins a step.
-    pub fn begin(&mut self, kind: Kind, now: i64) {
+    pub fn begin(&mut self, kind: StepKind, now: i64) {
         let Some(node) = self.node.clone() else { return };
-        let future: Pin<Box<dyn Future<Output = Done>>> = match kind {
-            Kind::Plan => Box::pin(async move { Done::Plan(node.plan().await) }),
-            Kind::Pump => Box::pin(async move { Done::Pump(node.pump().await) }),
-            Kind::Start => Box::pin(async move { Done::Start(node.start_due().await) }),
-            Kind::Renew => Box::pin(async move { Done::Renew(node.renew().await) }),
-            Kind::Reap => Box::pin(async move { Done::Reap(node.reap().await) }),
-            Kind::Prune => Box::pin(async move { Done::Prune(node.prune().await) }),
-            Kind::Attend => Box::pin(async move { Done::Attend(node.attend().await) }),
-            Kind::Join => Box::pin(async move { Done::Join(node.join().await) }),
-            Kind::Leave => Box::pin(async move {
+        let future: Pin<Box<dyn Future<Output = StepResult>>> = match kind {
+            StepKind::Plan => Box::pin(async move { StepResult::Plan(node.plan().await) }),
+            StepKind::Pump => Box::pin(async move { StepResult::Pump(node.pump().await) }),
+            StepKind::Start => Box::pin(async move { StepResult::Start(node.start_due().await) }),
+            StepKind::Renew => Box::pin(async move { StepResult::Renew(node.renew().await) }),
+            StepKind::Reap => Box::pin(async move { StepResult::Reap(node.reap().await) }),
+            StepKind::Prune => Box::pin(async move { StepResult::Prune(node.prune().await) }),
+            StepKind::Attend => Box::pin(async move { StepResult::Attend(node.attend().await) }),
+            StepKind::Join => Box::pin(async move { StepResult::Join(node.join().await) }),
+            StepKind::Leave => Box::pin(async move {
                 let _unreachable = node.retire().await;
                 node.drain();
                 node.hand_back();
                 while let Ok(true) = node.pump().await {}
-                Done::Leave(node.leave().await)
+                StepResult::Leave(node.leave().await)
             }),
-            Kind::Command => return,
+            StepKind::Command => return,
         };
-        self.steps.push(Step { kind, began_at: now, future });
+        self.steps.push(MachineStep { kind, began_at: now, future });
     }
 
-    /// Begins something that somebody asked for.
+    /// Begins a request of a client.
     pub fn command(&mut self, now: i64, future: impl Future<Output = String> + 'static) {
-        let future = Box::pin(async move { Done::Command(future.await) });
-        self.steps.push(Step { kind: Kind::Command, began_at: now, future });
+        let future = Box::pin(async move { StepResult::Command(future.await) });
+        self.steps.push(MachineStep { kind: StepKind::Command, began_at: now, future });
     }
 }

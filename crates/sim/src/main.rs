@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
-use sim::{Options, Stats, simulate};
+use sim::{Options, SimStats, simulate};
 
 const USAGE: &str = "usage: sim (--seed N | --seeds FROM..TO) [--steps N] [--trace] [--keep-going]";
 
-struct Arguments {
+struct SimArguments {
     seeds: std::ops::Range<u64>,
     options: Options,
     trace: bool,
@@ -18,7 +18,7 @@ fn main() -> ExitCode {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
-    let mut total = Stats::default();
+    let mut total = SimStats::default();
     let mut failed: u64 = 0;
     for seed in arguments.seeds.clone() {
         let report = simulate(seed, &arguments.options);
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     ExitCode::from(u8::from(failed > 0))
 }
 
-fn read(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
+fn read(mut words: impl Iterator<Item = String>) -> Option<SimArguments> {
     let mut seeds = None;
     let mut options = Options::default();
     let (mut trace, mut keep_going) = (false, false);
@@ -67,5 +67,5 @@ fn read(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
             _ => return None,
         }
     }
-    Some(Arguments { seeds: seeds?, options, trace, keep_going })
+    Some(SimArguments { seeds: seeds?, options, trace, keep_going })
 }

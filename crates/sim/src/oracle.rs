@@ -1,8 +1,8 @@
-//! What should exist: every nominal time of every job while it was enabled.
+//! The expected ledger: every nominal time of every job while it was enabled.
 //!
-//! The oracle follows the accepted definitions and nothing else. A job's life is cut into
-//! stretches of one schedule. What is due inside a stretch must be in the ledger exactly once;
-//! creating, enabling or changing a job begins a new stretch and never fires the past; a pause
+//! The oracle follows the accepted definitions and nothing else. A job's life is cut into stretches
+//! of one schedule. Every time that is due inside a stretch must be in the ledger exactly once;
+//! creating, enabling or changing a job begins a new stretch and never runs the past; a pause
 //! interrupts a stretch, and resuming heals it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,18 +13,18 @@ use domain::schedule::{Schedule, Zones};
 use jiff::{SignedDuration, Timestamp};
 use store::{Applied, Verdict};
 
-use crate::event::Event;
+use crate::event::SimEvent;
 
 /// No node plans further ahead.
 const LOOK_AHEAD_MAX: SignedDuration = SignedDuration::from_secs(130);
 
-/// What should exist.
+/// The expected state of all jobs.
 pub struct Oracle {
     jobs: BTreeMap<JobId, Expected>,
     zones: Zones,
 }
 
-/// What is known about one job.
+/// The expected state of one job.
 #[derive(Clone, Debug)]
 pub struct Expected {
     /// The job as it was last defined.
@@ -42,7 +42,6 @@ pub struct Expected {
 /// A time in which one schedule counted.
 #[derive(Clone, Debug)]
 pub struct Stretch {
-    /// The schedule.
     pub schedule: Schedule,
     /// It counts after this instant …
     pub after: Timestamp,
@@ -72,14 +71,14 @@ impl Oracle {
 
     /// The schedule of a definition.
     pub fn schedule(&self, definition: &Definition) -> Option<Schedule> {
-        definition.when.compile(&self.zones).ok().flatten()
+        definition.schedule(&self.zones).ok().flatten()
     }
 
     /// Takes an event into account.
-    pub fn see(&mut self, event: &Event) {
+    pub fn see(&mut self, event: &SimEvent) {
         match event {
-            Event::Defined { at, job } => self.define(*at, job),
-            Event::Finished { finish, applied: Applied::Ended(_), .. }
+            SimEvent::Defined { at, job } => self.define(*at, job),
+            SimEvent::Finished { finish, applied: Applied::Ended(_), .. }
                 if matches!(finish.verdict, Verdict::End { .. }) =>
             {
                 self.end_one_time(finish);
@@ -88,8 +87,8 @@ impl Oracle {
         }
     }
 
-    /// A one-time job is over when the run of its time has ended: the time that it has now, not
-    /// one that it had before somebody changed it.
+    /// A one-time job is over when the run of its time has ended: the time that it has now, not one
+    /// that it had before a change.
     fn end_one_time(&mut self, finish: &store::Finish) {
         let Some(state) = finish.job_state else { return };
         for expected in self.jobs.values_mut() {
@@ -178,7 +177,7 @@ impl Expected {
         for stretch in &self.stretches {
             let until = match (stretch.until, stretch.paused_at) {
                 (Some(until), _) | (None, Some(until)) => until,
-                // Everything was planned, as far as anybody looks ahead.
+                // Everything was planned, as far as nodes look ahead.
                 (None, None) => planned_before.map_or(now + LOOK_AHEAD_MAX, before),
             };
             let of = self.number_of(&stretch.schedule);

@@ -1,4 +1,4 @@
-//! What kind of world a seed makes: how large, how busy, how hostile.
+//! The parameters of the world that a seed makes: how large, how busy, how hostile.
 
 use engine::Settings;
 use jiff::{SignedDuration, Timestamp};
@@ -24,7 +24,7 @@ pub struct Profile {
     /// Whether people only trigger jobs, many at a time, and nothing goes wrong: what is left is
     /// the question who comes first.
     pub flood: bool,
-    /// What every node is told.
+    /// The settings of every node.
     pub settings: Settings,
     /// How the way to the store is disturbed.
     pub rates: Rates,
@@ -39,15 +39,15 @@ pub struct Faults {
     pub kill: u64,
     /// A machine stands still for longer than a lease, and goes on.
     pub pause: u64,
-    /// Somebody sets a machine's clock.
+    /// A machine's clock is set.
     pub skew: u64,
-    /// Somebody sets the clock of the store's machine.
+    /// The clock of the store's machine is set.
     pub step_store: u64,
     /// All machines are off for minutes to days.
     pub outage: u64,
     /// A node leaves in good order and comes back as another.
     pub leave: u64,
-    /// Somebody drains a node, or resumes it.
+    /// An administrator drains a node, or resumes it.
     pub drain: u64,
 }
 

@@ -5,16 +5,17 @@ use domain::cluster::Lead;
 use domain::id::{JobId, NodeId};
 use uuid::Uuid;
 
-/// What the store does wrong.
+/// A defect of the store that an invariant must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sabotage {
-    /// Whoever asks for the lead gets it, in the epoch that goes on: nobody looks who has it.
+    /// Every node that asks for leadership gets it, in the present epoch: the leader is not
+    /// compared.
     SharedEpoch,
     /// A node that led once is told so again, whatever has happened since.
     RememberedLead,
-    /// Runs of the leader are handed to whoever asks: nobody looks who leads in which epoch.
+    /// Runs of the leader are handed to every node: leader and epoch are not compared.
     UncheckedClaim,
-    /// Jobs of half of the buckets are due for nobody.
+    /// Jobs of half of the planning buckets are due for no node.
     ForgottenBuckets,
     /// A tick that vanished because its job was changed may start all the same.
     VanishedStarts,
@@ -32,7 +33,7 @@ impl Sabotage {
         (Sabotage::VanishedStarts, "started is recorded"),
     ];
 
-    /// What a node is told when it asks for the lead. `led` is what it was told when it last led.
+    /// The reply to a node that asks for leadership. `led` is the reply when it was leader last.
     pub fn lead(self, node: NodeId, lead: Lead, led: Option<Lead>) -> Lead {
         match self {
             Sabotage::SharedEpoch => Lead { node: Some(node), ..lead },
@@ -41,7 +42,7 @@ impl Sabotage {
         }
     }
 
-    /// Whether a job is due for nobody.
+    /// Whether a job is due for no node.
     pub fn forgets(self, job: JobId) -> bool {
         self == Sabotage::ForgottenBuckets && Buckets::bucket_of(job).is_multiple_of(2)
     }

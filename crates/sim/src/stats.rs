@@ -1,13 +1,13 @@
-//! How much of what happened, so that nobody mistakes an idle world for a sound one.
+//! Counts of events, so that an idle world is not taken for a sound one.
 
 use domain::run::{Origin, Outcome, Wait};
 use store::{Applied, Verdict};
 
-use crate::event::Event;
+use crate::event::SimEvent;
 
 /// Counts of a world, or of many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
+pub struct SimStats {
     /// Jobs that were created.
     pub created: u64,
     /// Changes to jobs.
@@ -18,7 +18,7 @@ pub struct Stats {
     pub caught_up: u64,
     /// Rows for times without a run.
     pub ranges: u64,
-    /// Runs that somebody asked for.
+    /// Runs that clients submitted.
     pub submitted: u64,
     /// Attempts that began.
     pub started: u64,
@@ -46,21 +46,21 @@ pub struct Stats {
     pub helped: u64,
 }
 
-impl Stats {
+impl SimStats {
     /// Takes an event into account.
-    pub fn see(&mut self, event: &Event) {
+    pub fn see(&mut self, event: &SimEvent) {
         match event {
-            Event::Defined { job, .. } if job.version == 1 => self.created += 1,
-            Event::Defined { .. } => self.changed += 1,
-            Event::Fired { fire, .. } => {
+            SimEvent::Defined { job, .. } if job.version == 1 => self.created += 1,
+            SimEvent::Defined { .. } => self.changed += 1,
+            SimEvent::Fired { fire, .. } => {
                 self.planned += fire.runs.len() as u64;
                 let late = |run: &&domain::run::NewRun| run.origin == Origin::CatchUp;
                 self.caught_up += fire.runs.iter().filter(late).count() as u64;
                 self.ranges += fire.ledger.len() as u64;
             }
-            Event::Submitted { .. } => self.submitted += 1,
-            Event::Started { .. } => self.started += 1,
-            Event::Finished { finish, applied, .. } => match (applied, &finish.verdict) {
+            SimEvent::Submitted { .. } => self.submitted += 1,
+            SimEvent::Started { .. } => self.started += 1,
+            SimEvent::Finished { finish, applied, .. } => match (applied, &finish.verdict) {
                 (Applied::Ended(outcome), _) => self.ended[*outcome as usize - 1] += 1,
                 (Applied::Again, Verdict::Retry { .. }) => self.retried += 1,
                 (Applied::Again, Verdict::Wait(Wait::Quorum, _)) => self.proposed += 1,
@@ -68,12 +68,12 @@ impl Stats {
                 (Applied::Again, _) => {}
                 (Applied::Stale, _) => self.stale += 1,
             },
-            Event::Interrupted { .. } => self.interrupted += 1,
-            Event::Led { begun: true, .. } => self.elected += 1,
-            Event::Claimed { run, .. } if !run.run.place.is_anywhere() => self.placed += 1,
+            SimEvent::Interrupted { .. } => self.interrupted += 1,
+            SimEvent::Led { begun: true, .. } => self.elected += 1,
+            SimEvent::Claimed { run, .. } if !run.run.place.is_anywhere() => self.placed += 1,
             _ => {}
         }
-        if let Event::Finished { finish, applied, .. } = event
+        if let SimEvent::Finished { finish, applied, .. } = event
             && *applied != Applied::Stale
             && let Some(attempt) = &finish.attempt
             && attempt.result.end == domain::run::AttemptEnd::Lost
@@ -83,7 +83,7 @@ impl Stats {
     }
 
     /// Adds another world's counts.
-    pub fn add(&mut self, other: &Stats) {
+    pub fn add(&mut self, other: &SimStats) {
         for (mine, theirs) in self.fields_mut().into_iter().zip(other.clone().fields_mut()) {
             *mine += *theirs;
         }

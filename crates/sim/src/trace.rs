@@ -1,4 +1,4 @@
-//! What a world did, line by line, and a number that two equal worlds share.
+//! The trace of a world, line by line, and a hash that two equal worlds share.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,14 @@ use domain::id::{JobId, RunId};
 
 /// The lines of a world.
 #[derive(Debug, Default)]
-pub struct Trace {
+pub struct SimTrace {
     lines: Vec<String>,
     hash: u64,
     jobs: BTreeMap<JobId, String>,
     runs: BTreeMap<RunId, String>,
 }
 
-impl Trace {
+impl SimTrace {
     /// Adds a line.
     pub fn note(&mut self, line: String) {
         // FNV-1a, over every byte of every line.
@@ -43,12 +43,12 @@ impl Trace {
         self.runs.insert(run, name);
     }
 
-    /// What a job is called.
+    /// The name of a job.
     pub fn job(&self, job: JobId) -> String {
         self.jobs.get(&job).cloned().unwrap_or_else(|| job.to_string())
     }
 
-    /// What a run is called.
+    /// The name of a run.
     pub fn run(&self, run: RunId) -> String {
         self.runs.get(&run).cloned().unwrap_or_else(|| run.to_string())
     }

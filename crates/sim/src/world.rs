@@ -13,14 +13,15 @@ use uuid::Uuid;
 
 use crate::Options;
 use crate::clock::{MachineClock, VirtualClock};
-use crate::event::Event;
+use crate::event::SimEvent;
 use crate::invariants::{Judge, Violation};
-use crate::link::Link;
+use crate::jobs::{POOL, POOL_SIZE};
+use crate::link::StoreLink;
 use crate::machine::Machine;
 use crate::profile::Profile;
 use crate::random::Random;
-use crate::stats::Stats;
-use crate::trace::Trace;
+use crate::stats::SimStats;
+use crate::trace::SimTrace;
 
 mod asks;
 mod epilogue;
@@ -28,25 +29,24 @@ mod faults;
 mod steps;
 mod work;
 
-/// A world.
 pub struct World {
     seed: u64,
     random: Random,
     profile: Profile,
     clock: VirtualClock,
-    link: Arc<Link>,
+    link: Arc<StoreLink>,
     store: Arc<SqliteStore>,
     machines: Vec<Machine>,
     zones: Zones,
     judge: Judge,
-    stats: Stats,
-    trace: Trace,
+    stats: SimStats,
+    trace: SimTrace,
     tenants: Vec<TenantId>,
     /// Jobs that were created, whether they exist still or not.
     jobs: Vec<(JobId, TenantId)>,
     /// Whether everything goes well from now on.
     calm: bool,
-    /// Runs that somebody may want to cancel.
+    /// Runs that a client may cancel.
     runs: Vec<RunId>,
     runtime: Runtime,
     _folder: TempDir,
@@ -78,6 +78,25 @@ async fn make_shards(store: &SqliteStore, tenants: &[TenantId], count: u64) -> s
     Ok(())
 }
 
+/// Gives every tenant a pool.
+async fn make_pools(store: &SqliteStore, tenants: &[TenantId]) -> store::Result<()> {
+    let now = store.now().await?;
+    for tenant in tenants {
+        let object = Object {
+            id: ObjectId(Uuid::new_v5(&tenant.0, POOL.as_bytes())),
+            tenant: *tenant,
+            kind: ObjectKind::Pool,
+            name: POOL.to_owned(),
+            body: format!(r#"{{"size":{POOL_SIZE}}}"#),
+            version: 0,
+            created_at: now,
+            changed_at: now,
+        };
+        store.put_object(&object, 0).await?;
+    }
+    Ok(())
+}
+
 impl World {
     /// The world of a seed.
     pub fn new(seed: u64, options: &Options) -> Result<Self, Broken> {
@@ -92,7 +111,7 @@ impl World {
             SqliteOptions { durable: false },
         )?;
         let link =
-            Arc::new(Link::new(clock.clone(), random.fork(), profile.rates, options.sabotage));
+            Arc::new(StoreLink::new(clock.clone(), random.fork(), profile.rates, options.sabotage));
         let machines = (0..profile.machines)
             .map(|index| Machine::new(index, MachineClock::new(clock.clone())))
             .collect();
@@ -101,6 +120,7 @@ impl World {
             .collect();
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         runtime.block_on(make_shards(&store, &tenants, profile.shards))?;
+        runtime.block_on(make_pools(&store, &tenants))?;
         Ok(World {
             seed,
             judge: Judge::new(&profile),
@@ -111,8 +131,8 @@ impl World {
             store: Arc::new(store),
             machines,
             zones: Zones::bundled(),
-            stats: Stats::default(),
-            trace: Trace::default(),
+            stats: SimStats::default(),
+            trace: SimTrace::default(),
             tenants,
             jobs: Vec::new(),
             calm: false,
@@ -139,14 +159,14 @@ impl World {
         self.epilogue()
     }
 
-    /// What happened, for people.
-    pub fn trace(&self) -> &Trace {
+    /// The trace so far.
+    pub fn trace(&self) -> &SimTrace {
         &self.trace
     }
 
     /// How much of what happened.
-    pub fn stats(&self) -> Stats {
-        Stats { lost_replies: self.link.lost_replies(), ..self.stats }
+    pub fn stats(&self) -> SimStats {
+        SimStats { lost_replies: self.link.lost_replies(), ..self.stats }
     }
 
     fn note(&mut self, line: &str) {
@@ -168,7 +188,7 @@ impl World {
         self.runtime.block_on(self.judge.check(self.store.as_ref(), now, settled))
     }
 
-    fn remember(&mut self, event: &Event) {
+    fn remember(&mut self, event: &SimEvent) {
         let start = self.profile.start;
         let mut remember = |run: &domain::run::NewRun| {
             let at = run.scheduled_for.duration_since(start).as_secs_f64();
@@ -178,7 +198,7 @@ impl World {
             self.runs.push(run.id);
         };
         match event {
-            Event::Defined { job, .. } => {
+            SimEvent::Defined { job, .. } => {
                 self.trace.name_job(job.id, &job.name);
                 let line = format!("  defined {} {:?} {:?}", job.name, job.state, job.definition);
                 if job.version == 1 {
@@ -187,9 +207,9 @@ impl World {
                 let line = format!("{line} next {:?}", job.next_run);
                 self.note(&line);
             }
-            Event::Fired { fire, .. } => fire.runs.iter().for_each(remember),
-            Event::Submitted { run, .. } => remember(run),
-            Event::Claimed { run, node, .. } => {
+            SimEvent::Fired { fire, .. } => fire.runs.iter().for_each(remember),
+            SimEvent::Submitted { run, .. } => remember(run),
+            SimEvent::Claimed { run, node, .. } => {
                 let line = format!(
                     "  {} claimed by {node} fence {} turn {}",
                     self.trace.run(run.run.id),
@@ -198,7 +218,7 @@ impl World {
                 );
                 self.note(&line);
             }
-            Event::Finished { finish, applied, .. } => {
+            SimEvent::Finished { finish, applied, .. } => {
                 let line = format!(
                     "  {} fence {} {:?} -> {applied:?}",
                     self.trace.run(finish.grant.run),

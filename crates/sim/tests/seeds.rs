@@ -1,12 +1,12 @@
 //! Two hundred worlds, and some that no run has seen before. Any other number of them:
 //! `cargo run -p sim -- --seeds 0..10000`.
 
-use sim::{Options, Sabotage, Stats, simulate};
+use sim::{Options, QueueStats, Sabotage, SimStats, simulate, simulate_queue};
 
 /// Lives through worlds and counts what happened in them. The first one that is not sound is told
 /// with its trace and the command that replays it.
-fn sound(seeds: std::ops::Range<u64>) -> Stats {
-    let mut total = Stats::default();
+fn sound(seeds: std::ops::Range<u64>) -> SimStats {
+    let mut total = SimStats::default();
     for seed in seeds {
         let report = simulate(seed, &Options::default());
         assert!(report.violation.is_none(), "\n{report}");
@@ -16,7 +16,7 @@ fn sound(seeds: std::ops::Range<u64>) -> Stats {
 }
 
 /// A hundred worlds in which something never happened prove nothing about it.
-fn eventful(stats: Stats) {
+fn eventful(stats: SimStats) {
     for (name, count) in stats.named() {
         assert!(count >= 10, "{name} happened {count} times: {stats:?}");
     }
@@ -66,7 +66,7 @@ fn every_sabotage_is_found_out() {
     }
 }
 
-/// A share whose owner does nothing is everybody's before anything in it is late.
+/// Other nodes plan the buckets of an owner that does nothing before a job in them is late.
 #[test]
 fn a_scheduler_that_does_not_exist_loses_nothing() {
     let options = Options { sabotage: Some(Sabotage::GhostScheduler), ..Options::default() };
@@ -77,4 +77,46 @@ fn a_scheduler_that_does_not_exist_loses_nothing() {
         helped += report.stats.helped;
     }
     assert!(helped >= 10, "{helped}");
+}
+
+/// Lives through worlds of queues, and counts what happened in them.
+fn sound_queues(seeds: std::ops::Range<u64>) -> QueueStats {
+    let mut total = QueueStats::default();
+    for seed in seeds {
+        match simulate_queue(seed, 300) {
+            Ok(stats) => {
+                total.sent += stats.sent;
+                total.leased += stats.leased;
+                total.acknowledged += stats.acknowledged;
+                total.stale += stats.stale;
+                total.reaped += stats.reaped;
+                total.lost_replies += stats.lost_replies;
+            }
+            Err(violation) => panic!("queue world of seed {seed}: {violation}"),
+        }
+    }
+    total
+}
+
+#[test]
+fn no_message_is_lost_doubled_or_starved() {
+    let QueueStats { sent, leased, acknowledged, stale, reaped, lost_replies } =
+        sound_queues(0..60);
+    for (name, count) in [
+        ("sent", sent),
+        ("leased", leased),
+        ("acknowledged", acknowledged),
+        ("stale", stale),
+        ("reaped", reaped),
+        ("lost replies", lost_replies),
+    ] {
+        assert!(count >= 50, "{name} happened {count} times");
+    }
+}
+
+#[test]
+fn queues_of_fresh_seeds_are_sound() {
+    for seed in testbed::this_test!("queues_of_fresh_seeds_are_sound").seeds(&[], 1) {
+        sound_queues(seed.value..seed.value + 10);
+    }
 }

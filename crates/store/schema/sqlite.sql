@@ -81,8 +81,12 @@ CREATE TABLE awards (
     to_id BLOB NOT NULL,
     role_id BLOB,
     privilege TEXT,
+    -- The queue whose messages it is about: it goes with the queue.
+    queue_id BLOB,
     CHECK ((role_id IS NULL) <> (privilege IS NULL))
 ) STRICT, WITHOUT ROWID;
+
+CREATE INDEX awards_queue ON awards (queue_id) WHERE queue_id IS NOT NULL;
 
 CREATE INDEX awards_role ON awards (role_id) WHERE role_id IS NOT NULL;
 
@@ -327,7 +331,13 @@ CREATE TABLE messages (
     -- Of a leased one: the fencing token, the node that leased it for a worker, and when.
     fence INTEGER,
     node_id BLOB,
-    leased_at INTEGER
+    leased_at INTEGER,
+    -- When its time limit ends, once its worker has begun.
+    deadline INTEGER,
+    -- What its worker said last about how far it is.
+    progress TEXT,
+    -- The token of the last lease, if its worker gave the message back untouched: that report may come again.
+    released_fence INTEGER
 ) STRICT;
 
 CREATE INDEX messages_delayed ON messages (queue_id, at) WHERE state = 1;
@@ -423,6 +433,23 @@ CREATE TABLE places (
     id INTEGER PRIMARY KEY,
     words TEXT NOT NULL UNIQUE
 ) STRICT;
+
+CREATE TABLE pool_runs (
+    run_id BLOB PRIMARY KEY,
+    tenant_id BLOB NOT NULL,
+    pool TEXT NOT NULL,
+    job_id BLOB NOT NULL,
+    weight INTEGER NOT NULL,
+    priority INTEGER NOT NULL,
+    due_at INTEGER NOT NULL,
+    turn INTEGER,
+    since INTEGER NOT NULL,
+    called_at INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX pool_runs_line ON pool_runs (tenant_id, pool) WHERE turn IS NULL;
+
+CREATE INDEX pool_runs_pool ON pool_runs (tenant_id, pool);
 
 CREATE TABLE queue (
     tenant_id BLOB NOT NULL,

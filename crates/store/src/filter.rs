@@ -23,6 +23,8 @@ pub struct RunFilter {
     pub states: Vec<RunState>,
     /// Only what this asked for.
     pub origin: Option<Origin>,
+    /// Leaves out the runs of steps of DAG runs.
+    pub without_steps: bool,
     /// Only runs of this time and later. The time is the one in the run's id, in milliseconds: the
     /// nominal time of a tick, and when a run was due that somebody asked for.
     pub since: Option<Timestamp>,
@@ -49,7 +51,8 @@ pub enum RunsOf {
 impl RunFilter {
     /// Everything.
     pub fn new(of: RunsOf) -> Self {
-        RunFilter { of, states: Vec::new(), origin: None, since: None, until: None }
+        let (states, origin) = (Vec::new(), None);
+        RunFilter { of, states, origin, without_steps: false, since: None, until: None }
     }
 
     /// All runs of a job.
@@ -76,7 +79,7 @@ impl RunFilter {
         if matches!(self.of, RunsOf::DeadLetters { .. }) {
             return Vec::new();
         }
-        let live = [RunState::Pending, RunState::Queued, RunState::Running];
+        let live = [RunState::Pending, RunState::Queued, RunState::Running, RunState::Held];
         live.into_iter().filter(|state| self.has_state(*state)).collect()
     }
 
@@ -93,6 +96,11 @@ impl RunFilter {
         (since, before.map_or(until, |before| before.min(until)))
     }
 
+    /// Whether rows that an index has are left out by their origin.
+    fn narrows_origin(&self) -> bool {
+        self.origin.is_some() || self.without_steps
+    }
+
     /// How many rows of an index of ended runs a page looks at.
     pub(crate) fn look(&self, limit: u32) -> u32 {
         let by_index = match self.of {
@@ -101,13 +109,13 @@ impl RunFilter {
             RunsOf::DeadLetters { job, .. } => job.is_none() && self.states.is_empty(),
         };
         let enough = limit.saturating_add(1);
-        if by_index && self.origin.is_none() { enough } else { enough.max(LOOK_MAX) }
+        if by_index && !self.narrows_origin() { enough } else { enough.max(LOOK_MAX) }
     }
 
     /// How many rows a page looks at where runs of all states are mixed.
     pub(crate) fn walk(&self, limit: u32) -> u32 {
         let enough = limit.saturating_add(1);
-        let all = self.states.is_empty() && self.origin.is_none();
+        let all = self.states.is_empty() && !self.narrows_origin();
         if all { enough } else { enough.max(LOOK_MAX) }
     }
 
@@ -117,7 +125,9 @@ impl RunFilter {
             RunsOf::DeadLetters { job: Some(job), .. } => job == seen.job,
             _ => true,
         };
-        of && self.has_state(seen.state) && self.origin.is_none_or(|origin| origin == seen.origin)
+        let by_origin = self.origin.is_none_or(|origin| origin == seen.origin)
+            && !(self.without_steps && seen.origin == Origin::Step);
+        of && self.has_state(seen.state) && by_origin
     }
 
     /// Leaves out what became something else after it was found.

@@ -10,7 +10,7 @@ use std::future::Future;
 
 use domain::access::{Award, Awarded, Entry, Kind, Privilege, Privileges, QueueGrant, Record};
 use domain::audit::{self, Event};
-use domain::id::{RoleId, TenantId, UserId};
+use domain::id::{JobId, RoleId, TenantId, UserId};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -297,7 +297,8 @@ impl<S: Records> Identity for S {
         let (role, privilege) = columns(&award.what);
         let (id, tenant, to) = (award.id(), award.tenant.0, award.to);
         let insert = include_str!("../sql/award_insert.sql");
-        let insert = Statement::new(insert, params![id, tenant, to, role, privilege]);
+        let queue = award.what.queue().map(|queue| queue.0);
+        let insert = Statement::new(insert, params![id, tenant, to, role, privilege, queue]);
         let event = audit_award(self, award, "DONE").await?;
         let statements = vec![next_generation(), insert.expect_row(), audit_row(&event)];
         if self.commit(Transaction::from(statements)).await?.is_some() {
@@ -310,8 +311,11 @@ impl<S: Records> Identity for S {
                            WHERE id = $3 AND kind IN (2, 3) AND tenant_id = $2
                        ) AND ($4 IS NULL OR EXISTS (
                            SELECT 1 FROM identities WHERE id = $4 AND kind = 3 AND tenant_id = $2
+                       )) AND ($5 IS NULL OR EXISTS (
+                           SELECT 1 FROM jobs
+                           WHERE id = $5 AND tenant_id = $2 AND state <> 'DELETED'
                        ))";
-        let rows = self.query(Statement::new(sql, params![id, tenant, to, role])).await?;
+        let rows = self.query(Statement::new(sql, params![id, tenant, to, role, queue])).await?;
         let row = rows.first().ok_or_else(StoreError::no_row)?;
         Ok(match (row.get(0)?, row.get(1)?) {
             (true, _) => Given::Known,
@@ -446,11 +450,22 @@ async fn audit_award(store: &impl Records, award: &Award, outcome: &str) -> Resu
     let name = |id: Uuid| entry(id).map_or_else(|| id.to_string(), Entry::name);
     let is_role = entry(award.to).is_some_and(|entry| entry.kind() == Kind::Role);
     let to_key = if is_role { "to_role" } else { "to_user" };
+    let queue = match award.what.queue() {
+        Some(queue) => queue_name(store, queue).await?,
+        None => String::new(),
+    };
     let details = match role {
         Some(role) => json!({ "role": name(role), to_key: name(award.to) }),
-        None => json!({ "privilege": award.what.text(), to_key: name(award.to) }),
+        None => json!({ "privilege": award.what.text_with(&queue), to_key: name(award.to) }),
     };
     Ok(audit_event(award.tenant, audit::Kind::GrantChanged, outcome, &details))
+}
+
+/// The name of a queue, or its id if it was deleted.
+async fn queue_name(store: &impl Records, queue: JobId) -> Result<String> {
+    let sql = "SELECT name FROM jobs WHERE id = $1 AND state <> 'DELETED'";
+    let rows = store.query(Statement::new(sql, params![queue.0])).await?;
+    rows.first().map_or_else(|| Ok(queue.to_string()), |row| row.get(0))
 }
 
 fn audit_event(tenant: TenantId, kind: audit::Kind, outcome: &str, details: &Value) -> Event {

@@ -1,4 +1,4 @@
-//! What tests and benchmarks of several crates stand on. Nothing of the product depends on it.
+//! Support for tests and benchmarks of several crates. No crate of the product depends on it.
 #![expect(
     clippy::disallowed_methods,
     reason = "a server is a process, PG_BIN says where, and a fresh seed comes from the clock"

@@ -48,7 +48,7 @@ impl Stopwatch {
     }
 }
 
-/// What a promise becomes when tasks waited for that part of the time that has passed.
+/// Extends a promise by the share of the elapsed time that tasks waited for a processor.
 fn stretch(promised: Duration, elapsed: Duration, waited: Duration) -> Duration {
     if elapsed.is_zero() {
         return promised;

@@ -37,8 +37,8 @@ fi
 cd "$dir"
 "#;
 
-/// What the guard does. Signals of the terminal are for the tests; the guard outlives them. The
-/// server that it ends may be another one than it started ([`Server::restart`]).
+/// The script of the guard. It ignores the signals of the terminal, which are for the tests, and
+/// outlives them. The server that it ends may be another one than it started ([`Server::restart`]).
 const GUARD: &str = r#"
 trap '' INT TERM HUP
 if [ "$(id -u)" = 0 ]; then
@@ -72,7 +72,7 @@ cd /
 rm -rf "$dir"
 "#;
 
-/// What a server shall have besides.
+/// Settings and files of a server besides the defaults.
 #[derive(Default)]
 pub struct Setup {
     settings: Vec<String>,
@@ -259,7 +259,7 @@ pub fn programs() -> PathBuf {
         .collect();
     debian.sort();
     let mut folders = named.into_iter().chain(env::split_paths(&path)).chain(debian);
-    // What is on the path may be a link; the other programs are beside what it leads to.
+    // The program on the path may be a link; the other programs are beside its target.
     let real = |folder: PathBuf| {
         let initdb = fs::canonicalize(folder.join("initdb")).ok()?;
         initdb.parent().filter(|real| real.join("postgres").is_file()).map(Path::to_owned)

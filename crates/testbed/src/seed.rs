@@ -63,7 +63,7 @@ impl Test {
         seeds
     }
 
-    /// What to type to repeat the test with a seed.
+    /// The command that repeats the test with a seed.
     fn command(&self, seed: u64) -> String {
         let target = match self.target == self.package {
             true => "--lib".to_owned(),

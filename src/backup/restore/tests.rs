@@ -46,7 +46,7 @@ fn changed(archive: &Path, change: impl FnOnce(&mut Vec<(String, Vec<u8>)>)) -> 
         let mut header = tar::Header::new_gnu();
         header.set_size(bytes.len() as u64);
         header.set_mode(0o600);
-        // As somebody would who means harm.
+        // An attacker would write the name like this.
         let name = &mut header.as_old_mut().name;
         name[..path.len()].copy_from_slice(path.as_bytes());
         header.set_cksum();
@@ -60,8 +60,8 @@ fn changed(archive: &Path, change: impl FnOnce(&mut Vec<(String, Vec<u8>)>)) -> 
 
 fn said(failure: Failure) -> String {
     match failure {
-        Failure::Failed(complaint) => format!("1 {}", complaint.message()),
-        Failure::Ended(exit, complaint) => format!("{} {}", exit as u8, complaint.message()),
+        Failure::Failed(error) => format!("1 {}", error.message()),
+        Failure::Ended(exit, error) => format!("{} {}", exit as u8, error.message()),
         other => panic!("{other:?}"),
     }
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::data::DataFolder;
 
-/// What is found with these arguments and variables, as `url key`.
+/// Resolves the server with these arguments and variables, as `url key`.
 fn found(args: ServerArgs, variables: &[(&str, &str)]) -> String {
     let variable = |name: &str| {
         variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
@@ -14,7 +14,7 @@ fn found(args: ServerArgs, variables: &[(&str, &str)]) -> String {
     }
 }
 
-/// What a server leaves in its data folder and holds as long as it runs.
+/// A data folder that a running server holds and has written its address to.
 fn running(data: &Path, url: &str) -> DataFolder {
     let folder = DataFolder::open(data).unwrap_or_else(|error| panic!("{error}"));
     fs::write(data.join(URL_FILE), format!("{url}\n")).unwrap();

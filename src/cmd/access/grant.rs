@@ -14,14 +14,14 @@ pub enum GrantCommand {
     /// List grants
     #[command(visible_alias = "ls")]
     List(ListGrantsArgs),
-    /// Give a privilege or a role to a user or a role
+    /// Grant a privilege or a role to a user or a role
     #[command(after_help = "\
 Examples:
   punctual grant create --privilege 'CREATE JOB' --to-user ann
   punctual grant create --privilege 'USE ON DATABASE sales' --to-role analysts
   punctual grant create --role operators --to-user ann")]
     Create(CreateArgs),
-    /// Take grants away
+    /// Revoke grants
     #[command(visible_alias = "rm")]
     Delete(DeleteArgs),
 }
@@ -36,7 +36,7 @@ pub struct ListGrantsArgs {
     list: ListArgs,
 }
 
-/// What is given to whom.
+/// A privilege and its recipient.
 #[derive(Args)]
 pub struct CreateArgs {
     /// A privilege, such as 'CREATE JOB' or 'USE ON DATABASE sales'
@@ -65,7 +65,7 @@ struct To {
     to_role: Option<String>,
 }
 
-/// Who has it, in words.
+/// The recipient of a grant for display.
 fn to(grant: &Value) -> String {
     match grant["to_role"].as_str() {
         Some(role) => format!("role {role}"),
@@ -73,7 +73,7 @@ fn to(grant: &Value) -> String {
     }
 }
 
-/// What was given, in words.
+/// The privilege of a grant for display.
 fn what(grant: &Value) -> String {
     match grant["role"].as_str() {
         Some(role) => format!("role {role}"),

@@ -17,7 +17,7 @@ pub enum KeyCommand {
     List(ListKeysArgs),
     /// Show a key, without its secret
     Show(OneArgs),
-    /// Make a key and print it, this one time
+    /// Create a key and print it once
     #[command(after_help = "\
 Examples:
   punctual key create --label ci --scope 'EXECUTE JOB' --expires 90d
@@ -35,7 +35,7 @@ pub struct ListKeysArgs {
     #[arg(long, value_name = "USER")]
     user: Option<String>,
 
-    /// Keys of everybody
+    /// Keys of all users
     #[arg(long, conflicts_with = "user")]
     all: bool,
 
@@ -46,23 +46,23 @@ pub struct ListKeysArgs {
 /// A new key.
 #[derive(Args)]
 pub struct CreateArgs {
-    /// Make it for this user instead of oneself
+    /// Create it for this user instead of yourself
     #[arg(long, value_name = "USER")]
     user: Option<String>,
 
-    /// What it is for
+    /// The purpose of the key
     #[arg(long, value_name = "TEXT")]
     label: Option<String>,
 
-    /// Give it no more than this privilege; may be given several times
+    /// Limit it to this privilege; may be given several times
     #[arg(long = "scope", value_name = "PRIVILEGE")]
     scopes: Vec<String>,
 
-    /// Let it change nothing
+    /// Allow it to read only
     #[arg(long)]
     read_only: bool,
 
-    /// When it stops working, such as 90d or 2027-01-01
+    /// Expiry, such as 90d or 2027-01-01
     #[arg(long, value_name = "TIME", value_parser = times::future)]
     expires: Option<jiff::Timestamp>,
 

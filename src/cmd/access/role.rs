@@ -16,11 +16,11 @@ pub enum RoleCommand {
     List(ListArgs),
     /// Show a role
     Show(OneArgs),
-    /// Make a role
+    /// Create a role
     Create(CreateArgs),
     /// Change a role
     Edit(EditArgs),
-    /// Remove roles; nobody has them any more
+    /// Remove roles, also from their members
     #[command(visible_alias = "rm")]
     Delete(DeleteArgs),
 }
@@ -31,11 +31,11 @@ pub struct CreateArgs {
     /// Its name
     name: String,
 
-    /// What it is for
+    /// The purpose of the role
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
 
-    /// Let jobs of its members act as the role of the same name on a database
+    /// Allow jobs of its members to act as the role of the same name in a database
     #[arg(long)]
     run_as: bool,
 
@@ -53,7 +53,7 @@ pub struct EditArgs {
     #[arg(long, value_name = "NAME")]
     rename: Option<String>,
 
-    /// What it is for
+    /// The purpose of the role
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
 

@@ -16,7 +16,7 @@ pub enum TenantCommand {
     List(ListArgs),
     /// Show a tenant
     Show(OneArgs),
-    /// Make a tenant
+    /// Create a tenant
     Create(CreateArgs),
     /// Change a tenant
     Edit(EditArgs),
@@ -32,7 +32,7 @@ pub struct CreateArgs {
     name: String,
 
     #[command(flatten)]
-    fields: Fields,
+    fields: TenantFields,
 
     #[command(flatten)]
     asking: Asking,
@@ -49,14 +49,14 @@ pub struct EditArgs {
     rename: Option<String>,
 
     #[command(flatten)]
-    fields: Fields,
+    fields: TenantFields,
 
     #[command(flatten)]
     asking: Asking,
 }
 
 #[derive(Args)]
-struct Fields {
+struct TenantFields {
     /// Its class of service: its share when tenants compete for slots [default: standard]
     #[arg(long, value_name = "TIER", value_parser = ["free", "standard", "premium"])]
     tier: Option<String>,
@@ -78,7 +78,7 @@ struct Fields {
     external_jobs: Option<bool>,
 }
 
-impl Fields {
+impl TenantFields {
     fn body(self, name: Option<String>) -> Map<String, Value> {
         fields([
             ("name", name.map(Value::from)),

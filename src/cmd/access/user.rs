@@ -6,8 +6,8 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::{Asking, rows};
+use crate::cli_error::CliError;
 use crate::cmd::named::{DeleteArgs, ListArgs, Noun, OneArgs, fields, from_file};
-use crate::complaint::CliError;
 use crate::exit::Failure;
 use crate::output::{self, Column, Shape, instant, text};
 
@@ -19,7 +19,7 @@ pub enum UserCommand {
     List(ListArgs),
     /// Show a user
     Show(OneArgs),
-    /// Make a user
+    /// Create a user
     Create(CreateArgs),
     /// Change a user
     Edit(EditArgs),
@@ -54,11 +54,11 @@ pub struct EditArgs {
     #[arg(long, value_name = "NAME")]
     rename: Option<String>,
 
-    /// Let them do nothing for now, and their jobs neither
+    /// Disable the user and their jobs
     #[arg(long, conflicts_with = "enable")]
     disable: bool,
 
-    /// Let them do again what they may do
+    /// Enable the user again
     #[arg(long)]
     enable: bool,
 
@@ -66,7 +66,7 @@ pub struct EditArgs {
     #[arg(long, conflicts_with = "no_password")]
     password_stdin: bool,
 
-    /// Take their password away
+    /// Remove the password
     #[arg(long)]
     no_password: bool,
 

@@ -8,34 +8,22 @@ use super::order::upstream;
 use crate::document::{self, Change, Document};
 use crate::output::text;
 
-/// What becomes of one job.
-pub enum Step {
+/// What becomes of a job, a queue or a DAG.
+pub enum ApplyStep {
     /// It is made.
     Create {
+        /// The end of the address of its kind: `jobs`, `queues` or `dags`.
+        path: &'static str,
         /// What it will be.
         document: Document,
     },
     /// It becomes something else.
     Change {
+        /// The end of the address of its kind.
+        path: &'static str,
         /// What it will be, with everything that the server must be told.
         document: Document,
-        /// The job's id.
-        id: String,
-        /// The version that the comparison saw.
-        version: Option<u64>,
-        /// What differs.
-        changes: Vec<Change>,
-    },
-    /// A queue is made.
-    CreateQueue {
-        /// What it will be.
-        document: Document,
-    },
-    /// A queue gets other settings.
-    ChangeQueue {
-        /// What it will be.
-        document: Document,
-        /// The queue's id.
+        /// Its id.
         id: String,
         /// The version that the comparison saw.
         version: Option<u64>,
@@ -49,6 +37,8 @@ pub enum Step {
     },
     /// No document describes it.
     Prune {
+        /// The end of the address of its kind.
+        path: &'static str,
         /// Its name.
         name: String,
         /// Its id.
@@ -58,17 +48,16 @@ pub enum Step {
     },
 }
 
-impl Step {
+impl ApplyStep {
     /// What was done, for programs and for people.
     pub fn told(&self) -> Value {
         match self {
-            Step::Create { document } | Step::CreateQueue { document } => {
+            ApplyStep::Create { document, .. } => {
                 json!({"name": document.name, "action": "created"})
             }
-            Step::Keep { name } => json!({"name": name, "action": "unchanged"}),
-            Step::Prune { name, .. } => json!({"name": name, "action": "pruned"}),
-            Step::Change { document, changes, .. }
-            | Step::ChangeQueue { document, changes, .. } => {
+            ApplyStep::Keep { name } => json!({"name": name, "action": "unchanged"}),
+            ApplyStep::Prune { name, .. } => json!({"name": name, "action": "pruned"}),
+            ApplyStep::Change { document, changes, .. } => {
                 let change = |change: &Change| {
                     json!({
                         "field": change.path, "from": change.from, "to": change.to,
@@ -83,13 +72,13 @@ impl Step {
 }
 
 /// Everything that applying documents would do.
-pub struct Plan {
+pub struct ApplyPlan {
     /// What becomes of each job, in the order in which it is done.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ApplyStep>,
     created: HashSet<String>,
 }
 
-impl Plan {
+impl ApplyPlan {
     /// Compares documents with the jobs that there are; jobs with the tag `prune` and without a
     /// document go.
     pub fn new(documents: Vec<Document>, jobs: &[Value], prune: Option<&str>) -> Self {
@@ -101,11 +90,11 @@ impl Plan {
             .collect();
         let name_of = |id: &str| names.get(id).map(|name| (*name).to_owned());
         let described: HashSet<String> = documents.iter().map(|job| job.name.clone()).collect();
-        let mut plan = Plan { steps: Vec::new(), created: HashSet::new() };
+        let mut plan = ApplyPlan { steps: Vec::new(), created: HashSet::new() };
         for mut document in documents {
             let Some(job) = by_name.get(document.name.as_str()) else {
                 plan.created.insert(document.name.clone());
-                plan.steps.push(Step::Create { document });
+                plan.steps.push(ApplyStep::Create { path: "jobs", document });
                 continue;
             };
             document::complete(&mut document.fields, job);
@@ -117,8 +106,9 @@ impl Plan {
             // A document that names a version was written for that one.
             let written_for = document.fields.get("version").and_then(Value::as_u64);
             plan.steps.push(match changes.is_empty() {
-                true => Step::Keep { name: document.name },
-                false => Step::Change {
+                true => ApplyStep::Keep { name: document.name },
+                false => ApplyStep::Change {
+                    path: "jobs",
                     id: text(job, "job_id"),
                     version: written_for.or(job["version"].as_u64()),
                     document,
@@ -133,7 +123,7 @@ impl Plan {
             let name = text(job, "name");
             if prune.is_some_and(|tag| has_tag(job, tag)) && !described.contains(&name) {
                 let (id, version) = (text(job, "job_id"), job["version"].as_u64());
-                plan.steps.push(Step::Prune { name, id, version });
+                plan.steps.push(ApplyStep::Prune { path: "jobs", name, id, version });
             }
         }
         plan
@@ -141,6 +131,15 @@ impl Plan {
 
     /// Whether a document names an upstream job that does not exist yet.
     pub fn waits_for_new(&self, document: &Document) -> bool {
-        upstream(document).any(|job| self.created.contains(job))
+        let is_new = |name: &str| {
+            let new = |step: &ApplyStep| match step {
+                ApplyStep::Create { path: "calendars", document } => document.name == name,
+                _ => false,
+            };
+            self.steps.iter().any(new)
+        };
+        let uses = document.fields.get("calendars").and_then(Value::as_array).into_iter().flatten();
+        let mut calendars = uses.filter_map(|it| it["calendar"].as_str());
+        upstream(document).any(|job| self.created.contains(job)) || calendars.any(is_new)
     }
 }

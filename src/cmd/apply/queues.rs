@@ -3,16 +3,27 @@
 use serde_json::{Map, Value};
 use server::shape::queue::{QueueSpec, READ_ONLY};
 
-use super::plan::Step;
+use super::plan::ApplyStep;
+use crate::cli_error::CliError;
 use crate::client::Client;
-use crate::complaint::CliError;
 use crate::document::{self, Document};
 use crate::exit::Failure;
 use crate::output::text;
 
-/// Separates the documents of queues from those of jobs.
-pub fn split(documents: Vec<Document>) -> Result<(Vec<Document>, Vec<Document>), Failure> {
-    let (mut queues, mut jobs) = (Vec::new(), Vec::new());
+/// The documents of files by their kind.
+#[derive(Default)]
+pub struct Kinds {
+    /// `kind: calendar`.
+    pub calendars: Vec<Document>,
+    /// `kind: queue`.
+    pub queues: Vec<Document>,
+    /// `kind: job`, or none.
+    pub jobs: Vec<Document>,
+}
+
+/// Separates the documents by their kind.
+pub fn split(documents: Vec<Document>) -> Result<Kinds, Failure> {
+    let Kinds { mut calendars, mut queues, mut jobs } = Kinds::default();
     for mut document in documents {
         match document.fields.remove("kind") {
             None => jobs.push(document),
@@ -21,17 +32,21 @@ pub fn split(documents: Vec<Document>) -> Result<(Vec<Document>, Vec<Document>),
                 document.fields.retain(|field, _| !READ_ONLY.contains(&field.as_str()));
                 queues.push(document);
             }
+            Some(Value::String(kind)) if kind.eq_ignore_ascii_case("calendar") => {
+                calendars.push(document);
+            }
             Some(_) => {
-                let text = format!("{}: kind: must be job or queue", document.source);
+                let text =
+                    format!("{}: kind: must be job, queue, calendar or dag", document.source);
                 return Err(CliError::new(text).into());
             }
         }
     }
-    Ok((queues, jobs))
+    Ok(Kinds { calendars, queues, jobs })
 }
 
 /// Compares documents with the queues that there are.
-pub fn steps(client: &Client, documents: Vec<Document>) -> Result<Vec<Step>, Failure> {
+pub fn steps(client: &Client, documents: Vec<Document>) -> Result<Vec<ApplyStep>, Failure> {
     if documents.is_empty() {
         return Ok(Vec::new());
     }
@@ -39,16 +54,17 @@ pub fn steps(client: &Client, documents: Vec<Document>) -> Result<Vec<Step>, Fai
     documents.into_iter().map(|document| step(document, &queues)).collect()
 }
 
-fn step(document: Document, queues: &[Value]) -> Result<Step, Failure> {
+fn step(document: Document, queues: &[Value]) -> Result<ApplyStep, Failure> {
     let after = shown(&document)?;
     let Some(queue) = queues.iter().find(|queue| queue["name"] == *document.name) else {
-        return Ok(Step::CreateQueue { document });
+        return Ok(ApplyStep::Create { path: "queues", document });
     };
     let changes = document::diff(&Value::Object(settings(queue)), &after);
     let written_for = document.fields.get("version").and_then(Value::as_u64);
     Ok(match changes.is_empty() {
-        true => Step::Keep { name: document.name },
-        false => Step::ChangeQueue {
+        true => ApplyStep::Keep { name: document.name },
+        false => ApplyStep::Change {
+            path: "queues",
             id: text(queue, "queue_id"),
             version: written_for.or(queue["version"].as_u64()),
             document,

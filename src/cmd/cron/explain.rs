@@ -8,12 +8,12 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{COUNT_DEFAULT, Format, FormatArgs, Utc, print_json, runs_after, table, warnings};
+use super::{COUNT_DEFAULT, CronFormat, FormatArgs, Utc, print_json, runs_after, table, warnings};
 use crate::clock;
 use crate::exit::Failure;
 use crate::times;
 
-/// What to explain, and as of when.
+/// The expressions to explain, and the present to assume.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -44,15 +44,15 @@ pub(super) fn run(args: ExplainArgs, out: &mut dyn Write) -> Result<(), Failure>
     let schedule = super::schedule(&args.expr, &args.tz, &clock::zones())?;
     let after = args.after.unwrap_or_else(clock::now);
     match args.format.format() {
-        Format::Json => print_as_json(out, &schedule, after)?,
-        Format::Table => print_as_text(out, &schedule, after)?,
+        CronFormat::Json => print_as_json(out, &schedule, after)?,
+        CronFormat::Table => print_as_text(out, &schedule, after)?,
     }
     Ok(())
 }
 
 /// The whole explanation, in the order in which it is told.
 #[derive(Serialize)]
-struct Explanation {
+struct CronExplanation {
     expr: String,
     tz: String,
     description: String,
@@ -96,7 +96,7 @@ fn print_as_text(out: &mut dyn Write, schedule: &CronSchedule, after: Timestamp)
 }
 
 fn print_as_json(out: &mut dyn Write, schedule: &CronSchedule, after: Timestamp) -> io::Result<()> {
-    let explanation = Explanation {
+    let explanation = CronExplanation {
         expr: schedule.cron().to_string(),
         tz: schedule.zone().name().to_owned(),
         description: schedule.describe(),

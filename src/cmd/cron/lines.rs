@@ -2,12 +2,12 @@
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 
-/// The longest line that is kept. A question needs a few hundred bytes.
+/// The longest line that is kept. A request needs a few hundred bytes.
 pub(super) const LINE_BYTES_MAX: usize = 64 * 1024;
 
 /// One line of the input, without its line feed.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line<'a> {
+pub(super) enum InputLine<'a> {
     /// The bytes of the line, which need not be text.
     Bytes(&'a [u8]),
     /// The line had more than [`LINE_BYTES_MAX`] bytes, which were read and dropped.
@@ -15,15 +15,15 @@ pub(super) enum Line<'a> {
 }
 
 /// Reads lines, and says when the next one has not arrived yet.
-pub(super) struct Lines<R> {
+pub(super) struct InputLines<R> {
     input: BufReader<R>,
     line: Vec<u8>,
 }
 
-impl<R: Read> Lines<R> {
+impl<R: Read> InputLines<R> {
     /// Reads lines from `input`.
     pub(super) fn new(input: R) -> Self {
-        Lines { input: BufReader::with_capacity(LINE_BYTES_MAX, input), line: Vec::new() }
+        InputLines { input: BufReader::with_capacity(LINE_BYTES_MAX, input), line: Vec::new() }
     }
 
     /// The next line, or none at the end of the input. Calls `before_wait` whenever everything
@@ -31,7 +31,7 @@ impl<R: Read> Lines<R> {
     pub(super) fn next(
         &mut self,
         mut before_wait: impl FnMut() -> io::Result<()>,
-    ) -> io::Result<Option<Line<'_>>> {
+    ) -> io::Result<Option<InputLine<'_>>> {
         self.line.clear();
         let mut length = 0;
         loop {
@@ -59,7 +59,11 @@ impl<R: Read> Lines<R> {
             self.input.consume(used);
             if is_end {
                 let too_long = length > LINE_BYTES_MAX;
-                return Ok(Some(if too_long { Line::TooLong } else { Line::Bytes(&self.line) }));
+                return Ok(Some(if too_long {
+                    InputLine::TooLong
+                } else {
+                    InputLine::Bytes(&self.line)
+                }));
             }
         }
     }
@@ -83,9 +87,9 @@ mod tests {
         }
     }
 
-    /// What is read from `parts`: each line, `…` for one that is too long, `|` for each wait.
+    /// The lines read from `parts`: each line, `…` for one that is too long, `|` for each wait.
     fn read(parts: &[&[u8]]) -> String {
-        let mut lines = Lines::new(Pipe(parts.iter().map(|part| part.to_vec()).collect()));
+        let mut lines = InputLines::new(Pipe(parts.iter().map(|part| part.to_vec()).collect()));
         let mut log = String::new();
         loop {
             let mut waits = String::new();
@@ -95,8 +99,8 @@ mod tests {
             });
             let line = match line.unwrap() {
                 None => return log + &waits,
-                Some(Line::TooLong) => "…".to_owned(),
-                Some(Line::Bytes(bytes)) => format!("<{}>", bytes.escape_ascii()),
+                Some(InputLine::TooLong) => "…".to_owned(),
+                Some(InputLine::Bytes(bytes)) => format!("<{}>", bytes.escape_ascii()),
             };
             log += &waits;
             log += &line;
@@ -135,8 +139,8 @@ mod tests {
     #[test]
     fn a_long_line_does_not_fill_the_memory() {
         let parts = vec![vec![b'x'; LINE_BYTES_MAX]; 64];
-        let mut lines = Lines::new(Pipe(parts));
-        assert_eq!(lines.next(|| Ok(())).unwrap(), Some(Line::TooLong));
+        let mut lines = InputLines::new(Pipe(parts));
+        assert_eq!(lines.next(|| Ok(())).unwrap(), Some(InputLine::TooLong));
         assert!(lines.line.capacity() <= 2 * LINE_BYTES_MAX);
     }
 }

@@ -1,16 +1,16 @@
-//! `punctual cron lint`: what may surprise somebody who relies on an expression.
+//! `punctual cron lint`: warns about expressions that may not mean what their author intended.
 
 use std::io::Write;
 
 use clap::Args;
 use jiff::Timestamp;
 
-use super::{Format, FormatArgs, print_json, warnings};
+use super::{CronFormat, FormatArgs, print_json, warnings};
 use crate::clock;
 use crate::exit::Failure;
 use crate::times;
 
-/// What to look at, and as of when.
+/// The expressions to check, and the present to assume.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -30,7 +30,7 @@ pub struct LintArgs {
     #[arg(long, value_name = "ZONE")]
     tz: String,
 
-    /// Look at the two years after this time [default: now]
+    /// Check the two years after this time [default: now]
     #[arg(long, value_name = "TIME", value_parser = times::future)]
     after: Option<Timestamp>,
 
@@ -43,9 +43,11 @@ pub(super) fn run(args: LintArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let schedule = super::schedule(&args.expr, &args.tz, &clock::zones())?;
     let found = schedule.lint(args.after.unwrap_or_else(clock::now));
     match args.format.format() {
-        Format::Json => print_json(out, &found.iter().map(warnings::to_json).collect::<Vec<_>>())?,
-        Format::Table if found.is_empty() => eprintln!("no warnings"),
-        Format::Table => warnings::print(out, &schedule, &found)?,
+        CronFormat::Json => {
+            print_json(out, &found.iter().map(warnings::to_json).collect::<Vec<_>>())?
+        }
+        CronFormat::Table if found.is_empty() => eprintln!("no warnings"),
+        CronFormat::Table => warnings::print(out, &schedule, &found)?,
     }
     Ok(())
 }

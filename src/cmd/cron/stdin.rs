@@ -1,8 +1,9 @@
-//! `punctual cron next --stdin`: many questions, one JSON object a line, one line of answer each.
+//! `punctual cron next --stdin`: many requests, one JSON object per line, one line of response
+//! each.
 //!
-//! A line that cannot be answered is answered with an error, so that answers stay in step with
-//! questions. Answers are handed over whenever the next question has not arrived yet: a program
-//! that waits for each answer gets it at once, and a file costs few writes.
+//! A line with an error gets an error as its response, so that responses stay in step with
+//! requests. Responses are flushed whenever the next request has not arrived yet: a program that
+//! waits for each response gets it at once, and a file costs few writes.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,11 +13,11 @@ use domain::schedule::{Cron, CronError, CronSchedule, DstPolicy, Zone, ZoneError
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::lines::{LINE_BYTES_MAX, Line, Lines};
+use super::lines::{InputLine, InputLines, LINE_BYTES_MAX};
 use super::{COUNT_MAX, Utc, instant, runs_after};
 use crate::clock;
 
-/// What holds for lines that leave it out.
+/// Defaults for lines that leave a field out.
 pub(super) struct Defaults {
     /// The time zone.
     pub(super) zone: Zone,
@@ -33,12 +34,12 @@ pub(super) fn answer_all(
     zones: Zones,
     defaults: &Defaults,
 ) -> io::Result<()> {
-    let mut lines = Lines::new(input);
+    let mut lines = InputLines::new(input);
     let mut zones = ZoneCache { zones, looked_up: HashMap::new() };
     while let Some(line) = lines.next(|| out.flush())? {
         let answer = match answer(line, &mut zones, defaults) {
-            Ok(runs) => Answer::Next(runs),
-            Err(problem) => Answer::Error(problem),
+            Ok(runs) => CronResponse::Next(runs),
+            Err(problem) => CronResponse::Error(problem),
         };
         serde_json::to_writer(&mut *out, &answer)?;
         out.write_all(b"\n")?;
@@ -49,7 +50,7 @@ pub(super) fn answer_all(
 /// One line of the input.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Question<'a> {
+struct CronRequest<'a> {
     #[serde(borrow)]
     expr: Text<'a>,
     #[serde(borrow)]
@@ -66,14 +67,14 @@ struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 /// One line of the output.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Answer {
+enum CronResponse {
     Next(Vec<Utc>),
-    Error(Problem),
+    Error(CronProblem),
 }
 
 /// Why a line has no answer.
 #[derive(Serialize)]
-struct Problem {
+struct CronProblem {
     code: &'static str,
     message: String,
     /// The offending bytes of `expr` or `tz`.
@@ -83,15 +84,15 @@ struct Problem {
     hint: Option<String>,
 }
 
-impl Problem {
+impl CronProblem {
     fn request(message: impl Into<String>) -> Self {
-        Problem { code: "INVALID_REQUEST", message: message.into(), span: None, hint: None }
+        CronProblem { code: "INVALID_REQUEST", message: message.into(), span: None, hint: None }
     }
 }
 
-impl From<CronError> for Problem {
+impl From<CronError> for CronProblem {
     fn from(error: CronError) -> Self {
-        Problem {
+        CronProblem {
             code: "INVALID_CRON",
             message: error.to_string(),
             span: Some((error.span.start, error.span.end)),
@@ -100,9 +101,9 @@ impl From<CronError> for Problem {
     }
 }
 
-impl From<ZoneError> for Problem {
+impl From<ZoneError> for CronProblem {
     fn from(error: ZoneError) -> Self {
-        Problem {
+        CronProblem {
             code: "INVALID_TIMEZONE",
             message: error.to_string(),
             span: Some((0, error.name.len())),
@@ -111,37 +112,41 @@ impl From<ZoneError> for Problem {
     }
 }
 
-fn answer(line: Line<'_>, zones: &mut ZoneCache, defaults: &Defaults) -> Result<Vec<Utc>, Problem> {
-    let question = read_question(line)?;
-    let cron: Cron = question.expr.0.parse()?;
-    let zone = match question.tz {
+fn answer(
+    line: InputLine<'_>,
+    zones: &mut ZoneCache,
+    defaults: &Defaults,
+) -> Result<Vec<Utc>, CronProblem> {
+    let request = read_request(line)?;
+    let cron: Cron = request.expr.0.parse()?;
+    let zone = match request.tz {
         Some(name) => zones.find(&name.0)?,
         None => defaults.zone.clone(),
     };
-    let after = match (question.after, defaults.after) {
+    let after = match (request.after, defaults.after) {
         (Some(text), _) => instant(&text.0)
-            .map_err(|problem| Problem::request(format!("after: {:?} is {problem}", text.0)))?,
+            .map_err(|problem| CronProblem::request(format!("after: {:?} is {problem}", text.0)))?,
         (None, Some(after)) => after,
         (None, None) => clock::now(),
     };
-    let count = question.count.unwrap_or(defaults.count.into());
+    let count = request.count.unwrap_or(defaults.count.into());
     let count = u32::try_from(count).ok().filter(|count| (1..=COUNT_MAX).contains(count));
-    let count =
-        count.ok_or_else(|| Problem::request(format!("count: must be from 1 to {COUNT_MAX}")))?;
+    let count = count
+        .ok_or_else(|| CronProblem::request(format!("count: must be from 1 to {COUNT_MAX}")))?;
     let schedule = CronSchedule::new(cron, zone, DstPolicy::default());
     Ok(runs_after(&schedule, after, count).map(Utc).collect())
 }
 
-fn read_question(line: Line<'_>) -> Result<Question<'_>, Problem> {
+fn read_request(line: InputLine<'_>) -> Result<CronRequest<'_>, CronProblem> {
     match line {
-        Line::Bytes(bytes) if bytes.trim_ascii().is_empty() => {
-            Err(Problem::request("the line is empty; expected a JSON object"))
+        InputLine::Bytes(bytes) if bytes.trim_ascii().is_empty() => {
+            Err(CronProblem::request("the line is empty; expected a JSON object"))
         }
-        Line::Bytes(bytes) => {
-            serde_json::from_slice(bytes).map_err(|error| Problem::request(error.to_string()))
+        InputLine::Bytes(bytes) => {
+            serde_json::from_slice(bytes).map_err(|error| CronProblem::request(error.to_string()))
         }
-        Line::TooLong => {
-            Err(Problem::request(format!("the line is longer than {LINE_BYTES_MAX} bytes")))
+        InputLine::TooLong => {
+            Err(CronProblem::request(format!("the line is longer than {LINE_BYTES_MAX} bytes")))
         }
     }
 }

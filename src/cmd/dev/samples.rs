@@ -24,12 +24,36 @@ pub const COMMAND: &str = "/usr/bin/uname";
 /// The target of the backups.
 pub const BACKUPS: &str = "snapshots";
 
+/// The queue of the samples.
+pub const QUEUE: &str = "letters";
+
+/// A queue for workers, as a body of `POST /v1/queues`.
+pub fn queue() -> Value {
+    json!({
+        "name": QUEUE, "tags": ["sample"], "max_depth": 1000, "weights": {"acme": 2},
+        "description": "Messages for workers of your own: lease them with the commands of its page.",
+    })
+}
+
+/// The first messages of the queue, as a body of `POST /v1/queues/{queue}/messages`.
+pub fn messages() -> Value {
+    let workspaces = ["acme", "acme", "acme", "initech", "umbrella"];
+    let message = |(number, workspace): (usize, &str)| {
+        json!({
+            "workspace": workspace,
+            "payload": {"to": format!("customer-{number}@example.com"), "template": "welcome"},
+        })
+    };
+    let messages: Vec<Value> = workspaces.into_iter().enumerate().map(message).collect();
+    json!({ "messages": messages })
+}
+
 /// A job that starts a command of the machine.
 pub fn command(now: Timestamp) -> Value {
     let soon = Timestamp::from_second(now.as_second() + 2).unwrap_or(now);
     json!({
         "name": COMMAND_JOB, "tags": ["sample", "external"],
-        "description": "A command: asks this machine what it is, without a network and as nobody.",
+        "description": "A command: prints what kind of machine this is, without network access.",
         "interval_seconds": 20, "starts_at": soon,
         "payload": {"command": COMMAND, "arguments": ["-a"]},
     })
@@ -45,6 +69,12 @@ pub fn jobs(server: &str, service: &str, now: Timestamp) -> Vec<Value> {
             "description": "A cron job: asks this server every minute how it is.",
             "cron_expression": "* * * * *",
             "payload": {"endpoint": format!("{server}/healthz"), "method": "GET"},
+        }),
+        json!({
+            "name": "letters-feed", "tags": ["sample", "queue"],
+            "description": "Sends a message to a queue every minute.",
+            "cron_expression": "* * * * *",
+            "payload": {"type": "QUEUE", "queue": QUEUE, "message": {"template": "digest"}, "workspace": "acme"},
         }),
         json!({
             "name": "heartbeat", "tags": ["sample", "sql"],

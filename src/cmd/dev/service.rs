@@ -1,4 +1,4 @@
-//! What the sample jobs call: one address that takes its time, and one that is broken.
+//! The HTTP service that the sample jobs call: one slow endpoint, one that fails.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use domain::schedule::{Cron, Zones};
 use serde_json::{Map, Value, json};
 
-/// What the file does not say itself.
-pub struct Reading<'a> {
+/// Defaults for facts that the file does not contain.
+pub struct CrontabDefaults<'a> {
     /// Whether the sixth field names a user, as in `/etc/crontab` and `/etc/cron.d`.
     pub system: bool,
     /// The zone of the machine that the crontab is from.
@@ -21,20 +21,19 @@ pub struct Reading<'a> {
     pub prefix: &'a str,
 }
 
-/// What became of a line.
+/// One line of the file and its meaning.
 #[derive(Debug, PartialEq)]
-pub struct Line {
+pub struct CrontabLine {
     /// Its number, from 1.
     pub number: usize,
-    /// What it means.
-    pub verdict: Verdict,
-    /// What is different from cron, or worth knowing.
+    pub verdict: LineMeaning,
+    /// Differences from cron, and other notes for the user.
     pub notes: Vec<String>,
 }
 
-/// What a line means.
+/// The meaning of a line.
 #[derive(Debug, PartialEq)]
-pub enum Verdict {
+pub enum LineMeaning {
     /// A job, as a document.
     Job(Value),
     /// A setting of the lines that follow.
@@ -44,8 +43,8 @@ pub enum Verdict {
 }
 
 /// Reads a crontab. Blank lines and comments have no verdict.
-pub fn read(text: &str, reading: &Reading<'_>, zones: &Zones) -> Vec<Line> {
-    let mut reader = Reader {
+pub fn read(text: &str, reading: &CrontabDefaults<'_>, zones: &Zones) -> Vec<CrontabLine> {
+    let mut reader = CrontabReader {
         reading,
         zones,
         zone: reading.zone.to_owned(),
@@ -59,8 +58,8 @@ pub fn read(text: &str, reading: &Reading<'_>, zones: &Zones) -> Vec<Line> {
     lines.filter_map(|(index, line)| reader.line(index + 1, line)).collect()
 }
 
-struct Reader<'a> {
-    reading: &'a Reading<'a>,
+struct CrontabReader<'a> {
+    reading: &'a CrontabDefaults<'a>,
     zones: &'a Zones,
     zone: String,
     shell: String,
@@ -71,8 +70,8 @@ struct Reader<'a> {
     comment: Vec<String>,
 }
 
-impl Reader<'_> {
-    fn line(&mut self, number: usize, line: &str) -> Option<Line> {
+impl CrontabReader<'_> {
+    fn line(&mut self, number: usize, line: &str) -> Option<CrontabLine> {
         let line = line.trim_start();
         if line.trim_end().is_empty() {
             self.comment.clear();
@@ -87,27 +86,27 @@ impl Reader<'_> {
         let verdict = match assignment(line) {
             Some((name, value)) => self.setting(name, value, &mut notes),
             None => match self.entry(line, comment, &mut notes) {
-                Ok(document) => Verdict::Job(document),
-                Err(why) => Verdict::Refused(why),
+                Ok(document) => LineMeaning::Job(document),
+                Err(why) => LineMeaning::Refused(why),
             },
         };
-        Some(Line { number, verdict, notes })
+        Some(CrontabLine { number, verdict, notes })
     }
 
     /// A setting holds for every line below it.
-    fn setting(&mut self, name: String, value: String, notes: &mut Vec<String>) -> Verdict {
+    fn setting(&mut self, name: String, value: String, notes: &mut Vec<String>) -> LineMeaning {
         match name.as_str() {
             "CRON_TZ" => match self.zones.find(&value) {
                 Ok(_) => self.zone.clone_from(&value),
                 Err(error) => {
-                    return Verdict::Refused(format!("CRON_TZ: {error}; it is ignored"));
+                    return LineMeaning::Refused(format!("CRON_TZ: {error}; it is ignored"));
                 }
             },
             "SHELL" => self.shell.clone_from(&value),
             "RANDOM_DELAY" => match value.parse() {
                 Ok(minutes) => self.delay_minutes = minutes,
                 Err(_) => {
-                    return Verdict::Refused(format!(
+                    return LineMeaning::Refused(format!(
                         "RANDOM_DELAY: {value:?} is not a number of minutes; it is ignored"
                     ));
                 }
@@ -130,7 +129,7 @@ impl Reader<'_> {
                 self.environment.insert(name.clone(), value.clone());
             }
         }
-        Verdict::Setting(format!("{name}={value}"))
+        LineMeaning::Setting(format!("{name}={value}"))
     }
 
     fn entry(

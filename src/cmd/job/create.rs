@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 use super::flags::JobFlags;
 use super::next::say_warnings;
 use super::{Asking, name};
+use crate::cli_error::CliError;
 use crate::client::Client;
-use crate::complaint::CliError;
 use crate::document;
 use crate::exit::Failure;
 use crate::output::{self, instant};
@@ -28,22 +28,22 @@ Examples:
   punctual job create backup --every 6h --timeout 30m --tag ops -- /usr/local/bin/backup --all
   punctual job create -f jobs.yaml
 
-Without a schedule the job runs when somebody asks: punctual job run NAME."
+Without a schedule the job runs on request: punctual job run NAME."
 )]
 pub struct CreateArgs {
     /// Name of the job
     #[arg(required_unless_present = "file")]
     name: Option<String>,
 
-    /// Make the jobs of a YAML or JSON file; - is stdin
+    /// Create the jobs of a YAML or JSON file; - is stdin
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["name", "when", "what"])]
     file: Option<String>,
 
-    /// Make it paused
+    /// Create it paused
     #[arg(long)]
     paused: bool,
 
-    /// Check it and print when it would run, but do not make it
+    /// Check it and print its next runs, but do not create it
     #[arg(long)]
     dry_run: bool,
 
@@ -60,10 +60,10 @@ pub(super) fn run(args: CreateArgs) -> Result<(), Failure> {
         (Some(name), _) => {
             let mut fields = flags.fields()?;
             if !fields.contains_key("payload") {
-                let complaint = CliError::new("what the job does is missing");
+                let error = CliError::new("no action given");
                 let hint =
                     "give one of --http, --sql, --procedure, --command, --shell or -- COMMAND";
-                return Err(complaint.hint(hint).into());
+                return Err(error.hint(hint).into());
             }
             fields.entry("job_type").or_insert_with(|| "MANUAL".into());
             fields.insert("name".into(), name.into());
@@ -72,8 +72,8 @@ pub(super) fn run(args: CreateArgs) -> Result<(), Failure> {
         (None, Some(file)) => {
             let more = flags.fields()?;
             if let Some(field) = more.keys().next() {
-                let complaint = CliError::new(format!("the file says what {field} is"));
-                return Err(complaint.hint("with --file, leave the other options out").into());
+                let error = CliError::new(format!("{field} cannot be set together with --file"));
+                return Err(error.hint("with --file, leave the other options out").into());
             }
             document::read(&file)?.into_iter().map(|document| document.fields).collect()
         }

@@ -23,11 +23,11 @@ pub struct DeleteArgs {
     #[arg(short, long)]
     yes: bool,
 
-    /// Also when other jobs depend on them, which then depend on them no more
+    /// Delete them even if other jobs depend on them; the dependencies are removed
     #[arg(long)]
     cascade: bool,
 
-    /// Delete their history soon, instead of when its time is over
+    /// Delete their history within a day, instead of after its retention
     #[arg(long)]
     purge_history: bool,
 

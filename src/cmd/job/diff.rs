@@ -7,7 +7,7 @@ use reqwest::Method;
 use serde_json::Value;
 
 use super::Asking;
-use crate::complaint::visible;
+use crate::cli_error::visible;
 use crate::document::Change;
 use crate::exit::Failure;
 use crate::output::{self, Format};

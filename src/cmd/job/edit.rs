@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::flags::JobFlags;
 use super::next::say_warnings;
 use super::{Asking, name};
-use crate::complaint::CliError;
+use crate::cli_error::CliError;
 use crate::document;
 use crate::exit::Failure;
 use crate::output;
@@ -28,7 +28,7 @@ pub struct EditArgs {
     /// Name or id of the job
     job: String,
 
-    /// Give it another name
+    /// Rename it
     #[arg(long, value_name = "NAME")]
     rename: Option<String>,
 
@@ -84,10 +84,8 @@ fn change_tags(tags: &mut Value, before: &Value) -> Result<(), Failure> {
         return Ok(());
     }
     if signed < given.len() {
-        let complaint = CliError::new("--tag: some tags have a sign and some have none");
-        return Err(complaint
-            .hint("+TAG adds one, -TAG removes one, TAG alone replaces all")
-            .into());
+        let error = CliError::new("--tag: cannot mix tags with and without a sign");
+        return Err(error.hint("+TAG adds one, -TAG removes one, TAG alone replaces all").into());
     }
     let mut left = words(before);
     for tag in &given {
@@ -106,11 +104,11 @@ fn described(job: &Value) -> Value {
     Value::Object(document::of_job(job, |_| None))
 }
 
-/// What a person makes of the document; none when it is the same as before.
+/// Opens the document in an editor; none when it is unchanged.
 fn edit(job: &Value) -> Result<Option<Value>, Failure> {
     if !std::io::stdin().is_terminal() {
-        let complaint = CliError::new("there is no terminal for an editor");
-        return Err(complaint.hint("say what changes with options, such as --cron").into());
+        let error = CliError::new("there is no terminal for an editor");
+        return Err(error.hint("set fields with options, such as --cron").into());
     }
     let before = document::of_job(job, |_| None);
     let folder = tempfile::tempdir()?;
@@ -123,7 +121,7 @@ fn edit(job: &Value) -> Result<Option<Value>, Failure> {
         Some(after) if documents.is_empty() => {
             Ok((after.fields != before).then_some(Value::Object(after.fields)))
         }
-        _ => Err(CliError::new("the document of one job is expected").into()),
+        _ => Err(CliError::new("expected the document of one job").into()),
     }
 }
 

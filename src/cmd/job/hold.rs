@@ -29,14 +29,14 @@ pub struct ResumeArgs {
     #[command(flatten)]
     hold: HoldArgs,
 
-    /// What becomes of the times of the pause, instead of the job's own policy
+    /// Policy for the occurrences missed during the pause, instead of the job's own
     #[arg(long, value_name = "POLICY", value_parser = ["none", "last", "all"], ignore_case = true)]
     catch_up: Option<String>,
 }
 
-/// What is done to them.
+/// The operation on the jobs.
 #[derive(Clone, Copy)]
-enum Verb {
+enum HoldOperation {
     /// Nothing of them starts.
     Pause,
     /// They go on.
@@ -44,14 +44,14 @@ enum Verb {
 }
 
 pub(super) fn pause(args: HoldArgs) -> Result<(), Failure> {
-    run(&args, Verb::Pause, None)
+    run(&args, HoldOperation::Pause, None)
 }
 
 pub(super) fn resume(args: ResumeArgs) -> Result<(), Failure> {
-    run(&args.hold, Verb::Resume, args.catch_up.map(|policy| policy.to_uppercase()))
+    run(&args.hold, HoldOperation::Resume, args.catch_up.map(|policy| policy.to_uppercase()))
 }
 
-fn run(args: &HoldArgs, verb: Verb, catch_up: Option<String>) -> Result<(), Failure> {
+fn run(args: &HoldArgs, verb: HoldOperation, catch_up: Option<String>) -> Result<(), Failure> {
     let client = args.asking.client()?;
     let jobs: Vec<String> = match &args.tag {
         Some(tag) => {
@@ -62,8 +62,8 @@ fn run(args: &HoldArgs, verb: Verb, catch_up: Option<String>) -> Result<(), Fail
     };
     for job in &jobs {
         let path = match verb {
-            Verb::Pause => "pause",
-            Verb::Resume => "resume",
+            HoldOperation::Pause => "pause",
+            HoldOperation::Resume => "resume",
         };
         let mut request = client.post(&["v1", "jobs", job, path]);
         if let Some(policy) = &catch_up {
@@ -75,12 +75,12 @@ fn run(args: &HoldArgs, verb: Verb, catch_up: Option<String>) -> Result<(), Fail
     Ok(())
 }
 
-fn words(job: &Value, verb: Verb) -> String {
+fn words(job: &Value, verb: HoldOperation) -> String {
     match verb {
-        Verb::Pause => format!("paused {}", name(job)),
-        Verb::Resume if job["next_run_time"].is_string() => {
+        HoldOperation::Pause => format!("paused {}", name(job)),
+        HoldOperation::Resume if job["next_run_time"].is_string() => {
             format!("resumed {}, next run {}", name(job), instant(job, "next_run_time"))
         }
-        Verb::Resume => format!("resumed {}", name(job)),
+        HoldOperation::Resume => format!("resumed {}", name(job)),
     }
 }

@@ -4,8 +4,8 @@ use clap::Args;
 use serde_json::Value;
 
 use super::Asking;
+use crate::cli_error::CliError;
 use crate::client::Client;
-use crate::complaint::CliError;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Column, Shape, brief, distance, instant, text};
 use crate::watch::WatchArgs;
@@ -42,7 +42,7 @@ pub struct Filter {
     #[arg(long, value_name = "STATUS", value_parser = ["active", "paused", "disabled", "completed", "deleted"])]
     pub status: Option<String>,
 
-    /// Only jobs whose names begin so
+    /// Only jobs whose names begin with this
     #[arg(long, value_name = "TEXT")]
     pub prefix: Option<String>,
 }

@@ -49,7 +49,7 @@ pub(super) fn run(args: NextArgs) -> Result<(), Failure> {
         output::Format::Name => {
             let mut out = io::stdout().lock();
             for time in times.iter().filter_map(Value::as_str) {
-                writeln!(out, "{}", crate::complaint::visible(time))?;
+                writeln!(out, "{}", crate::cli_error::visible(time))?;
             }
         }
         _ => output::print_list(&args.asking.output, &times, &SHAPE)?,

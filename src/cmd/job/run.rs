@@ -9,10 +9,10 @@ use serde_json::{Map, Value, json};
 
 use super::Asking;
 use super::list::find_named;
+use crate::cli_error::{CliError, visible};
 use crate::client::Client;
 use crate::clock;
 use crate::cmd::run::{follow, is_ended};
-use crate::complaint::{CliError, visible};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Format, duration, text};
 use crate::times;
@@ -167,12 +167,12 @@ pub fn outcome(run: &Value) -> Result<(), Failure> {
 }
 
 /// `NAME=VALUE`, where a value that is not JSON is a text.
-pub(super) fn parameters(texts: &[String]) -> Result<Value, Failure> {
+pub fn parameters(texts: &[String]) -> Result<Value, Failure> {
     let mut parameters = json!({});
     for text in texts {
         let Some((name, value)) = text.split_once('=') else {
-            let complaint = CliError::new(format!("--param {text:?} has no value"));
-            return Err(complaint.hint("a parameter looks like NAME=VALUE").into());
+            let error = CliError::new(format!("--param {text:?} has no value"));
+            return Err(error.hint("a parameter looks like NAME=VALUE").into());
         };
         parameters[name] =
             serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));

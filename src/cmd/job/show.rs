@@ -37,7 +37,7 @@ pub(super) fn run(args: ShowArgs) -> Result<(), Failure> {
     output::print_one(&args.asking.output, &job, "name", rows)
 }
 
-/// What people read of a job.
+/// The fields of a job for display.
 fn rows(job: &Value) -> Vec<(String, String)> {
     let mut rows: Vec<(String, String)> = Vec::new();
     let mut row = |word: &str, value: String| {

@@ -15,7 +15,7 @@ pub struct CancelArgs {
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<String>,
 
-    /// Why, for whoever looks at the run later
+    /// The reason, shown with the run
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 

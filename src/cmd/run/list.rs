@@ -14,7 +14,7 @@ use crate::watch::WatchArgs;
 /// How many characters of an id a table shows.
 const SHORT_ID: usize = "01996c2e-8f5c-7c31".len();
 
-/// How many runs are listed when nobody says how many.
+/// The default number of runs listed.
 const LIMIT_DEFAULT: usize = 50;
 
 /// Which runs.
@@ -32,6 +32,7 @@ pub struct ListArgs {
     #[arg(long, value_name = "STATUS", value_parser = [
         "pending", "queued", "running", "completed", "failed", "cancelled", "timeout", "skipped",
         "missed",
+        "held",
     ])]
     status: Option<String>,
 

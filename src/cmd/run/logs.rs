@@ -10,11 +10,11 @@ use jiff::{SignedDuration, Timestamp};
 use reqwest::Method;
 
 use super::{newest, resolve};
+use crate::cli_error::visible;
 use crate::client::ServerArgs;
 use crate::client::{Client, Flow};
 use crate::clock;
 use crate::cmd::job::{Waiting, wait};
-use crate::complaint::visible;
 use crate::exit::Failure;
 use crate::output::text;
 
@@ -33,15 +33,15 @@ pub struct LogsArgs {
     #[arg(long, value_name = "JOB")]
     job: Option<String>,
 
-    /// Go on until the run has ended
+    /// Follow the output until the run has ended
     #[arg(short, long)]
     follow: bool,
 
-    /// Of this attempt, from 1 [default: the last one]
+    /// Number of the attempt, from 1 [default: the last one]
     #[arg(long, value_name = "N", conflicts_with = "follow")]
     attempt: Option<u32>,
 
-    /// Only what was written there
+    /// Only this stream
     #[arg(long, value_name = "STREAM", value_parser = ["stdout", "stderr"], conflicts_with = "follow")]
     stream: Option<String>,
 

@@ -46,7 +46,7 @@ pub(super) fn run(args: ShowArgs) -> Result<(), Failure> {
                 text(attempt, "error_name"),
                 text(attempt, "message"),
             ];
-            cells.iter().map(|cell| crate::complaint::visible(cell)).collect()
+            cells.iter().map(|cell| crate::cli_error::visible(cell)).collect()
         };
         let mut out = io::stdout().lock();
         writeln!(out)?;
@@ -67,7 +67,7 @@ fn parts(run: &Value) -> String {
     }
 }
 
-/// What people read of a run.
+/// The fields of a run for display.
 fn rows(run: &Value) -> Vec<(String, String)> {
     let rows = [
         ("run", text(run, "execution_id")),

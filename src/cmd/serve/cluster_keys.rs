@@ -5,7 +5,7 @@ use std::path::Path;
 use server::Keys;
 use vault::Vault;
 
-use crate::complaint::CliError;
+use crate::cli_error::CliError;
 use crate::data::MASTER_KEY;
 use crate::exit::Failure;
 
@@ -36,6 +36,6 @@ pub async fn share_admin_key(keys: &Keys, node: &str, data: &Path) {
     let label = format!("admin.key of {node} in {}", data.display());
     if let Err(problem) = keys.share_admin_key(&label).await {
         let problem = problem.message;
-        tracing::warn!(problem, "other nodes do not know the administrator's key of this one");
+        tracing::warn!(problem, "the administrator key of this node is not valid on other nodes");
     }
 }

@@ -7,32 +7,32 @@ use server::ListenerLimits;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 
-use crate::complaint::CliError;
+use crate::cli_error::CliError;
 use crate::exit::Failure;
 use crate::tls::{Certificate, TlsListener};
 
 /// Answers callers of an address until the server closes.
-pub(super) fn open_door(
+pub(super) fn serve_http(
     front: &Handle,
     listener: TcpListener,
     router: axum::Router,
-    patience: ListenerLimits,
+    limits: ListenerLimits,
     certificate: Option<&Arc<Certificate>>,
     mut closed: tokio::sync::watch::Receiver<()>,
 ) -> Result<tokio::task::JoinHandle<()>, Failure> {
     let closed = async move { while closed.changed().await.is_ok() {} };
     Ok(match certificate {
-        None => front.spawn(server::serve(listener, router, patience, closed)),
+        None => front.spawn(server::serve(listener, router, limits, closed)),
         Some(certificate) => {
-            let per_address = patience.unauthenticated_per_address;
+            let per_address = limits.unauthenticated_per_address;
             let listener = TlsListener::new(front, listener, Arc::clone(certificate), per_address)?;
-            front.spawn(server::serve(listener, router, patience, closed))
+            front.spawn(server::serve(listener, router, limits, closed))
         }
     })
 }
 
-/// Takes the port of the SQL door. When it is the usual one and another process has it, the server
-/// does without: most who start a second one do not know of it.
+/// Binds the port of the SQL interface. When the port was not chosen and another process has it,
+/// the server continues without: a second server on a machine should start without more flags.
 pub(super) async fn listen_for_sql(
     front: &Handle,
     address: SocketAddr,
@@ -62,11 +62,11 @@ pub(super) async fn bind(front: &Handle, address: SocketAddr) -> std::io::Result
 
 pub(super) fn cannot_listen(http: SocketAddr, error: std::io::Error) -> Failure {
     let text = format!("cannot listen on {http}: {error}");
-    let complaint = match error.kind() {
+    let error = match error.kind() {
         std::io::ErrorKind::AddrInUse => CliError::new(text).hint(
             "another server has this port; choose one with --http 127.0.0.1:PORT (0 takes a free one)",
         ),
         _ => CliError::new(text),
     };
-    Failure::Failed(complaint)
+    Failure::Failed(error)
 }

@@ -1,4 +1,4 @@
-//! What the settings mean for a server.
+//! The settings of a server, parsed and checked.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::output::Limits;
-use courier::Webhook;
 use domain::cluster::{LabelError, NodeRole};
 use engine::{NodeInfo, Settings};
+use jiff::SignedDuration;
+use notify::Webhook;
 use server::{
     JobSelection, Key, ListenerLimits, MetricsOptions, Oidc, PoolLimits, QueryLimits, Rate,
     ReadLimits, SessionLimits, SqlTerms, UiOptions,
@@ -20,23 +21,22 @@ use vault::Ring;
 
 use crate::backup;
 use crate::channels::Poster;
-use crate::complaint::CliError;
+use crate::cli_error::CliError;
 use crate::config::Config;
-use crate::custody;
+use crate::key_custody;
 use crate::otlp::Collector;
 use crate::tls::{Certificate, CertificateFiles};
 use crate::{alerts, clock, jobs, tokens};
 
-/// What the settings mean.
-pub struct Plan {
+pub struct ServerPlan {
     pub(super) data: PathBuf,
     pub(super) store: StoreKind,
     pub(super) http: SocketAddr,
-    /// The SQL door, and whether somebody chose its address.
+    /// Address of the SQL interface, and whether the administrator chose it.
     pub(super) pg: Option<(SocketAddr, bool)>,
     pub(super) sql: SqlTerms,
     pub(super) queries: QueryLimits,
-    /// An address of its own for figures and health, and whether figures need no key there.
+    /// A separate address for metrics and health, and whether metrics need no key there.
     pub(super) watch: Option<(SocketAddr, bool)>,
     pub(super) certificate: Option<Arc<Certificate>>,
     pub(super) admin_key: Option<Key>,
@@ -45,7 +45,7 @@ pub struct Plan {
     pub(super) settings: Settings,
     pub(super) audit_head_every: Duration,
     pub(super) options: server::Options,
-    pub(super) patience: ListenerLimits,
+    pub(super) limits: ListenerLimits,
     pub(super) agent: agent::Options,
     pub(super) webhook: Option<Webhook>,
     pub(super) poster: Poster,
@@ -66,9 +66,9 @@ pub(super) enum StoreKind {
     Postgres(PostgresAddress),
 }
 
-impl Plan {
+impl ServerPlan {
     /// Reads the settings.
-    pub fn of(config: &Config) -> Result<Self, CliError> {
+    pub fn from_config(config: &Config) -> Result<Self, CliError> {
         let yes_or_no = "true or false";
         let number = "a whole number";
         let http: SocketAddr = config.parse("http", "an address such as 127.0.0.1:8630")?;
@@ -92,10 +92,11 @@ impl Plan {
             let outside = address.is_some_and(|address| !address.ip().is_loopback());
             if let Some(address) = address.filter(|_| outside && certificate.is_none() && !insecure)
             {
-                let text =
-                    format!("{name}: {address} is reached from outside, and there is no TLS");
+                let text = format!(
+                    "{name}: {address} is reachable from other machines, and TLS is not configured"
+                );
                 return Err(CliError::new(text).hint(
-                    "give it a certificate with --tls-cert and --tls-key, or say --insecure if you mean it",
+                    "give it a certificate with --tls-cert and --tls-key, or allow plain text with --insecure",
                 ));
             }
         }
@@ -150,6 +151,7 @@ impl Plan {
                 StoreKind::Postgres(_) => Settings::default().clock_offset_max,
             },
             lease: config.duration("engine.lease")?,
+            worker_lease: worker_lease(config)?,
             renew_every: config.duration("engine.renew_every")?,
             poll_every: config.duration("engine.poll_every")?,
             retention_days: config.parse("engine.retention_days", number)?,
@@ -174,10 +176,11 @@ impl Plan {
         let data = PathBuf::from(config.text("data"));
         let databases = jobs::addresses(config, &data);
         let agent = jobs::options(config, &data)?;
-        let poster = Poster::new(&agent.http.allow_private, clock::now)
-            .map_err(|error| CliError::new(format!("nothing can be posted from here: {error}")))?;
+        let poster = Poster::new(&agent.http.allow_private, clock::now).map_err(|error| {
+            CliError::new(format!("cannot create the HTTP client for alerts: {error}"))
+        })?;
         let has_tls = certificate.is_some();
-        Ok(Plan {
+        Ok(ServerPlan {
             agent,
             poster,
             webhook: alerts::webhook(config)?,
@@ -199,10 +202,10 @@ impl Plan {
             pg: pg.map(|address| (address, config.is_set("pg"))),
             sql: SqlTerms {
                 sessions: sessions(config)?,
-                strangers_max: config.parse("sql.strangers_max", number)?,
+                strangers_max: config.parse("sql.unauthenticated_max", number)?,
                 unauthenticated_per_address: config
                     .parse("sql.unauthenticated_per_address", number)?,
-                patience: config.duration("sql.login_patience")?.unsigned_abs(),
+                patience: config.duration("sql.login_timeout")?.unsigned_abs(),
                 message_bytes_max: config.parse("sql.message_bytes_max", number)?,
                 statement_timeout: config.duration("sql.statement_timeout")?.unsigned_abs(),
                 needs_tls: !insecure,
@@ -210,7 +213,7 @@ impl Plan {
             watch,
             certificate,
             admin_key,
-            master_keys: custody::from_settings(config)?,
+            master_keys: key_custody::from_settings(config)?,
             grace: grace.try_into().unwrap_or_default(),
             settings,
             audit_head_every: config
@@ -242,9 +245,9 @@ impl Plan {
                 configuration: crate::cmd::config::shown(config),
             },
             queries: queries(config)?,
-            patience: ListenerLimits {
-                head: config.duration("api.head_patience")?.unsigned_abs(),
-                body: config.duration("api.body_patience")?.unsigned_abs(),
+            limits: ListenerLimits {
+                head: config.duration("api.head_timeout")?.unsigned_abs(),
+                body: config.duration("api.body_timeout")?.unsigned_abs(),
                 connections_max: config.parse("api.connections_max", number)?,
                 unauthenticated_per_address: config
                     .parse("api.unauthenticated_per_address", number)?,
@@ -269,8 +272,8 @@ fn sessions(config: &Config) -> Result<SessionLimits, CliError> {
     Ok(limits)
 }
 
-/// What is decided about the dashboard. Its path goes into a page as it is, so it has plain
-/// characters only.
+/// The settings of the dashboard. Its path goes into a page unescaped, so only plain characters are
+/// allowed.
 fn ui(config: &Config) -> Result<UiOptions, CliError> {
     let base_path = config.text("ui.base_path").to_owned();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-._~".contains(c);
@@ -282,7 +285,7 @@ fn ui(config: &Config) -> Result<UiOptions, CliError> {
     Ok(UiOptions { base_path, environment: Some(environment).filter(|text| !text.is_empty()) })
 }
 
-/// What questions may use.
+/// The limits of queries.
 fn queries(config: &Config) -> Result<QueryLimits, CliError> {
     let number = "a whole number";
     let at_least_one = |name: &str| match config.parse::<usize>(name, number)? {
@@ -318,6 +321,15 @@ fn node_name(config: &Config, http: SocketAddr) -> String {
     }
 }
 
+fn worker_lease(config: &Config) -> Result<SignedDuration, CliError> {
+    let lease = config.duration("engine.worker_lease")?;
+    let range = SignedDuration::from_secs(10)..=SignedDuration::from_mins(5);
+    match range.contains(&lease) {
+        true => Ok(lease),
+        false => Err(config.wrong("engine.worker_lease", "a time from 10s to 5m")),
+    }
+}
+
 fn roles(config: &Config) -> Result<Vec<NodeRole>, CliError> {
     let wrong = || config.wrong("engine.roles", "scheduler, agent or both");
     let roles = config.list("engine.roles").map(|role| NodeRole::of(role).ok_or_else(wrong));
@@ -339,7 +351,10 @@ mod tests {
             let flags = vec![("store", store.to_owned())];
             let file = Some(empty.path().to_owned());
             let config = Config::load(Sources { flags, file, environment: Vec::new() }).unwrap();
-            Plan::of(&config).unwrap_or_else(|error| panic!("{error}")).settings.clock_offset_max
+            ServerPlan::from_config(&config)
+                .unwrap_or_else(|error| panic!("{error}"))
+                .settings
+                .clock_offset_max
         };
         assert_eq!(offset_max("sqlite"), None);
         assert!(offset_max("postgres://user@host/name").is_some());

@@ -1,4 +1,4 @@
-//! A connection to the SQL door of a server: a text is asked, and what comes back is read.
+//! A client connection to the SQL interface of a server: simple queries and their responses.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::complaint::CliError;
+use crate::cli_error::CliError;
 use crate::exit::{Exit, Failure};
 
 /// The longest wait for a connection.
@@ -24,16 +24,15 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 
 /// Where a server answers SQL.
 #[derive(Clone, Debug)]
-pub struct Address {
+pub struct SqlAddress {
     /// The name or number of the machine.
     pub host: String,
-    /// The port.
     pub port: u16,
     /// Whether it is asked over TLS.
     pub tls: bool,
 }
 
-impl std::fmt::Display for Address {
+impl std::fmt::Display for SqlAddress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.host.contains(':') {
             true => write!(f, "[{}]:{}", self.host, self.port),
@@ -42,30 +41,26 @@ impl std::fmt::Display for Address {
     }
 }
 
-/// Who asks, and where.
-pub struct Visitor<'a> {
-    /// The name.
+/// The credentials of a connection.
+pub struct Credentials<'a> {
     pub user: &'a str,
-    /// The key, or a password.
+    /// An API key or a password.
     pub secret: &'a str,
-    /// The tenant.
     pub tenant: &'a str,
 }
 
 /// A column of an answer.
 #[derive(Clone, Debug)]
-pub struct Column {
-    /// Its name.
+pub struct ResultColumn {
     pub name: String,
     /// The number of its type.
     pub oid: u32,
 }
 
-/// What a server says.
-pub enum Said {
+/// A message of the server.
+pub enum ServerMessage {
     /// Rows with these columns follow.
-    Columns(Vec<Column>),
-    /// A row.
+    Columns(Vec<ResultColumn>),
     Row(Vec<Option<String>>),
     /// Lines that are written out as they are.
     Lines(Bytes),
@@ -74,58 +69,60 @@ pub enum Said {
     /// Something to know.
     Notice(String),
     /// A statement failed.
-    Failed(Trouble),
+    Failed(SqlFailure),
     /// All was answered.
     Ready,
 }
 
 /// Why a statement failed.
 #[derive(Clone, Debug, Default)]
-pub struct Trouble {
+pub struct SqlFailure {
     /// Its kind, for programs.
     pub sqlstate: String,
-    /// What it is.
     pub message: String,
     /// More about it.
     pub detail: Option<String>,
-    /// What would be right.
     pub hint: Option<String>,
     /// The letter of the text at which it is, from 1.
     pub position: Option<usize>,
 }
 
-trait Line: AsyncRead + AsyncWrite + Unpin {}
+trait ByteStream: AsyncRead + AsyncWrite + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Unpin> Line for T {}
+impl<T: AsyncRead + AsyncWrite + Unpin> ByteStream for T {}
 
 /// A server that answers.
-pub struct Connection {
-    line: Box<dyn Line>,
+pub struct SqlConnection {
+    line: Box<dyn ByteStream>,
     incoming: BytesMut,
 }
 
-impl Connection {
+impl SqlConnection {
     /// Connects and proves who asks.
-    pub async fn open(address: &Address, visitor: &Visitor<'_>) -> Result<Self, Failure> {
+    pub async fn open(
+        address: &SqlAddress,
+        credentials: &Credentials<'_>,
+    ) -> Result<Self, Failure> {
         let connect = tokio::time::timeout(CONNECT_MAX, connect(address)).await;
         let connect = connect.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
         let line = connect.map_err(|error| unreachable(address, &error))?;
-        let mut connection = Connection { line, incoming: BytesMut::new() };
-        connection.begin(visitor).await.map_err(|failure| match failure {
+        let mut connection = SqlConnection { line, incoming: BytesMut::new() };
+        connection.begin(credentials).await.map_err(|failure| match failure {
             Failure::Io(error) => unreachable(address, &error),
             other => other,
         })?;
         Ok(connection)
     }
 
-    async fn begin(&mut self, visitor: &Visitor<'_>) -> Result<(), Failure> {
+    async fn begin(&mut self, credentials: &Credentials<'_>) -> Result<(), Failure> {
         let parameters = [
-            ("user", visitor.user),
-            ("database", visitor.tenant),
+            ("user", credentials.user),
+            ("database", credentials.tenant),
             ("application_name", "punctual sql"),
         ];
         self.send(|out| frontend::startup_message(parameters, out)).await?;
-        let mut scram = ScramSha256::new(visitor.secret.as_bytes(), ChannelBinding::unsupported());
+        let mut scram =
+            ScramSha256::new(credentials.secret.as_bytes(), ChannelBinding::unsupported());
         loop {
             match self.message().await? {
                 Message::AuthenticationSasl(_) => {
@@ -158,15 +155,15 @@ impl Connection {
         self.send(|out| frontend::query(text, out)).await
     }
 
-    /// What the server says next.
-    pub async fn next(&mut self) -> Result<Said, Failure> {
+    /// Reads the next message of the server.
+    pub async fn next(&mut self) -> Result<ServerMessage, Failure> {
         loop {
             return Ok(match self.message().await? {
                 Message::RowDescription(body) => {
                     let column = |field: postgres_protocol::message::backend::Field<'_>| {
-                        Ok(Column { name: field.name().to_owned(), oid: field.type_oid() })
+                        Ok(ResultColumn { name: field.name().to_owned(), oid: field.type_oid() })
                     };
-                    Said::Columns(body.fields().map(column).collect()?)
+                    ServerMessage::Columns(body.fields().map(column).collect()?)
                 }
                 Message::DataRow(body) => {
                     let buffer = body.buffer();
@@ -174,13 +171,15 @@ impl Connection {
                         let bytes = range.map(|range| &buffer[range]);
                         Ok(bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
                     };
-                    Said::Row(body.ranges().map(value).collect()?)
+                    ServerMessage::Row(body.ranges().map(value).collect()?)
                 }
-                Message::CopyData(body) => Said::Lines(body.into_bytes()),
-                Message::CommandComplete(body) => Said::Done(body.tag()?.to_owned()),
-                Message::NoticeResponse(body) => Said::Notice(trouble(body.fields())?.message),
-                Message::ErrorResponse(body) => Said::Failed(trouble(body.fields())?),
-                Message::ReadyForQuery(_) => Said::Ready,
+                Message::CopyData(body) => ServerMessage::Lines(body.into_bytes()),
+                Message::CommandComplete(body) => ServerMessage::Done(body.tag()?.to_owned()),
+                Message::NoticeResponse(body) => {
+                    ServerMessage::Notice(trouble(body.fields())?.message)
+                }
+                Message::ErrorResponse(body) => ServerMessage::Failed(trouble(body.fields())?),
+                Message::ReadyForQuery(_) => ServerMessage::Ready,
                 _ => continue,
             });
         }
@@ -208,7 +207,7 @@ impl Connection {
     }
 }
 
-async fn connect(address: &Address) -> io::Result<Box<dyn Line>> {
+async fn connect(address: &SqlAddress) -> io::Result<Box<dyn ByteStream>> {
     let mut stream = TcpStream::connect((address.host.as_str(), address.port)).await?;
     stream.set_nodelay(true)?;
     if !address.tls {
@@ -231,14 +230,14 @@ async fn connect(address: &Address) -> io::Result<Box<dyn Line>> {
     Ok(Box::new(stream))
 }
 
-fn unreachable(address: &Address, error: &io::Error) -> Failure {
-    let text = format!("cannot reach the SQL door at {address}: {error}");
+fn unreachable(address: &SqlAddress, error: &io::Error) -> Failure {
+    let text = format!("cannot reach the SQL interface at {address}: {error}");
     let hint = "is it open (punctual serve --pg ADDR)? name another with --pg";
     Failure::Ended(Exit::Unreachable, CliError::new(text).hint(hint))
 }
 
-fn trouble(mut fields: ErrorFields<'_>) -> io::Result<Trouble> {
-    let mut trouble = Trouble::default();
+fn trouble(mut fields: ErrorFields<'_>) -> io::Result<SqlFailure> {
+    let mut trouble = SqlFailure::default();
     while let Some(field) = fields.next()? {
         let value = String::from_utf8_lossy(field.value_bytes()).into_owned();
         match field.type_() {
@@ -253,7 +252,7 @@ fn trouble(mut fields: ErrorFields<'_>) -> io::Result<Trouble> {
     Ok(trouble)
 }
 
-impl Trouble {
+impl SqlFailure {
     /// How a command ends because of it. `text` is what was asked.
     pub fn failure(&self, text: Option<&str>) -> Failure {
         let mut message = self.message.clone();
@@ -261,14 +260,14 @@ impl Trouble {
             message.push_str("; ");
             message.push_str(&detail.replace('\n', "; "));
         }
-        let mut complaint = CliError::new(message);
+        let mut error = CliError::new(message);
         if let Some((text, position)) = text.zip(self.position) {
-            complaint = complaint.pointing(text, position);
+            error = error.pointing(text, position);
         }
         if let Some(hint) = &self.hint {
-            complaint = complaint.hint(hint.clone());
+            error = error.hint(hint.clone());
         }
-        Failure::Ended(exit_of(&self.sqlstate), complaint)
+        Failure::Ended(exit_of(&self.sqlstate), error)
     }
 }
 
@@ -291,14 +290,14 @@ fn exit_of(sqlstate: &str) -> Exit {
 }
 
 /// The address of a text such as `127.0.0.1:8632`, or of a name and a port.
-pub fn address_of(text: &str, tls: bool) -> Option<Address> {
+pub fn address_of(text: &str, tls: bool) -> Option<SqlAddress> {
     if let Ok(address) = text.parse::<SocketAddr>() {
         let (host, port) = (address.ip().to_string(), address.port());
-        return Some(Address { host, port, tls });
+        return Some(SqlAddress { host, port, tls });
     }
     let (host, port) = text.rsplit_once(':')?;
     let is_name = !host.is_empty() && !host.contains([':', '/', '@', ' ']);
-    Some(Address { host: host.to_owned(), port: port.parse().ok()?, tls }).filter(|_| is_name)
+    Some(SqlAddress { host: host.to_owned(), port: port.parse().ok()?, tls }).filter(|_| is_name)
 }
 
 #[cfg(test)]

@@ -1,20 +1,20 @@
 //! A line that is edited in a terminal: cursor keys, history, completion with the tab key.
 //!
-//! What a key does to the line is plain code; the terminal is read and drawn around it.
+//! The effect of a key on the line is pure code; the terminal is read and drawn around it.
 
 use std::io::{self, Write};
 
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, read};
 use ratatui::crossterm::terminal::{disable_raw_mode, enable_raw_mode};
 
-use crate::complaint::visible;
+use crate::cli_error::visible;
 
 /// The most lines of history.
 const HISTORY_MAX: usize = 1_000;
 
 /// A line while it is edited.
 #[derive(Debug, Default)]
-struct Line {
+struct EditedLine {
     letters: Vec<char>,
     cursor: usize,
     /// Which line of the history is shown; none for the new one.
@@ -23,9 +23,9 @@ struct Line {
     draft: Vec<char>,
 }
 
-/// What a key asks for.
+/// The action of a key.
 #[derive(Debug, PartialEq, Eq)]
-enum Asked {
+enum KeyAction {
     /// The line is drawn again.
     Draw,
     /// Words that may follow are shown.
@@ -45,9 +45,8 @@ pub struct Editor {
     words: Vec<String>,
 }
 
-/// What was typed.
+/// The result of editing a line.
 pub enum Typed {
-    /// A line.
     Line(String),
     /// Ctrl-C: what was typed so far is given up.
     Cancelled,
@@ -79,7 +78,7 @@ impl Editor {
 
     /// Reads a line behind a prompt.
     pub fn read_line(&self, prompt: &str) -> io::Result<Typed> {
-        let mut line = Line::default();
+        let mut line = EditedLine::default();
         let mut out = io::stdout();
         draw(&mut out, prompt, &line)?;
         enable_raw_mode()?;
@@ -89,7 +88,12 @@ impl Editor {
         typed
     }
 
-    fn read_keys(&self, out: &mut impl Write, prompt: &str, line: &mut Line) -> io::Result<Typed> {
+    fn read_keys(
+        &self,
+        out: &mut impl Write,
+        prompt: &str,
+        line: &mut EditedLine,
+    ) -> io::Result<Typed> {
         loop {
             let key = match read()? {
                 Event::Key(key) if key.kind != KeyEventKind::Release => key,
@@ -101,21 +105,21 @@ impl Editor {
                 _ => continue,
             };
             match line.press(key, &self.history, &self.words) {
-                Asked::Draw => draw(out, prompt, line)?,
-                Asked::Choices(words) => {
+                KeyAction::Draw => draw(out, prompt, line)?,
+                KeyAction::Choices(words) => {
                     write!(out, "\r\n{}\r\n", visible(&words.join("  ")))?;
                     draw(out, prompt, line)?;
                 }
-                Asked::Done => return Ok(Typed::Line(line.letters.iter().collect())),
-                Asked::Cancel => return Ok(Typed::Cancelled),
-                Asked::End => return Ok(Typed::End),
+                KeyAction::Done => return Ok(Typed::Line(line.letters.iter().collect())),
+                KeyAction::Cancel => return Ok(Typed::Cancelled),
+                KeyAction::End => return Ok(Typed::End),
             }
         }
     }
 }
 
 /// Draws the line again, and puts the cursor where it belongs.
-fn draw(out: &mut impl Write, prompt: &str, line: &Line) -> io::Result<()> {
+fn draw(out: &mut impl Write, prompt: &str, line: &EditedLine) -> io::Result<()> {
     let text: String = line.letters.iter().collect();
     write!(out, "\r\u{1b}[K{prompt}{}", visible(&text))?;
     let behind = line.letters.len() - line.cursor;
@@ -125,7 +129,7 @@ fn draw(out: &mut impl Write, prompt: &str, line: &Line) -> io::Result<()> {
     out.flush()
 }
 
-impl Line {
+impl EditedLine {
     fn insert(&mut self, letter: char) {
         self.letters.insert(self.cursor, letter);
         self.cursor += 1;
@@ -135,12 +139,12 @@ impl Line {
         (self.cursor, self.letters) = (letters.len(), letters);
     }
 
-    fn press(&mut self, key: KeyEvent, history: &[String], words: &[String]) -> Asked {
+    fn press(&mut self, key: KeyEvent, history: &[String], words: &[String]) -> KeyAction {
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
-            KeyCode::Enter => return Asked::Done,
-            KeyCode::Char('c') if is_control => return Asked::Cancel,
-            KeyCode::Char('d') if is_control && self.letters.is_empty() => return Asked::End,
+            KeyCode::Enter => return KeyAction::Done,
+            KeyCode::Char('c') if is_control => return KeyAction::Cancel,
+            KeyCode::Char('d') if is_control && self.letters.is_empty() => return KeyAction::End,
             KeyCode::Char('a') if is_control => self.cursor = 0,
             KeyCode::Char('e') if is_control => self.cursor = self.letters.len(),
             KeyCode::Char('u') if is_control => {
@@ -175,7 +179,7 @@ impl Line {
             KeyCode::Tab => return self.complete(words),
             _ => {}
         }
-        Asked::Draw
+        KeyAction::Draw
     }
 
     fn older(&mut self, history: &[String]) {
@@ -207,24 +211,24 @@ impl Line {
     }
 
     /// Completes the word before the cursor as far as its continuations agree.
-    fn complete(&mut self, words: &[String]) -> Asked {
+    fn complete(&mut self, words: &[String]) -> KeyAction {
         let is_of_word = |c: &char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-' | '\\');
         let start = self.letters[..self.cursor].iter().rposition(|c| !is_of_word(c));
         let start = start.map_or(0, |at| at + 1);
         let begun: String = self.letters[start..self.cursor].iter().collect();
         if begun.is_empty() {
-            return Asked::Draw;
+            return KeyAction::Draw;
         }
         let lower = begun.to_lowercase();
         let fits: Vec<&String> =
             words.iter().filter(|word| word.to_lowercase().starts_with(&lower)).collect();
-        let Some(first) = fits.first() else { return Asked::Draw };
+        let Some(first) = fits.first() else { return KeyAction::Draw };
         let same = |a: &str, b: &str| {
             a.chars().zip(b.chars()).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count()
         };
         let length = fits.iter().map(|word| same(first, word)).min().unwrap_or(0);
         if length == begun.chars().count() && fits.len() > 1 {
-            return Asked::Choices(fits.into_iter().cloned().collect());
+            return KeyAction::Choices(fits.into_iter().cloned().collect());
         }
         let mut letters: Vec<char> = first.chars().take(length).collect();
         if fits.len() == 1 {
@@ -233,7 +237,7 @@ impl Line {
         let end = start + letters.len();
         self.letters.splice(start..self.cursor, letters);
         self.cursor = end;
-        Asked::Draw
+        KeyAction::Draw
     }
 }
 
@@ -241,13 +245,13 @@ impl Line {
 mod tests {
     use super::*;
 
-    fn press(line: &mut Line, code: KeyCode, modifiers: KeyModifiers) -> Asked {
+    fn press(line: &mut EditedLine, code: KeyCode, modifiers: KeyModifiers) -> KeyAction {
         let history = ["SELECT 1;".to_owned(), "SHOW JOBS;".to_owned()];
         let words = ["SELECT", "SET", "SHOW", "sys.jobs"].map(str::to_owned);
         line.press(KeyEvent::new(code, modifiers), &history, &words)
     }
 
-    fn text(line: &Line) -> String {
+    fn text(line: &EditedLine) -> String {
         let mut text: String = line.letters[..line.cursor].iter().collect();
         text.push('|');
         text.extend(&line.letters[line.cursor..]);
@@ -258,7 +262,7 @@ mod tests {
     fn keys_edit_the_line() {
         let none = KeyModifiers::NONE;
         let control = KeyModifiers::CONTROL;
-        let mut line = Line::default();
+        let mut line = EditedLine::default();
         "abc d".chars().for_each(|c| drop(press(&mut line, KeyCode::Char(c), none)));
         let rows = [
             (KeyCode::Left, none, "abc |d"),
@@ -274,12 +278,12 @@ mod tests {
             (KeyCode::Down, none, "|"),
         ];
         for (code, modifiers, expected) in rows {
-            assert_eq!(press(&mut line, code, modifiers), Asked::Draw);
+            assert_eq!(press(&mut line, code, modifiers), KeyAction::Draw);
             assert_eq!(text(&line), expected, "{code:?}");
         }
-        assert_eq!(press(&mut line, KeyCode::Char('d'), control), Asked::End);
-        assert_eq!(press(&mut line, KeyCode::Char('c'), control), Asked::Cancel);
-        assert_eq!(press(&mut line, KeyCode::Enter, none), Asked::Done);
+        assert_eq!(press(&mut line, KeyCode::Char('d'), control), KeyAction::End);
+        assert_eq!(press(&mut line, KeyCode::Char('c'), control), KeyAction::Cancel);
+        assert_eq!(press(&mut line, KeyCode::Enter, none), KeyAction::Done);
     }
 
     #[test]
@@ -293,11 +297,11 @@ mod tests {
             ("", "|", None),
         ];
         for (typed, expected, choices) in rows {
-            let mut line = Line::default();
+            let mut line = EditedLine::default();
             typed.chars().for_each(|c| line.insert(c));
             let asked = press(&mut line, KeyCode::Tab, KeyModifiers::NONE);
             let found = match &asked {
-                Asked::Choices(words) => Some(words.len()),
+                KeyAction::Choices(words) => Some(words.len()),
                 _ => None,
             };
             // A word whose continuations agree no further is shown with its choices.

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::connection::{Connection, Said};
+use super::connection::{ServerMessage, SqlConnection};
 use super::editor::{Editor, Typed};
 use super::{SqlArgs, show};
 use crate::client::contexts::own_folder;
@@ -67,7 +67,7 @@ Statements end with ; and may have several lines.
 The tab key completes keywords, tables, columns and jobs; the cursor keys walk through the history.";
 
 /// Reads and runs statements until the user quits.
-pub(super) async fn run(connection: &mut Connection, args: &SqlArgs) -> Result<(), Failure> {
+pub(super) async fn run(connection: &mut SqlConnection, args: &SqlArgs) -> Result<(), Failure> {
     if !args.quiet {
         let version = env!("CARGO_PKG_VERSION");
         let _ = writeln!(io::stderr(), "punctual sql {version}; \\? for help, \\q to quit");
@@ -114,7 +114,11 @@ pub(super) async fn run(connection: &mut Connection, args: &SqlArgs) -> Result<(
 }
 
 /// Runs a text. A mistake is printed and ends nothing; a connection that is gone does.
-async fn run_one(connection: &mut Connection, text: &str, args: &SqlArgs) -> Result<(), Failure> {
+async fn run_one(
+    connection: &mut SqlConnection,
+    text: &str,
+    args: &SqlArgs,
+) -> Result<(), Failure> {
     match show(connection, text, args).await {
         Err(failure @ Failure::Ended(..)) => Ok(failure.print()?),
         other => other,
@@ -177,7 +181,7 @@ fn is_rememberable(text: &str) -> bool {
 }
 
 /// Words for the tab key: keywords, tables, columns, and the jobs that there are now.
-async fn words(connection: &mut Connection) -> Vec<String> {
+async fn words(connection: &mut SqlConnection) -> Vec<String> {
     let mut words: Vec<String> = KEYWORDS.iter().map(|word| (*word).to_owned()).collect();
     for table in server::TABLES {
         words.push(format!("{}.{}", table.schema, table.name));
@@ -187,8 +191,8 @@ async fn words(connection: &mut Connection) -> Vec<String> {
     if connection.ask(question).await.is_ok() {
         loop {
             match connection.next().await {
-                Ok(Said::Row(row)) => words.extend(row.into_iter().flatten()),
-                Ok(Said::Ready) | Err(_) => break,
+                Ok(ServerMessage::Row(row)) => words.extend(row.into_iter().flatten()),
+                Ok(ServerMessage::Ready) | Err(_) => break,
                 Ok(_) => {}
             }
         }

@@ -1,4 +1,4 @@
-//! What there is to see: a few questions, and what follows from the answers.
+//! The data of the screen: requests to the server, and values derived from the responses.
 
 use std::collections::BTreeMap;
 
@@ -19,22 +19,21 @@ const FAILURES_MAX: usize = 200;
 /// How far back failures are looked for.
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 
-/// What the rate is counted over.
+/// The window of the rate.
 const MINUTE: SignedDuration = SignedDuration::from_mins(1);
 
 /// One look at a server, or why there was none.
 pub struct Snapshot {
     /// When it was looked.
     pub at: Timestamp,
-    /// Where.
     pub url: String,
-    /// What was seen.
-    pub seen: Result<Seen, String>,
+    /// The state of the server, or the error.
+    pub seen: Result<ServerState, String>,
 }
 
-/// What was seen.
+/// The state of a server at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Seen {
+pub struct ServerState {
     /// Whether it is ready.
     pub is_ready: bool,
     /// How its scheduling is, or what is wrong.
@@ -42,7 +41,7 @@ pub struct Seen {
     /// The answer of `/v1/stats`.
     pub stats: Value,
     /// Runs that run.
-    pub running: Vec<Running>,
+    pub running: Vec<RunningJob>,
     /// How the runs ended that ended in the last minute, and how many each way.
     pub ended: BTreeMap<String, usize>,
     /// Whether there may be more of them than were looked at.
@@ -55,8 +54,7 @@ pub struct Seen {
 
 /// A run that runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Running {
-    /// The job.
+pub struct RunningJob {
     pub job: String,
     /// The time that it stands for.
     pub scheduled: Option<Timestamp>,
@@ -69,7 +67,6 @@ pub struct Running {
 /// A job that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failing {
-    /// The job.
     pub job: String,
     /// How often.
     pub count: usize,
@@ -82,7 +79,6 @@ pub struct Failing {
 /// A job that takes long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slow {
-    /// The job.
     pub job: String,
     /// How many runs were looked at.
     pub runs: u32,
@@ -95,18 +91,19 @@ pub struct Slow {
 /// Looks at a server: five questions.
 pub fn look(client: &Client, now: Timestamp) -> Snapshot {
     let seen = ask(client, now).map_err(|failure| match failure {
-        Failure::Refused(complaint) | Failure::Failed(complaint) | Failure::Ended(_, complaint) => {
-            complaint.message().to_owned()
+        Failure::Refused(error) | Failure::Failed(error) | Failure::Ended(_, error) => {
+            error.message().to_owned()
         }
         other => format!("{other:?}"),
     });
     Snapshot { at: now, url: client.place().url().as_str().to_owned(), seen }
 }
 
-fn ask(client: &Client, now: Timestamp) -> Result<Seen, Failure> {
+fn ask(client: &Client, now: Timestamp) -> Result<ServerState, Failure> {
     let (status, ready) =
         client.call(Method::GET, &["readyz"]).query("verbose", "true").send_any()?;
-    let mut seen = Seen { is_ready: status == 200, health: health(&ready), ..Seen::default() };
+    let mut seen =
+        ServerState { is_ready: status == 200, health: health(&ready), ..ServerState::default() };
     seen.stats = client.get(&["v1", "stats"])?;
     let list = |status: &str, since: Option<Timestamp>, limit| {
         let mut filters = vec![("status", status.to_owned())];
@@ -140,8 +137,8 @@ fn job(run: &Value) -> String {
     run["job_name"].as_str().unwrap_or("(deleted)").to_owned()
 }
 
-fn running(runs: &[Value]) -> Vec<Running> {
-    let read = |run| Running {
+fn running(runs: &[Value]) -> Vec<RunningJob> {
+    let read = |run| RunningJob {
         job: job(run),
         scheduled: time(run, "scheduled_time"),
         since: time(run, "started_at").or_else(|| time(run, "due_at")),

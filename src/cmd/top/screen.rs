@@ -7,8 +7,8 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 use serde_json::Value;
 
-use super::look::{Failing, Running, Seen, Snapshot};
-use crate::complaint::visible;
+use super::look::{Failing, RunningJob, ServerState, Snapshot};
+use crate::cli_error::visible;
 
 /// Lines above the tables.
 const HEAD: u16 = 5;
@@ -74,7 +74,7 @@ impl ByFailing {
     }
 }
 
-/// What somebody wants to see.
+/// The user's choices: sort orders, and whether the screen is paused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct View {
     /// The order of running jobs.
@@ -85,16 +85,17 @@ pub struct View {
     pub is_paused: bool,
 }
 
-/// What is drawn: the last look that saw something, and since when there was none.
+/// The content of the screen: the last state that was read, and since when the server does not
+/// answer.
 pub struct Screen {
     url: String,
     every: u8,
-    seen: Option<Seen>,
+    seen: Option<ServerState>,
     gone: Option<(Timestamp, String)>,
 }
 
 impl Screen {
-    /// A picture of a server that nobody has looked at.
+    /// A screen before the first response.
     pub fn new(url: &str, every: u8) -> Self {
         Screen { url: url.to_owned(), every, seen: None, gone: None }
     }
@@ -114,16 +115,16 @@ impl Screen {
         }
     }
 
-    /// Draws all of it, on whatever room there is.
+    /// Draws the screen, as much as fits.
     pub fn draw(&self, frame: &mut Frame<'_>, view: View, now: Timestamp) {
         let area = frame.area();
         let mut lines = self.head(now);
         if let Some(seen) = &self.seen {
-            let room = area.height.saturating_sub(HEAD + 1) as usize;
+            let height = area.height.saturating_sub(HEAD + 1) as usize;
             // A heading and a row each at least; what others do not need is for what runs.
-            let failing = (seen.failing.len() + 1).min((room * 3 / 10).max(2));
-            let slowest = (seen.slowest.len() + 1).min((room * 3 / 10).max(2));
-            let most = room.saturating_sub(failing + slowest);
+            let failing = (seen.failing.len() + 1).min((height * 3 / 10).max(2));
+            let slowest = (seen.slowest.len() + 1).min((height * 3 / 10).max(2));
+            let most = height.saturating_sub(failing + slowest);
             lines.extend(fill(running(seen, view.running, now), most));
             lines.extend(fill(failing_jobs(seen, view.failing, now), failing));
             lines.extend(fill(slowest_jobs(seen), slowest));
@@ -178,7 +179,7 @@ fn now_line(stats: &Value, now: Timestamp) -> String {
     format!("{running} running, {queued} due ({lag}), {pending} for later, {dead} dead letters")
 }
 
-fn ended_line(seen: &Seen) -> String {
+fn ended_line(seen: &ServerState) -> String {
     let total: usize = seen.ended.values().sum();
     let more = if seen.is_more { " or more" } else { "" };
     let mut line = format!("last minute: {total}{more} ended");
@@ -196,7 +197,8 @@ fn ended_line(seen: &Seen) -> String {
     line
 }
 
-/// A table of so many lines with its heading; the last one says what has no room.
+/// A table of at most so many lines with its heading; the last line counts the rows that do not
+/// fit.
 fn fill(mut lines: Vec<Line<'static>>, most: usize) -> Vec<Line<'static>> {
     if lines.len() > most && most > 1 {
         let more = lines.len() - most + 1;
@@ -211,15 +213,15 @@ fn heading(text: String) -> Line<'static> {
     Line::styled(format!("{text:<200}"), Modifier::REVERSED)
 }
 
-fn running(seen: &Seen, by: ByRunning, now: Timestamp) -> Vec<Line<'static>> {
-    let mut runs: Vec<&Running> = seen.running.iter().collect();
+fn running(seen: &ServerState, by: ByRunning, now: Timestamp) -> Vec<Line<'static>> {
+    let mut runs: Vec<&RunningJob> = seen.running.iter().collect();
     match by {
         ByRunning::Age => runs.sort_by_key(|run| run.since),
         ByRunning::Job => runs.sort_by(|a, b| a.job.cmp(&b.job)),
         ByRunning::Scheduled => runs.sort_by_key(|run| run.scheduled),
     }
     let mut lines = vec![heading(format!("{:>8}  {:JOB_WIDTH$}  TRY  FOR", "AGE", "RUNNING"))];
-    for Running { job, scheduled, since, attempt } in runs {
+    for RunningJob { job, scheduled, since, attempt } in runs {
         let age = since.map_or("-".to_owned(), |since| span(now.duration_since(since)));
         let time = scheduled.map_or("-".to_owned(), |time| format!("{time:.0}"));
         lines.push(Line::raw(format!("{age:>8}  {}  {attempt:>3}  {time}", fit(job))));
@@ -227,7 +229,7 @@ fn running(seen: &Seen, by: ByRunning, now: Timestamp) -> Vec<Line<'static>> {
     lines
 }
 
-fn failing_jobs(seen: &Seen, by: ByFailing, now: Timestamp) -> Vec<Line<'static>> {
+fn failing_jobs(seen: &ServerState, by: ByFailing, now: Timestamp) -> Vec<Line<'static>> {
     let mut jobs: Vec<&Failing> = seen.failing.iter().collect();
     match by {
         ByFailing::Count => jobs.sort_by_key(|job| std::cmp::Reverse(job.count)),
@@ -243,7 +245,7 @@ fn failing_jobs(seen: &Seen, by: ByFailing, now: Timestamp) -> Vec<Line<'static>
     lines
 }
 
-fn slowest_jobs(seen: &Seen) -> Vec<Line<'static>> {
+fn slowest_jobs(seen: &ServerState) -> Vec<Line<'static>> {
     let title = "SLOWEST LATELY";
     let mut lines = vec![heading(format!("{:>8}  {title:JOB_WIDTH$}    N  MEAN", "LONGEST"))];
     for slow in &seen.slowest {

@@ -25,7 +25,7 @@ fn the_codes_mean_what_the_help_says() {
             "Mars/Base",
         ),
         (&["job", "create", "b", "--http", "ftp://x"], 2, "payload.endpoint"),
-        (&["job", "create", "b"], 2, "what the job does is missing"),
+        (&["job", "create", "b"], 2, "no action given"),
         (&["job", "show", "nobody"], 3, "nobody"),
         (&["job", "run", "nobody", "--wait"], 3, "nobody"),
         (&["job", "delete", "a", "nobody", "--yes"], 3, "nobody"),
@@ -34,7 +34,7 @@ fn the_codes_mean_what_the_help_says() {
         (&["run", "show", "--job", "a"], 3, "a has not run yet"),
         (&["job", "create", "a", "--noop"], 4, "a"),
         (&["job", "list", "--token", "wrong"], 5, ""),
-        (&["job", "list", "--token", "w\nrong"], 5, "the key has characters"),
+        (&["job", "list", "--token", "w\nrong"], 5, "invalid API key"),
         (
             &["job", "list", "--server", "http://127.0.0.1:1"],
             5,

@@ -1,6 +1,6 @@
 //! A job that failed for the last time is told to a webhook, signed.
 
-use courier::SigningSecret;
+use notify::SigningSecret;
 use serde_json::{Value, json};
 
 use super::process::{Server, until};

@@ -253,7 +253,7 @@ fn the_command_line_writes_and_reads_them() {
         (place("one.tar.zst"), &[][..], 4, "nothing is overwritten"),
         ("other".to_owned(), &[], 2, "write ./other"),
         ("s3://bucket/x".to_owned(), &[], 2, "object storage"),
-        (place("x/"), &["--keep", "2"], 2, "targets of the server"),
+        (place("x/"), &["--keep", "2"], 2, "needs a target of the server"),
     ] {
         let ended = backup(&to, more);
         assert_eq!(ended.code, Some(code), "{to}: {ended:?}");

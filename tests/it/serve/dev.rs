@@ -66,6 +66,10 @@ fn the_samples_end_in_every_way_and_the_folder_goes() {
     // The request of the cron job need not wait for the minute to show that it works.
     server.call("POST", "/v1/jobs/health-check/trigger", None);
     run_of(&server, "health-check", "COMPLETED");
+    server.call("POST", "/v1/jobs/letters-feed/trigger", None);
+    run_of(&server, "letters-feed", "COMPLETED");
+    let (_, queue) = server.call("GET", "/v1/queues/letters", None);
+    assert!(queue["ready"].as_u64() >= Some(6), "{queue}");
     server.call("POST", "/v1/jobs/snapshot/trigger", None);
     run_of(&server, "snapshot", "COMPLETED");
     // A minute may have passed: then the schedule has made another one.

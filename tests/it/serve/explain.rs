@@ -277,7 +277,9 @@ fn an_outage_is_named_afterwards() {
     let server = Server::start_with(&data, &[], &SETTINGS);
     let answer = until(|| {
         let answer = of_job(&server, "often");
-        texts(&answer).contains("no server was running from").then_some(answer)
+        texts(&answer)
+            .contains("no server was running: the last heartbeat was at")
+            .then_some(answer)
     });
     assert!(texts(&answer).contains("CATCH_UP NONE"), "{answer}");
 }

@@ -6,7 +6,7 @@ use std::thread;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use courier::SigningSecret;
+use notify::SigningSecret;
 use serde_json::{Value, json};
 use testbed::postgres::Setup;
 

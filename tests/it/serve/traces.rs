@@ -180,6 +180,6 @@ fn a_collector_that_is_away_costs_spans_and_nothing_else() {
             text.lines().find(|line| line.starts_with("punctual_otlp_spans_dropped_total "));
         (dropped?.rsplit(' ').next()?.parse::<u64>().ok()? >= 5).then_some(())
     });
-    let line = server.line_with("the collector does not take traces");
+    let line = server.line_with("OTLP collector rejected traces");
     assert!(line.contains("\"level\":\"WARN\"") && !line.contains("secret"), "{line}");
 }

@@ -58,7 +58,7 @@ fn c4_asking_for_tls_again_and_again_is_no_loop() {
 fn c4_who_does_not_log_in_is_sent_away_and_keeps_nobody_out() {
     let bed = Bed::with(
         &[],
-        &[("PUNCTUAL_SQL__LOGIN_PATIENCE", "2s"), ("PUNCTUAL_SQL__STRANGERS_MAX", "4")],
+        &[("PUNCTUAL_SQL__LOGIN_TIMEOUT", "2s"), ("PUNCTUAL_SQL__UNAUTHENTICATED_MAX", "4")],
     );
     // More than there are places, some of them silent, some of them in the middle of a word.
     let mut crowd: Vec<TcpStream> =

@@ -20,6 +20,10 @@ const ENDLESS: &str = "SELECT count(*) FROM generate_series(1, 1000000) a, \
 /// As many rows as an answer may have, of a kilobyte each.
 const LONG: &str = "SELECT n, repeat('x', 1000) FROM generate_series(1, 99999) AS t(n)";
 
+/// Sorts more than a statement may hold, in rows that the allocator takes from its arenas.
+const WIDE: &str =
+    "SELECT repeat('x', 100000) || n AS x FROM generate_series(1, 10000) AS t(n) ORDER BY 1";
+
 /// A user of a tenant who may do nothing.
 fn unprivileged(bed: &Bed, tenant: &str, user: &str) {
     let said = bed.server.call("POST", "/v1/tenants", Some(&json!({ "name": tenant })));
@@ -49,8 +53,12 @@ fn proc(bed: &Bed, file: &str) -> PathBuf {
 
 /// The memory of the server in megabytes.
 fn rss_mb(bed: &Bed) -> u64 {
+    memory_mb(bed, "VmRSS:")
+}
+
+fn memory_mb(bed: &Bed, kind: &str) -> u64 {
     let status = std::fs::read_to_string(proc(bed, "status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(kind)).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
 }
 
@@ -126,6 +134,32 @@ fn answers_that_are_not_read_take_no_memory() {
     assert!(rss_mb(&bed) < before + 200);
 }
 
+/// By default, without a variable that limits the C library's allocator.
+#[test]
+fn two_hundred_hostile_sessions_take_less_than_a_gigabyte() {
+    let bed = Bed::new();
+    let tenants = ["t0", "t1", "t2", "t3"];
+    tenants.iter().for_each(|tenant| unprivileged(&bed, tenant, tenant));
+    let mut sessions = Vec::new();
+    for n in 0..200 {
+        let tenant = tenants[n % 4];
+        let mut raw = login(&bed, tenant, tenant).unwrap();
+        begin(&mut raw, [ENDLESS, LONG, WIDE, WIDE][n / 4 % 4]);
+        sessions.push(raw);
+    }
+    // Those that want too much are told so, by one of the three limits, and try again.
+    for round in 0..4 {
+        for (n, raw) in sessions.iter_mut().enumerate().filter(|(n, _)| n / 4 % 4 >= 2) {
+            assert_eq!(raw.all(), ["53200", "ready"], "session {n}, round {round}");
+            begin(raw, WIDE);
+        }
+    }
+    let peak = memory_mb(&bed, "VmHWM:");
+    assert!(peak < 1_000, "{peak} MB");
+    assert_eq!(bed.ask("SELECT 1"), "1\n");
+    assert_eq!(bed.server.call("GET", "/readyz", None).0, 200);
+}
+
 #[test]
 fn a_client_that_does_not_read_loses_its_statement() {
     let bed = Bed::with(
@@ -187,8 +221,8 @@ fn half_open_logins_of_one_address_make_way() {
     let bed = Bed::with(
         &[],
         &[
-            ("PUNCTUAL_SQL__LOGIN_PATIENCE", "10m"),
-            ("PUNCTUAL_SQL__STRANGERS_MAX", "8"),
+            ("PUNCTUAL_SQL__LOGIN_TIMEOUT", "10m"),
+            ("PUNCTUAL_SQL__UNAUTHENTICATED_MAX", "8"),
             ("PUNCTUAL_SQL__UNAUTHENTICATED_PER_ADDRESS", "4"),
         ],
     );
@@ -206,7 +240,7 @@ fn half_sent_heads_of_one_address_make_way() {
     let bed = Bed::with(
         &[],
         &[
-            ("PUNCTUAL_API__HEAD_PATIENCE", "10m"),
+            ("PUNCTUAL_API__HEAD_TIMEOUT", "10m"),
             ("PUNCTUAL_API__CONNECTIONS_MAX", "16"),
             ("PUNCTUAL_API__UNAUTHENTICATED_PER_ADDRESS", "8"),
         ],

@@ -22,8 +22,21 @@ export function onUnauthorized(then: () => void): void {
   unauthorized = then;
 }
 
+/** While a page refreshes itself, it takes an answer that the server has given to another page a moment ago. */
+let isRefresh = false;
+
+export function refreshing<T>(ask: () => T): T {
+  isRefresh = true;
+  try {
+    return ask();
+  } finally {
+    isRefresh = false;
+  }
+}
+
 const checks: Middleware = {
   onRequest({ request }) {
+    if (isRefresh && request.method === 'GET') request.headers.set('cache-control', 'max-age=2');
     for (const [name, value] of Object.entries(tenantHeader)) request.headers.set(name, value);
   },
   onResponse({ response, request }) {

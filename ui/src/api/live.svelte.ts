@@ -1,7 +1,7 @@
 // What happens on the server, as it happens. One tab of a browser reads the stream and tells the
 // others: a browser opens six connections to a host over HTTP/1.1, and a log needs one too.
 
-import { root } from './client.ts';
+import { refreshing, root } from './client.ts';
 import { readEvents, StreamRefused } from './sse.ts';
 import { session } from './session.svelte.ts';
 import { tenant } from '../route/tenant.ts';
@@ -214,7 +214,7 @@ export function keepFresh(
     timer = undefined;
     if (over) return;
     last = Date.now();
-    if (live.state !== 'paused' && !document.hidden) await ask();
+    if (live.state !== 'paused' && !document.hidden) await refreshing(ask);
     plan(everyMs());
   };
   const plan = (ms: number) => {

@@ -3,6 +3,7 @@
 import { api, data, onUnauthorized, type Schema } from './client.ts';
 import { asProblem, Problem } from './problem.ts';
 import { clock } from '../time/clock.svelte.ts';
+import { forgetAnswers } from './load.svelte.ts';
 
 type Identity = Schema['Whoami'];
 
@@ -41,6 +42,7 @@ class Session {
 
   async open(body: Schema['SessionBody']): Promise<void> {
     await data(api.POST('/v1/session', { body }));
+    forgetAnswers();
     await this.load();
     if (this.problem) throw this.problem;
     if (!this.identity) {
@@ -50,8 +52,16 @@ class Session {
 
   async close(): Promise<void> {
     await data(api.DELETE('/v1/session'));
+    forgetAnswers();
+    // Text of a form that was not saved is the user's.
+    sessionStorage.clear();
     this.identity = undefined;
     this.state = 'out';
+  }
+
+  /** The end of every title: tabs of different environments differ. */
+  get appName(): string {
+    return this.environment ? `Punctual ${this.environment}` : 'Punctual';
   }
 
   has(privilege: string): boolean {

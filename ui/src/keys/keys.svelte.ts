@@ -3,13 +3,31 @@
 type Act = () => void;
 export type KeyHelp = { keys: string; text: string };
 
+const STORED = 'punctual-letters';
+
 class Keys {
+  #areLettersOn = $state(lettersOn());
+
   /** What works on this page, for the help. */
   page = $state.raw<KeyHelp[]>([]);
   #acts = new Map<string, Act>();
   #globals = new Map<string, Act>();
   #first = '';
   #firstAt = 0;
+
+  /** Whether single letters act. People who dictate, or type by accident, switch them off. */
+  get areLettersOn(): boolean {
+    return this.#areLettersOn;
+  }
+
+  set areLettersOn(isOn: boolean) {
+    this.#areLettersOn = isOn;
+    try {
+      localStorage.setItem(STORED, isOn ? 'on' : 'off');
+    } catch {
+      // Without storage the choice lasts as long as the page.
+    }
+  }
 
   constructor() {
     addEventListener('keydown', (event) => this.#press(event));
@@ -39,6 +57,7 @@ class Keys {
       return;
     }
     if (inField || target.closest('dialog')) return;
+    if (!this.#areLettersOn && event.key !== '?') return;
     const sequence = this.#first && event.timeStamp - this.#firstAt < 1500 ? `${this.#first} ${event.key}` : '';
     const act =
       this.#globals.get(sequence) ?? this.#acts.get(sequence) ?? this.#acts.get(event.key) ?? this.#globals.get(event.key);
@@ -51,6 +70,14 @@ class Keys {
     if (!act) return;
     event.preventDefault();
     act();
+  }
+}
+
+function lettersOn(): boolean {
+  try {
+    return localStorage.getItem(STORED) !== 'off';
+  } catch {
+    return true;
   }
 }
 

@@ -19,7 +19,15 @@ export const address = {
   why: (job: string, at: string) => `jobs/${part(job)}/at/${part(at)}`,
   runs: (query?: Query) => withQuery('runs', query),
   run: (id: string, query?: Query) => withQuery(`runs/${part(id)}`, query),
+  queues: () => 'queues',
+  queue: (queue: string, tab = '') => `queues/${part(queue)}${tab ? `/${tab}` : ''}`,
   fleet: (query?: Query) => withQuery('lab/fleet', query),
   lab: (query?: Query) => withQuery('lab', query),
+  sql: () => 'sql',
+  audit: (query?: Query) => withQuery('audit', query),
+  cluster: () => 'cluster',
+  admin: (kind = '', query?: Query) => withQuery(`administration${kind ? `/${kind}` : ''}`, query),
+  /** The job of a run, or the queue of a message. */
+  ofRun: (run: { job_name?: string | null; origin: string }) => (run.origin === 'MESSAGE' ? address.queue(run.job_name ?? '') : address.job(run.job_name ?? '')),
   login: (next?: string) => withQuery('login', { next }),
 };

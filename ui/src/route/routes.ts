@@ -7,6 +7,8 @@ import Run from '../pages/run/Page.svelte';
 // The main pages are in the first load: during an upgrade another node may lack a file.
 const here = <T>(page: T) => () => Promise.resolve({ default: page }) as never;
 
+const operate = (name: keyof typeof import('../pages/operate.ts')) => () => import('../pages/operate.ts').then((it) => ({ default: it[name] })) as never;
+
 export const routes: Routes = {
   '': here(Overview),
   jobs: here(Jobs),
@@ -14,11 +16,22 @@ export const routes: Routes = {
   'jobs/:job': here(Job),
   'jobs/:job/history': here(Job),
   'jobs/:job/calendar': here(Job),
+  'jobs/:job/schedule': here(Job),
   'jobs/:job/definition': here(Job),
   'jobs/:job/edit': () => import('../pages/edit/Page.svelte') as never,
   'jobs/:job/at/:at': () => import('../pages/job/Why.svelte') as never,
   runs: () => import('../pages/runs/Page.svelte') as never,
   'runs/:id': here(Run),
+  queues: operate('Queues'),
+  'queues/:queue': operate('Queue'),
+  'queues/:queue/messages': operate('Queue'),
+  'queues/:queue/dead-letters': operate('Queue'),
+  'queues/:queue/settings': operate('Queue'),
+  sql: operate('Sql'),
+  audit: operate('Audit'),
+  cluster: operate('Cluster'),
+  administration: operate('Administration'),
+  'administration/:kind': operate('Administration'),
   'lab/fleet': () => import('../pages/lab/Fleet.svelte') as never,
   lab: () => import('../pages/lab/Page.svelte') as never,
   login: here(Overview),

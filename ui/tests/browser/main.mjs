@@ -6,13 +6,30 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { behaviour } from './behaviour.mjs';
 import { journeys } from './journeys.mjs';
+import { operate } from './operate.mjs';
+import { queues } from './queues.mjs';
 import { seed } from './seed.mjs';
 import { takeShots } from './shots.mjs';
 import { closePages, login, openPage, openPages, settled, startBrowser, startServer, startService } from './world.mjs';
 
 const require = createRequire(import.meta.url);
 const axe = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
+
+/** How much a page may move by itself, by the measure of browsers (CLS); 0.1 counts as good. */
+const SHIFT_MAX = 0.1;
+
+/** Adds up how much the page moves, and what moves. */
+function watchShifts() {
+  window.shifts = { sum: 0, what: [] };
+  new PerformanceObserver((list) => {
+    for (const entry of list.getEntries()) {
+      window.shifts.sum += entry.value;
+      for (const { node } of entry.sources) window.shifts.what.push(node?.className || node?.nodeName || 'text');
+    }
+  }).observe({ type: 'layout-shift', buffered: true });
+}
 
 /** Every page in both themes and two widths: no serious finding, no error, nothing wider than the screen. */
 async function everyPage(world) {
@@ -22,7 +39,7 @@ async function everyPage(world) {
     '', 'jobs', 'jobs?q=nothing-has-this-name', 'jobs/nightly-ledger', 'jobs/nightly-ledger/history', 'jobs/nightly-ledger/definition',
     'jobs/nightly-ledger/calendar', 'jobs/nightly-ledger/calendar?from=2027-03-01&day=2027-03-28', 'jobs/quarter-hourly/calendar?from=2027-10-04&day=2027-10-31', 'lab/fleet',
     'jobs/nightly-ledger/edit', 'jobs/absent', 'new-job', 'runs', 'runs?status=FAILED', `runs/${seeded.failed}`, `runs/${seeded.talker}`,
-    at('nightly-ledger', '2030-01-01T01:30:00Z'), at('import-orders', '2020-01-01T00:00:00Z'), 'lab?cron=30+2+*+*+*&tz=Europe/Berlin&from=2026-03-01', 'nowhere',
+    at('nightly-ledger', '2030-01-01T01:30:00Z'), at('import-orders', '2020-01-01T00:00:00Z'), 'lab?cron=30+2+*+*+*&tz=Europe/Berlin&from=2026-03-01', 'queues', 'queues/emails', 'queues/emails/messages', 'queues/emails/dead-letters', 'queues/emails/settings', 'jobs/nightly-ledger/schedule', 'jobs/mail-digest/schedule', 'sql', 'audit', 'cluster', 'administration', 'administration/keys', 'administration/settings', 'nowhere',
   ];
   const hostile = seeded.xssJobs.flatMap((name) => [`jobs/${encodeURIComponent(name)}`, `jobs/${encodeURIComponent(name)}/edit`]);
   // An answer with an error status is a line of the console, whoever asked.
@@ -31,9 +48,10 @@ async function everyPage(world) {
   for (const theme of ['light', 'dark']) {
     for (const width of [390, 1440]) {
       const { page, context, check } = await openPage(browser, { theme, width, expected });
+      await page.addInitScript(watchShifts);
       await login(page, server.url, server.key);
       // Each page in both themes and both widths; the other two pairs for the pages that differ most.
-      const isMain = (path) => ['', 'jobs', 'jobs/nightly-ledger', `runs/${seeded.failed}`].includes(path);
+      const isMain = (path) => ['', 'jobs', 'jobs/nightly-ledger', `runs/${seeded.failed}`, 'queues/emails'].includes(path);
       const isFull = (theme === 'light') === (width === 1440);
       const shown = isFull ? (theme === 'dark' ? [...paths, ...hostile] : paths) : paths.filter(isMain);
       for (const path of shown) {
@@ -41,6 +59,8 @@ async function everyPage(world) {
         await page.locator('main h1').first().waitFor();
         await settled(page);
         const where = `${path} (${theme}, ${width})`;
+        const shift = await page.evaluate(() => window.shifts);
+        if (shift.sum >= SHIFT_MAX) wrong.set(`${path} jumped: ${shift.what.join(', ')}`, [`${where} by ${shift.sum.toFixed(3)}`]);
         const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
         assert.ok(wide <= 0, `${where} is ${wide} pixels wider than the screen`);
         // Pages with hostile texts have the elements of other pages: what counts is that they run nothing.
@@ -77,7 +97,7 @@ try {
   const world = { server, browser, seeded, service, folder };
   const shots = process.argv.indexOf('--shots');
   const wanted = process.argv.indexOf('--only');
-  const tests = shots > 0 ? { shots: () => takeShots(world, process.argv[shots + 1]) } : { ...journeys, everyPage };
+  const tests = shots > 0 ? { shots: () => takeShots(world, process.argv[shots + 1]) } : { ...journeys, ...behaviour, ...queues, ...operate, everyPage };
   for (const [name, test] of Object.entries(tests)) {
     if (wanted > 0 && !process.argv[wanted + 1].split(',').includes(name)) continue;
     const began = Date.now();

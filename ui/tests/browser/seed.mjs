@@ -36,6 +36,14 @@ export async function seed({ call }, service) {
   await until('two runs of rebuild-index', async () => (await call('GET', '/v1/executions?status=RUNNING')).data.length >= 2);
   const talker = (await call('GET', '/v1/jobs/talker/executions')).data[0].execution_id;
   const failed = (await call('GET', '/v1/jobs/import-orders/executions?status=FAILED')).data[0].execution_id;
+  await call('POST', '/v1/queues', { name: 'emails', description: 'Letters to customers', tags: ['mail'], retry_config: { max_attempts: 1 }, workspace_concurrency: 4, weights: { acme: 2 } });
+  const letter = (workspace, n) => ({ workspace, payload: { to: `customer-${n}@example.com`, template: 'invoice' } });
+  await call('POST', '/v1/queues/emails/messages', { messages: [{ workspace: 'acme', priority: 9, payload: { to: 'nobody@example.com', note: XSS[1] } }] });
+  const { messages } = await call('POST', '/v1/queues/emails/lease', { max: 1, wait_s: 10 });
+  await call('POST', '/v1/queues/emails/fail', { messages: [{ id: messages[0].id, fence: messages[0].fence, error: 'mailbox unavailable' }] });
+  await call('POST', '/v1/queues/emails/messages', { messages: Array.from({ length: 40 }, (_, n) => letter(['acme', 'initech', 'umbrella', ''][n % 4], n)) });
+  await call('POST', '/v1/queues/emails/messages', { messages: [{ ...letter('acme', 50), delay_seconds: 3600 }] });
+  await call('POST', '/v1/queues/emails/lease', { max: 7, lease_s: 3600, wait_s: 10 });
   // A user who only reads.
   await call('POST', '/v1/users', { name: 'vera', password: 'correct horse battery' });
   await call('POST', '/v1/grants', { privilege: 'VIEW JOB HISTORY', to_user: 'vera' });

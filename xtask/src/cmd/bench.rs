@@ -25,65 +25,77 @@ pub struct Args {
 struct Bench {
     name: &'static str,
     package: &'static str,
+    /// The target and its first arguments, if they are not those of the name.
+    target: Option<(&'static str, &'static [&'static str])>,
     measures: &'static str,
-    /// The benchmark whose metrics it is a part of, and how they are chosen.
-    part_of: Option<(&'static str, &'static [&'static str])>,
 }
 
 const BENCHES: &[Bench] = &[
     Bench {
         name: "schedule",
         package: "domain",
+        target: None,
         measures: "the time of one `next` for typical cron expressions, beside croner",
-        part_of: None,
     },
     Bench {
         name: "engine",
         package: "engine",
+        target: None,
         measures: "runs a second, start latency, lateness and idle cost, beside the store's floor",
-        part_of: None,
     },
     Bench {
         name: "dag",
         package: "engine",
+        target: Some(("engine", &["--metrics", "D"])),
         measures: "DAG runs: chains, fan-outs, many runs and a hundred thousand items",
-        part_of: Some(("engine", &["--metrics", "D"])),
     },
     Bench {
         name: "cluster",
         package: "engine",
+        target: None,
         measures: "runs and plans a second with several nodes beside one, and failover times",
-        part_of: None,
     },
     Bench {
         name: "exec",
         package: "agent",
+        target: None,
         measures: "runs a second of HTTP jobs, beside doing the same without an agent",
-        part_of: None,
     },
     Bench {
         name: "external",
         package: "agent",
+        target: None,
         measures: "external commands a second, with the sandbox and without, beside a bare spawn",
-        part_of: None,
     },
     Bench {
         name: "rest",
         package: "punctual",
+        target: None,
         measures: "jobs made in bulk, pages of long lists, trigger to start, all over HTTP",
-        part_of: None,
+    },
+    Bench {
+        name: "queue",
+        package: "punctual",
+        target: None,
+        measures: "messages a second, latency, fairness and idle workers of queues, all over HTTP",
+    },
+    Bench {
+        name: "ui",
+        package: "punctual",
+        target: Some(("rest", &["--dashboard"])),
+        measures: "server time of every page of the dashboard, the browser's longest task, fifty tabs",
     },
     Bench {
         name: "auth",
         package: "punctual",
+        target: None,
         measures: "requests a second with a key, beside requests without one",
-        part_of: None,
     },
     Bench {
         name: "sql",
         package: "punctual",
+        target: None,
         measures: "jobs a second with CREATE JOB over several connections of a PostgreSQL driver",
-        part_of: None,
     },
 ];
 
@@ -105,8 +117,8 @@ pub fn run(args: &Args) -> Result<()> {
         bail!("there is no benchmark `{name}`; there is:\n{}", list());
     };
     let mut command = cargo(&["bench", "--profile", &args.profile, "-p", bench.package])?;
-    let (target, chosen) = bench.part_of.unwrap_or((bench.name, &[]));
-    run_command(command.args(["--bench", target, "--"]).args(chosen).args(&args.args))
+    let (target, first) = bench.target.unwrap_or((bench.name, &[]));
+    run_command(command.args(["--bench", target, "--"]).args(first).args(&args.args))
 }
 
 fn list() -> String {

@@ -1,8 +1,8 @@
-//! What it costs to let an agent do something, beside doing the same thing without one.
+//! The overhead of an agent, compared with the same work without one.
 //!
-//! `cargo xtask bench exec` prints one JSON line a figure on stdout and what it is doing on
-//! stderr. Agent and bare call take turns; `ratio` is the median of the rounds' ratios, and 1
-//! would mean that the agent costs nothing.
+//! `cargo xtask bench exec` prints one JSON line for each measurement on stdout and its progress on
+//! stderr. Agent and bare call alternate; `ratio` is the median of the rounds' ratios, and 1 would
+//! mean that the agent costs nothing.
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 mod http;

@@ -8,7 +8,7 @@ use crate::Attempt;
 use crate::backup::{Backup, BackupError, Backups};
 use crate::output::Stream;
 
-/// Makes a backup in a target of the settings. Who is asked to stop leaves nothing behind.
+/// Makes a backup in a target of the settings. A cancelled backup leaves no files behind.
 pub(crate) async fn run(
     backups: &dyn Backups,
     action: &BackupAction,
@@ -30,7 +30,7 @@ pub(crate) async fn run(
     }
 }
 
-/// What was made, for people.
+/// The result as a sentence.
 fn told(backup: &Backup) -> String {
     let Backup { target, name, bytes, sha256, files, removed } = backup;
     let mut text = format!("{target}: {name}: {bytes} bytes, {files} files, sha256 {sha256}\n");

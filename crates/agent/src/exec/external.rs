@@ -16,11 +16,11 @@ use super::Failure;
 use crate::Attempt;
 use crate::context::FACTS;
 use crate::output::printable;
-use crate::sandbox::layout::Wanted;
+use crate::sandbox::layout::ConfiguredPaths;
 use crate::sandbox::spec::{self, Limits, Setup, User};
 use crate::sandbox::{Level, Report};
 use crate::secrets::Secrets;
-use launch::{Ending, Launched};
+use launch::{CommandEnding, Launched};
 pub(crate) use launcher::Launcher;
 
 /// Whether commands have a network.
@@ -54,13 +54,13 @@ pub struct ExternalOptions {
     pub network: Network,
     /// How much of the sandbox there must be.
     pub sandbox: Level,
-    /// As whom commands run. The agent's user when absent, or nobody if that is root.
+    /// The user that commands run as. The agent's user when absent, or `nobody` if that is root.
     pub user: Option<User>,
-    /// What commands may read, besides the folders of the system and the allowed commands.
+    /// Paths that commands may read, besides the folders of the system and the allowed commands.
     pub readable: Vec<PathBuf>,
-    /// What commands may write, besides their scratch directory and the working directory.
+    /// Paths that commands may write, besides their scratch directory and the working directory.
     pub writable: Vec<PathBuf>,
-    /// What commands may never see: the data folder, the configuration.
+    /// Paths that commands may never see: the data folder, the configuration.
     pub protected: Vec<PathBuf>,
     /// The binary that calls [`crate::sandbox::helper_main`] first: this one.
     pub helper: PathBuf,
@@ -96,14 +96,14 @@ impl Default for ExternalOptions {
 pub struct ExternalProblem {
     /// The option.
     pub field: &'static str,
-    /// What is wrong with it, and what would be right.
+    /// The problem, and an allowed value.
     pub problem: String,
 }
 
-/// The user that commands run as when the agent is root and nobody was named.
+/// The user that commands run as when the agent is root and the settings name no user.
 const NOBODY: User = User { uid: 65534, gid: 65534 };
 
-/// When the node has lost the right to the run, nobody waits for its command.
+/// The grace period of a command whose node has lost its claim to the run: its result is not used.
 const LOST_GRACE: Duration = Duration::from_secs(1);
 
 impl ExternalOptions {
@@ -167,10 +167,10 @@ impl ExternalOptions {
         Ok(())
     }
 
-    /// What commands may see of the machine.
-    fn wanted(&self) -> Wanted<'_> {
+    /// The paths that commands may see.
+    fn wanted(&self) -> ConfiguredPaths<'_> {
         let writable = self.writable.iter().chain(&self.working_directory);
-        Wanted {
+        ConfiguredPaths {
             readable: self.allow.iter().chain(&self.readable).map(PathBuf::as_path).collect(),
             writable: writable.map(PathBuf::as_path).collect(),
             protected: &self.protected,
@@ -184,7 +184,7 @@ impl ExternalOptions {
         self.user.or((is_root && self.sandbox != Level::Off).then_some(NOBODY))
     }
 
-    /// What all commands have in common.
+    /// The part of the sandbox that is the same for all commands.
     fn setup(&self) -> Setup {
         let work = self.working_directory.as_ref();
         Setup {
@@ -204,7 +204,8 @@ impl ExternalOptions {
         crate::sandbox::scratch::sweep(&self.temporary, self.user());
     }
 
-    /// What would be in force for a command on this machine, before the first one runs.
+    /// Reports the sandbox features that would be in force on this machine, before the first
+    /// command.
     pub async fn probe(&self) -> Result<Report, String> {
         self.probe_by(&Launcher::default()).await
     }
@@ -248,7 +249,7 @@ pub(crate) async fn run(
         Ok(command) => command,
         Err(failure) => return failure.into(),
     };
-    // What was stopped before it began does not begin.
+    // An attempt that was cancelled before its start does not start.
     tokio::select! {
         biased;
         end = attempt.stop.requested() => {
@@ -286,7 +287,7 @@ pub(crate) fn permitted(
     let command = policy::command(&options.allow, &action.command)?;
     if let Some(argument) = action.arguments.iter().position(|a| a.contains(crate::secrets::OPEN)) {
         let message = format!(
-            "arguments: number {} names a secret, and everybody on the machine can read arguments: hand it over in environment",
+            "arguments: number {} contains a secret, and every process of the machine can read arguments: pass it in environment",
             argument + 1
         );
         return Err(Failure::refused("SECRET_IN_ARGUMENTS", message));
@@ -317,7 +318,7 @@ async fn prepare(
         environment.insert(name.clone(), value.into_owned());
     }
     for fact in FACTS {
-        // What comes from the job's definition may hold anything.
+        // Values from the job's definition may contain any character.
         let value = (fact.value)(assignment).replace('\0', "\u{fffd}");
         environment.insert(fact.variable.to_owned(), value);
     }
@@ -327,9 +328,9 @@ async fn prepare(
     Ok(spec::Command { path, name, arguments: action.arguments.clone(), environment, stdin })
 }
 
-/// What became of it, for the record.
-fn result(options: &ExternalOptions, path: &str, ending: Ending) -> AttemptResult {
-    let Ending { told, stopped, was_killed, bytes, said, last_words, is_clean } = ending;
+/// The result of the attempt.
+fn result(options: &ExternalOptions, path: &str, ending: CommandEnding) -> AttemptResult {
+    let CommandEnding { told, stopped, was_killed, bytes, said, last_words, is_clean } = ending;
     let mut details = json!({
         "command": path,
         "limits": options.limits,

@@ -5,12 +5,12 @@ use domain::run::{AttemptResult, ErrorCode};
 
 use crate::secrets::SecretError;
 
-/// What went wrong.
+/// The failure of an attempt.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Failure {
     /// The error.
     pub code: ErrorCode,
-    /// What a person should read.
+    /// The message for users.
     pub message: String,
 }
 

@@ -1,8 +1,7 @@
 //! Calls endpoints. `docs/http-jobs.md` tells users what is sent and what counts as success.
 //!
-//! An endpoint is somebody else's: it may be slow, endless, broken or hostile. Where a request may
-//! go is the guard's business; here everything that comes back has a limit, and everything that
-//! goes wrong has a name.
+//! An endpoint is not trusted: it may be slow, endless, broken or hostile. The guard decides where
+//! a request may go; here everything that comes back has a limit, and every failure has a code.
 
 mod error;
 mod redirect;
@@ -31,7 +30,7 @@ use crate::output::Stream;
 use redirect::{REDIRECTS_MAX, Trail};
 use request::Request;
 
-/// What HTTP jobs may do and use.
+/// Options of HTTP jobs.
 pub struct HttpOptions {
     /// Targets that are not public and may be called all the same, by jobs of all tenants.
     pub allow_private: Vec<Rule>,
@@ -45,7 +44,7 @@ pub struct HttpOptions {
     pub idle_timeout: Duration,
     /// How much of an answer is read, unpacked.
     pub body_bytes_max: usize,
-    /// What finds the addresses of names.
+    /// Resolves host names.
     pub lookup: Arc<dyn Lookup>,
 }
 
@@ -66,18 +65,18 @@ impl Default for HttpOptions {
 /// Carries out HTTP actions.
 pub(crate) struct Http {
     all_tenants: Result<Client, String>,
-    /// Tenants that may call more have a client of their own, so that nobody else meets one of
-    /// its open connections.
+    /// Tenants with rules of their own have a client of their own, so that no other tenant reuses
+    /// one of its open connections.
     tenants: BTreeMap<TenantId, Result<Client, String>>,
     connect_timeout: Duration,
     idle_timeout: Duration,
     body_bytes_max: usize,
 }
 
-/// What is known about an exchange so far, for the record.
+/// The state of an exchange so far, for the record.
 #[derive(Default)]
-struct Exchange {
-    /// What is being waited for, for whoever stops it.
+struct HttpExchange {
+    /// The step in progress, for the message of a timeout or a cancellation.
     waits_for: String,
     status: Option<u16>,
     version: Option<Version>,
@@ -143,7 +142,7 @@ impl Http {
     pub async fn execute(&self, action: &HttpAction, attempt: Attempt<'_>) -> AttemptResult {
         let started = Instant::now();
         let mut stop = attempt.stop.clone();
-        let mut exchange = Exchange::default();
+        let mut exchange = HttpExchange::default();
         let ended = tokio::select! {
             biased;
             end = stop.requested() => Err(end),
@@ -174,7 +173,7 @@ impl Http {
         &self,
         action: &HttpAction,
         attempt: &Attempt<'_>,
-        exchange: &mut Exchange,
+        exchange: &mut HttpExchange,
     ) -> Result<(), Failure> {
         let client = self.client(attempt.assignment.tenant).as_ref().map_err(|problem| {
             let message = format!("this agent cannot make secure connections: {problem}");
@@ -218,7 +217,7 @@ impl Http {
         &self,
         client: &Client,
         request: &Request,
-        exchange: &mut Exchange,
+        exchange: &mut HttpExchange,
     ) -> Result<Response, Failure> {
         exchange.waits_for = format!(" before {} answered", origin(&request.url));
         (exchange.status, exchange.version, exchange.remote) = (None, None, None);
@@ -244,7 +243,7 @@ impl Http {
         mut response: Response,
         url: &Url,
         attempt: &Attempt<'_>,
-        exchange: &mut Exchange,
+        exchange: &mut HttpExchange,
     ) -> Result<(), Failure> {
         exchange.waits_for = format!(" while {} was answering", origin(url));
         let mut body = Vec::new();
@@ -254,12 +253,12 @@ impl Http {
             let chunk =
                 chunk.map_err(|error| Failure::from_client(&error, url, self.connect_timeout))?;
             let Some(chunk) = chunk else { break };
-            let room = self.body_bytes_max - body.len();
-            let taken = &chunk[..chunk.len().min(room)];
+            let free = self.body_bytes_max - body.len();
+            let taken = &chunk[..chunk.len().min(free)];
             attempt.output.write(Stream::Stdout, taken);
             body.extend_from_slice(taken);
             exchange.bytes_in = body.len();
-            if chunk.len() > room {
+            if chunk.len() > free {
                 exchange.is_cut = true;
                 let limit = self.body_bytes_max;
                 exchange.notes.push(format!("the answer was cut after {limit} bytes"));
@@ -274,8 +273,8 @@ impl Http {
         Ok(())
     }
 
-    /// What was in force and what was used.
-    fn details(&self, exchange: &Exchange, took: Duration) -> String {
+    /// The details of the attempt for the record.
+    fn details(&self, exchange: &HttpExchange, took: Duration) -> String {
         json!({
             "status": exchange.status,
             "http_version": exchange.version.map(|version| format!("{version:?}")),

@@ -31,7 +31,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 pub use postgres::PostgresDatabase;
-use record::Record;
+use record::StatementRecord;
 pub use sqlite::SqliteDatabase;
 
 use super::Failure;
@@ -88,7 +88,7 @@ pub enum DatabaseError {
     Bad {
         /// The field of the database.
         field: &'static str,
-        /// What is wrong with it, and what would be right.
+        /// The problem, and an allowed value.
         problem: String,
     },
 }
@@ -107,7 +107,7 @@ impl Database {
         }
     }
 
-    /// The database at an address that somebody chose who may not choose files of this machine:
+    /// The database at an address that a tenant chose: it must not name files of this machine,
     /// neither a file of SQLite, nor a socket, nor a certificate.
     pub fn parse_remote(url: &str) -> Result<Self, DatabaseError> {
         let bad = |problem: &str| DatabaseError::Bad { field: "url", problem: problem.to_owned() };
@@ -209,8 +209,9 @@ impl Databases {
     ) -> Result<String, String> {
         let (_, database) =
             self.find(tenant, Some(name)).await.map_err(|failure| failure.message)?;
-        // Whoever asks is nobody's job.
+        // The test of a connection belongs to no job.
         let assignment = Assignment {
+            effect: None,
             run: RunId(JobId::NONE.0),
             job: JobId::NONE,
             job_name: String::new(),
@@ -263,9 +264,9 @@ fn unknown(name: &str, known: &[String]) -> String {
     format!("there is no database named {name:?}, only {}{hint}", known.join(", "))
 }
 
-/// What a job wants of a database.
+/// The work of a job in a database.
 #[derive(Clone, Copy)]
-enum Task<'t> {
+enum SqlTask<'t> {
     Script(&'t str),
     Procedure(&'t ProcedureAction),
 }
@@ -281,7 +282,7 @@ pub(crate) async fn script(
     action: &SqlAction,
     databases: &Databases,
 ) -> AttemptResult {
-    run(attempt, Task::Script(&action.sql), action.database.as_deref(), databases).await
+    run(attempt, SqlTask::Script(&action.sql), action.database.as_deref(), databases).await
 }
 
 /// Calls a procedure.
@@ -290,12 +291,12 @@ pub(crate) async fn procedure(
     action: &ProcedureAction,
     databases: &Databases,
 ) -> AttemptResult {
-    run(attempt, Task::Procedure(action), action.database.as_deref(), databases).await
+    run(attempt, SqlTask::Procedure(action), action.database.as_deref(), databases).await
 }
 
 async fn run(
     attempt: Attempt<'_>,
-    task: Task<'_>,
+    task: SqlTask<'_>,
     database: Option<&str>,
     databases: &Databases,
 ) -> AttemptResult {
@@ -305,7 +306,7 @@ async fn run(
         Ok(found) => found,
         Err(failure) => return AttemptResult::failed(failure.code, failure.message),
     };
-    let record = Record::new(attempt.output.clone());
+    let record = StatementRecord::new(attempt.output.clone());
     let stopped = Stopped::default();
     let (record, done) = match &database {
         Database::Postgres(database) => {
@@ -321,7 +322,7 @@ async fn run(
     record.finish(done, stopped.end(), details)
 }
 
-/// Whether and why the attempt was asked to stop, for whoever works on it.
+/// Whether and why the attempt was asked to stop, shared with the thread that works on it.
 #[derive(Clone, Default)]
 struct Stopped {
     flag: Arc<AtomicBool>,
@@ -344,7 +345,7 @@ impl Stopped {
 }
 
 /// How long a database may take to stop when it is told to.
-fn patience(end: AttemptEnd) -> Duration {
+fn stop_timeout(end: AttemptEnd) -> Duration {
     match end {
         AttemptEnd::Lost => Duration::from_secs(1),
         _ => Duration::from_secs(4),

@@ -1,22 +1,22 @@
-//! Addresses that are nobody's business from outside: everything that is not a public address of
-//! the internet.
+//! Addresses that need permission: everything that is not a public address of the internet.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
-/// What kind of address it is that needs permission.
+/// The kind of an address that needs permission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Inside somebody's network, or meaningless.
+pub(super) enum AddressKind {
+    /// In a private network, or reserved.
     Private(&'static str),
-    /// Where clouds hand out credentials to whoever asks. Trust in a name does not cover it.
+    /// A metadata service, which gives credentials to every client. A rule for a name does not
+    /// cover it.
     Metadata(&'static str),
 }
 
-use Kind::{Metadata, Private};
+use AddressKind::{Metadata, Private};
 
-const V4: &[([u8; 4], u8, Kind)] = &[
+const V4: &[([u8; 4], u8, AddressKind)] = &[
     ([100, 100, 100, 200], 32, Metadata("a metadata service")),
     ([168, 63, 129, 16], 32, Metadata("a metadata service")),
     ([192, 0, 0, 192], 32, Metadata("a metadata service")),
@@ -37,7 +37,7 @@ const V4: &[([u8; 4], u8, Kind)] = &[
     ([240, 0, 0, 0], 4, Private("reserved")),
 ];
 
-const V6: &[([u16; 8], u8, Kind)] = &[
+const V6: &[([u16; 8], u8, AddressKind)] = &[
     ([0xfd00, 0x0ec2, 0, 0, 0, 0, 0, 0x0254], 128, Metadata("a metadata service")),
     (
         [0xfe80, 0, 0, 0, 0, 0, 0, 0],
@@ -56,7 +56,7 @@ const V6: &[([u16; 8], u8, Kind)] = &[
     ([0xff00, 0, 0, 0, 0, 0, 0, 0], 8, Private("a multicast address")),
 ];
 
-/// What public addresses of version 6 begin with. Everything else is not assigned to anybody.
+/// The prefix of public IPv6 addresses. Everything else is unassigned.
 const GLOBAL_V6: Ipv6Net = Ipv6Net::new_assert(Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
 
 /// The address that packets reach in the end: an address of version 4 in the clothes of version 6
@@ -77,7 +77,7 @@ pub(super) fn plain(address: IpAddr) -> IpAddr {
 
 /// Why an address in its plain form needs permission, and the network that says so; none for a
 /// public address.
-pub(super) fn kind(plain: IpAddr) -> Option<(IpNet, Kind)> {
+pub(super) fn kind(plain: IpAddr) -> Option<(IpNet, AddressKind)> {
     match plain {
         IpAddr::V4(address) => V4.iter().find_map(|&(base, length, kind)| {
             let net = Ipv4Net::new_assert(Ipv4Addr::from(base), length);

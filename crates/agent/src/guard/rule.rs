@@ -1,4 +1,4 @@
-//! What the administrator allows besides the public internet.
+//! Rules of the administrator that allow more than the public internet.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -73,7 +73,7 @@ impl FromStr for Rule {
             Some(domain) => (true, domain),
             None => (false, text),
         };
-        // What the parser of URLs takes for a name is wider than what a rule should look like.
+        // The parser of URLs accepts more names than a rule should have.
         if host.contains(['*', '$', '{', '}']) {
             return Err(wrong());
         }

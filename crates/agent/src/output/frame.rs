@@ -17,7 +17,7 @@
 use std::io::{self, Read};
 
 use super::Stream;
-use super::pending::{Chunk, FRAME_BYTES};
+use super::pending::{FRAME_BYTES, OutputChunk};
 
 const MAGIC: u32 = 0x184D_2A5D;
 const VERSION: u8 = 1;
@@ -30,7 +30,7 @@ const CHUNKS_MAX: u32 = FRAME_BYTES as u32;
 const TABLE_MAX: usize = 20 * FRAME_BYTES;
 const COMPRESSED_MAX: u32 = 4 * FRAME_BYTES as u32;
 
-/// What a header says.
+/// The fields of a header.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub is_end: bool,
@@ -48,7 +48,7 @@ impl Header {
 }
 
 /// A frame of chunks that follow each other and are no more than one frame holds.
-pub(super) fn of_text(chunks: &[Chunk]) -> io::Result<Vec<u8>> {
+pub(super) fn of_text(chunks: &[OutputChunk]) -> io::Result<Vec<u8>> {
     let Some(first) = chunks.first() else { return Ok(Vec::new()) };
     let text: Vec<u8> = chunks.iter().flat_map(|chunk| chunk.bytes.iter().copied()).collect();
     let mut compressor = zstd::bulk::Compressor::new(LEVEL)?;

@@ -4,7 +4,7 @@ mod forms;
 
 use std::sync::Arc;
 
-/// What stands in the place of a secret.
+/// The replacement of a secret.
 const STARS: &[u8] = b"***";
 
 /// Replaces secrets in a stream, also where one is cut in two. It helps against accidents: a
@@ -16,7 +16,7 @@ pub struct Mask {
     held: Vec<u8>,
 }
 
-/// What is looked for.
+/// The secrets to find, in all their forms.
 #[derive(Clone, Default)]
 struct Forms {
     /// By their first byte, the longest first; empty when there are none.
@@ -54,8 +54,8 @@ impl Mask {
         }
     }
 
-    /// What may be shown of the stream so far, and was not yet. Nothing is held back but what may
-    /// become a secret.
+    /// The bytes of the stream that can be shown now. Only bytes that may become a secret are held
+    /// back.
     pub fn feed(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut text = std::mem::take(&mut self.held);
         text.extend_from_slice(bytes);

@@ -1,4 +1,4 @@
-//! What an attempt has written and the writing thread has not.
+//! Output that an attempt has written and the writing thread has not.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -16,7 +16,7 @@ const MERGE_MILLIS: u64 = 10;
 
 /// Some bytes of one stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Chunk {
+pub(super) struct OutputChunk {
     pub stream: Stream,
     /// When, since the output began.
     pub millis: u64,
@@ -26,32 +26,32 @@ pub(super) struct Chunk {
 }
 
 /// The buffer of an attempt. It holds no more than the limits let through.
-pub(super) struct Pending {
+pub(super) struct PendingOutput {
     limits: Limits,
     began: Instant,
-    head: VecDeque<Chunk>,
+    head: VecDeque<OutputChunk>,
     head_bytes: u64,
-    tail: VecDeque<Chunk>,
+    tail: VecDeque<OutputChunk>,
     tail_bytes: u64,
     total: u64,
     /// All of it, as long as it is short.
-    short: Option<VecDeque<Chunk>>,
+    short: Option<VecDeque<OutputChunk>>,
     is_queued: bool,
     is_ended: bool,
 }
 
-/// What the writing thread takes in one go.
-pub(super) struct Taken {
-    pub head: VecDeque<Chunk>,
-    pub tail: VecDeque<Chunk>,
+/// The output that the writing thread takes in one go.
+pub(super) struct TakenOutput {
+    pub head: VecDeque<OutputChunk>,
+    pub tail: VecDeque<OutputChunk>,
     pub total: u64,
     pub is_ended: bool,
 }
 
-impl Pending {
+impl PendingOutput {
     #[expect(clippy::disallowed_methods, reason = "output is stamped where it arrives")]
     pub fn new(limits: Limits, keeps_short: bool) -> Self {
-        Pending {
+        PendingOutput {
             limits,
             began: Instant::now(),
             head: VecDeque::new(),
@@ -66,7 +66,7 @@ impl Pending {
     }
 
     /// All of it, if it is short.
-    pub fn short(&self) -> Option<&VecDeque<Chunk>> {
+    pub fn short(&self) -> Option<&VecDeque<OutputChunk>> {
         self.short.as_ref()
     }
 
@@ -92,9 +92,9 @@ impl Pending {
             return (false, false);
         }
         let millis = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let room = self.limits.head_bytes.saturating_sub(self.total);
+        let free = self.limits.head_bytes.saturating_sub(self.total);
         let (head, tail) =
-            bytes.split_at(bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX)));
+            bytes.split_at(bytes.len().min(usize::try_from(free).unwrap_or(usize::MAX)));
         add(&mut self.head, stream, millis, self.total, head);
         add(&mut self.tail, stream, millis, self.total + head.len() as u64, tail);
         if let Some(short) = &mut self.short {
@@ -137,10 +137,10 @@ impl Pending {
     }
 
     /// Everything, out of the queue.
-    pub fn take(&mut self) -> Taken {
+    pub fn take(&mut self) -> TakenOutput {
         self.is_queued = false;
         (self.head_bytes, self.tail_bytes) = (0, 0);
-        Taken {
+        TakenOutput {
             head: std::mem::take(&mut self.head),
             tail: std::mem::take(&mut self.tail),
             total: self.total,
@@ -149,7 +149,13 @@ impl Pending {
     }
 }
 
-fn add(chunks: &mut VecDeque<Chunk>, stream: Stream, millis: u64, position: u64, bytes: &[u8]) {
+fn add(
+    chunks: &mut VecDeque<OutputChunk>,
+    stream: Stream,
+    millis: u64,
+    position: u64,
+    bytes: &[u8],
+) {
     let mut position = position;
     let mut bytes = bytes;
     if let Some(last) = chunks.back_mut()
@@ -157,13 +163,13 @@ fn add(chunks: &mut VecDeque<Chunk>, stream: Stream, millis: u64, position: u64,
         && last.position + last.bytes.len() as u64 == position
         && millis.saturating_sub(last.millis) < MERGE_MILLIS
     {
-        let room = FRAME_BYTES.saturating_sub(last.bytes.len()).min(bytes.len());
-        last.bytes.extend_from_slice(&bytes[..room]);
-        position += room as u64;
-        bytes = &bytes[room..];
+        let free = FRAME_BYTES.saturating_sub(last.bytes.len()).min(bytes.len());
+        last.bytes.extend_from_slice(&bytes[..free]);
+        position += free as u64;
+        bytes = &bytes[free..];
     }
     for piece in bytes.chunks(FRAME_BYTES) {
-        chunks.push_back(Chunk { stream, millis, position, bytes: piece.to_vec() });
+        chunks.push_back(OutputChunk { stream, millis, position, bytes: piece.to_vec() });
         position += piece.len() as u64;
     }
 }

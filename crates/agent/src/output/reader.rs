@@ -36,7 +36,7 @@ impl Slice {
 }
 
 /// A frame and where its text is.
-struct Place {
+struct FramePosition {
     file: usize,
     offset: u64,
     header: Header,
@@ -106,7 +106,7 @@ fn read_from(
             slice.is_final |= header.is_end;
             slice.total = slice.total.max(header.position + header.length());
             if !header.is_end {
-                places.push(Place { file: number, offset, header });
+                places.push(FramePosition { file: number, offset, header });
             }
         }
     }
@@ -186,7 +186,7 @@ pub(super) fn attempts(folder: &Path) -> io::Result<Vec<u32>> {
     Ok(attempts)
 }
 
-/// Every file of a run: attempt, piece of the tail, path. What has another name is not ours.
+/// Every file of a run: attempt, piece of the tail, path. Files with other names are ignored.
 fn files(folder: &Path) -> io::Result<Vec<(u32, Option<u32>, PathBuf)>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,

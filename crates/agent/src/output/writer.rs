@@ -9,14 +9,14 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::pending::{Chunk, FRAME_BYTES, Taken};
-use super::{Limits, Live, Room, frame, locked, private_folder};
+use super::pending::{FRAME_BYTES, OutputChunk, TakenOutput};
+use super::{Limits, Live, SharedOutputs, frame, locked, private_folder};
 
 /// How long a byte waits for others before it is written.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// How long a short output is in memory only. What is at work for longer gets files, so that a
-/// crash leaves them.
+/// How long a short output is in memory only. An attempt that runs longer gets files, so that its
+/// output survives a crash.
 const SPILL_AFTER: Duration = Duration::from_secs(2);
 
 /// The frames of an output that needs no files, at most.
@@ -24,7 +24,7 @@ const FRAMES_MAX: usize = 4 << 10;
 
 /// How far the writing of an attempt has come.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Progress {
+pub(super) struct WriteProgress {
     pub written: u64,
     pub is_final: bool,
     pub error: Option<String>,
@@ -40,7 +40,7 @@ struct Deferred {
 
 /// The attempts that have something to be written.
 #[derive(Default)]
-pub(super) struct Queue {
+pub(super) struct WriteQueue {
     state: Mutex<Waiting>,
     wake: Condvar,
 }
@@ -52,7 +52,7 @@ struct Waiting {
     is_closed: bool,
 }
 
-impl Queue {
+impl WriteQueue {
     pub fn add(&self, attempt: Option<Arc<Live>>, is_urgent: bool) {
         let mut state = locked(&self.state);
         let was_idle = state.attempts.is_empty();
@@ -95,16 +95,16 @@ impl Queue {
     }
 }
 
-/// Starts the thread of a room. It ends when the room's owner is gone.
-pub(super) fn start(room: Arc<Room>) -> io::Result<()> {
+/// Starts the writing thread. It ends when the last handle is dropped.
+pub(super) fn start(shared: Arc<SharedOutputs>) -> io::Result<()> {
     let work = move || {
         // In the order in which they began to wait.
         let mut deferred: VecDeque<Deferred> = VecDeque::new();
         loop {
             let wait = deferred.front().map(|first| first.until.saturating_duration_since(now()));
-            let Some(attempts) = room.queue.next(wait) else { break };
+            let Some(attempts) = shared.queue.next(wait) else { break };
             for attempt in attempts {
-                let is_served = serve(&room, &attempt, true);
+                let is_served = serve(&shared, &attempt, true);
                 if !is_served && !attempt.is_deferred.swap(true, Ordering::Relaxed) {
                     deferred.push_back(Deferred { until: now() + SPILL_AFTER, attempt });
                 }
@@ -114,7 +114,7 @@ pub(super) fn start(room: Arc<Room>) -> io::Result<()> {
             {
                 // One that ended meanwhile has been seen to.
                 if !due.attempt.progress.borrow().is_final {
-                    serve(&room, &due.attempt, false);
+                    serve(&shared, &due.attempt, false);
                 }
             }
         }
@@ -129,7 +129,7 @@ fn now() -> Instant {
 }
 
 /// Writes what an attempt has waiting. Answers false if that is short and waits in memory instead.
-fn serve(room: &Room, attempt: &Arc<Live>, may_defer: bool) -> bool {
+fn serve(shared: &SharedOutputs, attempt: &Arc<Live>, may_defer: bool) -> bool {
     if may_defer
         && !locked(&attempt.sink).has_files()
         && let Some(total) = locked(&attempt.pending).defer()
@@ -148,7 +148,7 @@ fn serve(room: &Room, attempt: &Arc<Live>, may_defer: bool) -> bool {
     let short = short.and_then(|chunks| whole(chunks, total));
     let answer = match &short {
         Some(frames) => {
-            room.recent.put((attempt.run, attempt.attempt), frames);
+            shared.recent.put((attempt.run, attempt.attempt), frames);
             locked(&attempt.sink).discard()
         }
         None => locked(&attempt.sink).write(taken),
@@ -158,7 +158,7 @@ fn serve(room: &Room, attempt: &Arc<Live>, may_defer: bool) -> bool {
         tracing::error!(%run, attempt, %error, "output of an attempt is lost");
     }
     if is_final {
-        let mut live = locked(&room.live);
+        let mut live = locked(&shared.live);
         let key = (attempt.run, attempt.attempt);
         // The same attempt may have been opened again meanwhile.
         if live.get(&key).is_some_and(|other| other.as_ptr() == Arc::as_ptr(attempt)) {
@@ -177,7 +177,7 @@ fn serve(room: &Room, attempt: &Arc<Live>, may_defer: bool) -> bool {
 }
 
 /// All frames of an output, the last one included, if that is little enough to need no files.
-fn whole(chunks: VecDeque<Chunk>, total: u64) -> Option<Arc<[u8]>> {
+pub(super) fn whole(chunks: VecDeque<OutputChunk>, total: u64) -> Option<Arc<[u8]>> {
     if total == 0 {
         return None;
     }
@@ -187,7 +187,7 @@ fn whole(chunks: VecDeque<Chunk>, total: u64) -> Option<Arc<[u8]>> {
 }
 
 /// Frames of text, one behind the other.
-pub(super) fn text_frames(chunks: VecDeque<Chunk>) -> io::Result<Vec<u8>> {
+pub(super) fn text_frames(chunks: VecDeque<OutputChunk>) -> io::Result<Vec<u8>> {
     let mut all = Vec::new();
     for chunks in frames(chunks) {
         all.extend(frame::of_text(&chunks)?);
@@ -196,29 +196,29 @@ pub(super) fn text_frames(chunks: VecDeque<Chunk>) -> io::Result<Vec<u8>> {
 }
 
 /// The files of one attempt.
-pub(super) struct Sink {
+pub(super) struct OutputFiles {
     folder: PathBuf,
     attempt: u32,
     limits: Limits,
     head: Option<File>,
-    tail: Option<Piece>,
+    tail: Option<TailPiece>,
     /// Where the next byte of the tail stands if none was left out before it.
     tail_next: u64,
     /// Number and length of the pieces of the tail that are full.
     full: VecDeque<(u32, u64)>,
-    /// What went wrong once: the rest is not tried.
+    /// The first error: after it, nothing more is written.
     broken: Option<io::ErrorKind>,
 }
 
-struct Piece {
+struct TailPiece {
     number: u32,
     file: File,
     length: u64,
 }
 
-impl Sink {
+impl OutputFiles {
     pub fn new(folder: PathBuf, attempt: u32, limits: Limits) -> Self {
-        Sink {
+        OutputFiles {
             folder,
             attempt,
             limits,
@@ -246,14 +246,14 @@ impl Sink {
         Ok(())
     }
 
-    fn write(&mut self, taken: Taken) -> io::Result<()> {
+    fn write(&mut self, taken: TakenOutput) -> io::Result<()> {
         if let Some(kind) = self.broken {
             return Err(kind.into());
         }
         self.add(taken).inspect_err(|error| self.broken = Some(error.kind()))
     }
 
-    fn add(&mut self, taken: Taken) -> io::Result<()> {
+    fn add(&mut self, taken: TakenOutput) -> io::Result<()> {
         if taken.total == 0 {
             return Ok(());
         }
@@ -277,7 +277,7 @@ impl Sink {
         Ok(())
     }
 
-    fn add_to_tail(&mut self, chunks: &[Chunk]) -> io::Result<()> {
+    fn add_to_tail(&mut self, chunks: &[OutputChunk]) -> io::Result<()> {
         let piece_bytes = self.limits.tail_bytes / 4;
         let position = chunks.first().map_or(0, |chunk| chunk.position);
         let has_gap = position != std::mem::replace(&mut self.tail_next, end_of(chunks));
@@ -289,7 +289,7 @@ impl Sink {
             None => {
                 let number = self.full.back().map_or(0, |(number, _)| number + 1);
                 let file = self.create(&format!("{}.t{number}.zst", self.attempt))?;
-                Piece { number, file, length: 0 }
+                TailPiece { number, file, length: 0 }
             }
         };
         piece.file.write_all(&frame::of_text(chunks)?)?;
@@ -326,13 +326,13 @@ impl Sink {
 }
 
 /// Where the first byte after these chunks stands.
-fn end_of(chunks: &[Chunk]) -> u64 {
+fn end_of(chunks: &[OutputChunk]) -> u64 {
     chunks.last().map_or(0, |chunk| chunk.position + chunk.bytes.len() as u64)
 }
 
 /// Chunks that follow each other, as many as fit a frame.
-fn frames(chunks: VecDeque<Chunk>) -> Vec<Vec<Chunk>> {
-    let mut frames: Vec<Vec<Chunk>> = Vec::new();
+fn frames(chunks: VecDeque<OutputChunk>) -> Vec<Vec<OutputChunk>> {
+    let mut frames: Vec<Vec<OutputChunk>> = Vec::new();
     let mut length = 0;
     let mut next = 0;
     for chunk in chunks {

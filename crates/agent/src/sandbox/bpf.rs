@@ -16,19 +16,19 @@ use std::collections::BTreeMap;
 
 use seccompiler::sock_filter;
 
-/// What happens to a system call.
+/// The rule for a system call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum SyscallRule {
     Allow,
     /// It fails with this error.
     Fail(i32),
     /// It fails with this error if all conditions of one of the lists hold.
-    FailIf(i32, Vec<Vec<Condition>>),
+    FailIf(i32, Vec<Vec<ArgumentCondition>>),
 }
 
 /// A condition for the lower half of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Condition {
+pub(super) enum ArgumentCondition {
     /// It is this number.
     Is { argument: u8, value: u32 },
     /// It has one of these bits.
@@ -47,7 +47,7 @@ const JUMP_IF_AT_LEAST: u16 = 0x35;
 const JUMP_IF_BITS: u16 = 0x45;
 const RETURN: u16 = 0x06;
 
-/// What a filter returns.
+/// Return values of a filter.
 const RETURN_ALLOW: u32 = 0x7fff_0000;
 const RETURN_ERROR: u32 = 0x0005_0000;
 const RETURN_KILL: u32 = 0x8000_0000;
@@ -62,8 +62,8 @@ const ARGUMENTS: u32 = 16;
 /// the process; their numbers mean something else. None if it is too long to be a program.
 pub(super) fn program(
     architecture: u32,
-    verdicts: &BTreeMap<u32, Verdict>,
-    last: Option<(u32, Verdict)>,
+    verdicts: &BTreeMap<u32, SyscallRule>,
+    last: Option<(u32, SyscallRule)>,
 ) -> Option<Vec<sock_filter>> {
     let ranges = ranges(verdicts, last);
     let mut tree = Vec::new();
@@ -89,9 +89,9 @@ pub(super) fn program(
             answers.extend(answer);
         }
     }
-    let place = |target: &Target| match target {
-        Target::Comparison(at) => Some(begin + at),
-        Target::Range(at) => places.get(at).copied(),
+    let place = |target: &JumpTarget| match target {
+        JumpTarget::Comparison(at) => Some(begin + at),
+        JumpTarget::Range(at) => places.get(at).copied(),
     };
     if place(&root)? != begin {
         // Nothing is compared: the only answer follows.
@@ -109,16 +109,19 @@ pub(super) fn program(
 }
 
 /// Where each verdict begins to hold, in the order of the numbers.
-fn ranges(verdicts: &BTreeMap<u32, Verdict>, last: Option<(u32, Verdict)>) -> Vec<(u32, Verdict)> {
-    let mut ranges = vec![(0, Verdict::Allow)];
-    let mut push = |from: u32, verdict: Verdict| match ranges.last_mut() {
+fn ranges(
+    verdicts: &BTreeMap<u32, SyscallRule>,
+    last: Option<(u32, SyscallRule)>,
+) -> Vec<(u32, SyscallRule)> {
+    let mut ranges = vec![(0, SyscallRule::Allow)];
+    let mut push = |from: u32, verdict: SyscallRule| match ranges.last_mut() {
         Some((begin, other)) if *begin == from => *other = verdict,
         Some((_, other)) if *other == verdict => {}
         _ => ranges.push((from, verdict)),
     };
     for (number, verdict) in verdicts {
         push(*number, verdict.clone());
-        push(number + 1, Verdict::Allow);
+        push(number + 1, SyscallRule::Allow);
     }
     if let Some((from, verdict)) = last {
         push(from, verdict);
@@ -128,7 +131,7 @@ fn ranges(verdicts: &BTreeMap<u32, Verdict>, last: Option<(u32, Verdict)>) -> Ve
 
 /// Where a comparison leads.
 #[derive(Clone, Copy)]
-enum Target {
+enum JumpTarget {
     Comparison(usize),
     Range(usize),
 }
@@ -136,49 +139,52 @@ enum Target {
 /// A comparison of the call's number.
 struct Comparison {
     number: u32,
-    low: Target,
-    high: Target,
+    low: JumpTarget,
+    high: JumpTarget,
 }
 
 /// Adds the comparisons that find a range, the first one first.
-fn grow(ranges: &[(u32, Verdict)], tree: &mut Vec<Comparison>) -> Target {
-    fn part(ranges: &[(u32, Verdict)], first: usize, tree: &mut Vec<Comparison>) -> Target {
+fn grow(ranges: &[(u32, SyscallRule)], tree: &mut Vec<Comparison>) -> JumpTarget {
+    fn part(ranges: &[(u32, SyscallRule)], first: usize, tree: &mut Vec<Comparison>) -> JumpTarget {
         let (low, high) = ranges.split_at(ranges.len() / 2);
         let (false, Some((number, _))) = (low.is_empty(), high.first()) else {
-            return Target::Range(first);
+            return JumpTarget::Range(first);
         };
         let at = tree.len();
-        let unknown = Target::Range(first);
+        let unknown = JumpTarget::Range(first);
         tree.push(Comparison { number: *number, low: unknown, high: unknown });
         tree[at].low = part(low, first, tree);
         tree[at].high = part(high, first + low.len(), tree);
-        Target::Comparison(at)
+        JumpTarget::Comparison(at)
     }
     part(ranges, 0, tree)
 }
 
-fn answer(verdict: &Verdict) -> Vec<sock_filter> {
+fn answer(verdict: &SyscallRule) -> Vec<sock_filter> {
     let fail = |error: i32| code(RETURN, RETURN_ERROR | (error.unsigned_abs() & 0xffff));
     match verdict {
-        Verdict::Allow => vec![code(RETURN, RETURN_ALLOW)],
-        Verdict::Fail(error) => vec![fail(*error)],
-        Verdict::FailIf(error, lists) => {
+        SyscallRule::Allow => vec![code(RETURN, RETURN_ALLOW)],
+        SyscallRule::Fail(error) => vec![fail(*error)],
+        SyscallRule::FailIf(error, lists) => {
             let mut program = Vec::new();
             for list in lists {
                 for (at, condition) in list.iter().enumerate() {
                     let (argument, instruction, value) = match *condition {
-                        Condition::Is { argument, value } => (argument, JUMP_IF_EQUAL, value),
-                        Condition::Has { argument, bits } => (argument, JUMP_IF_BITS, bits),
-                        Condition::AtLeast { argument, value }
-                        | Condition::Below { argument, value } => {
+                        ArgumentCondition::Is { argument, value } => {
+                            (argument, JUMP_IF_EQUAL, value)
+                        }
+                        ArgumentCondition::Has { argument, bits } => (argument, JUMP_IF_BITS, bits),
+                        ArgumentCondition::AtLeast { argument, value }
+                        | ArgumentCondition::Below { argument, value } => {
                             (argument, JUMP_IF_AT_LEAST, value)
                         }
                     };
-                    // What does not hold leads behind the rest of its list. Lists are short.
+                    // A condition that does not hold jumps behind the rest of its list. Lists are
+                    // short.
                     let rest = u8::try_from((list.len() - at - 1) * 2 + 1).unwrap_or(u8::MAX);
                     program.push(code(LOAD, ARGUMENTS + 8 * u32::from(argument)));
                     program.push(match condition {
-                        Condition::Below { .. } => jump(instruction, value, rest, 0),
+                        ArgumentCondition::Below { .. } => jump(instruction, value, rest, 0),
                         _ => jump(instruction, value, 0, rest),
                     });
                 }
@@ -204,7 +210,7 @@ mod tests {
 
     const HERE: u32 = 0xc000_003e;
 
-    /// What the kernel would do with a call.
+    /// Interprets the filter as the kernel would.
     fn run(program: &[sock_filter], architecture: u32, number: u32, arguments: [u64; 6]) -> u32 {
         let (mut at, mut word, mut steps) = (0, 0, 0);
         loop {
@@ -233,29 +239,29 @@ mod tests {
 
     #[test]
     fn every_call_gets_its_verdict() {
-        let mut verdicts: BTreeMap<u32, Verdict> =
-            (0..90).filter(|n| n % 3 == 0).map(|n| (n * 5, Verdict::Fail(1))).collect();
-        verdicts.insert(10, Verdict::Fail(38));
+        let mut verdicts: BTreeMap<u32, SyscallRule> =
+            (0..90).filter(|n| n % 3 == 0).map(|n| (n * 5, SyscallRule::Fail(1))).collect();
+        verdicts.insert(10, SyscallRule::Fail(38));
         let either = vec![
-            vec![Condition::Has { argument: 2, bits: 0o6000 }],
+            vec![ArgumentCondition::Has { argument: 2, bits: 0o6000 }],
             vec![
-                Condition::Has { argument: 1, bits: 0x40 },
-                Condition::Is { argument: 0, value: 7 },
+                ArgumentCondition::Has { argument: 1, bits: 0x40 },
+                ArgumentCondition::Is { argument: 0, value: 7 },
             ],
         ];
-        verdicts.insert(500, Verdict::FailIf(13, either));
+        verdicts.insert(500, SyscallRule::FailIf(13, either));
         let between = vec![
             vec![
-                Condition::AtLeast { argument: 0, value: 3 },
-                Condition::Below { argument: 0, value: 10 },
+                ArgumentCondition::AtLeast { argument: 0, value: 3 },
+                ArgumentCondition::Below { argument: 0, value: 10 },
             ],
-            vec![Condition::AtLeast { argument: 0, value: 17 }],
+            vec![ArgumentCondition::AtLeast { argument: 0, value: 17 }],
         ];
-        verdicts.insert(502, Verdict::FailIf(1, between));
-        let program = program(HERE, &verdicts, Some((0x4000_0000, Verdict::Fail(38)))).unwrap();
+        verdicts.insert(502, SyscallRule::FailIf(1, between));
+        let program = program(HERE, &verdicts, Some((0x4000_0000, SyscallRule::Fail(38)))).unwrap();
         for number in (0..1000).chain([0x3fff_ffff]) {
             let expected = match verdicts.get(&number) {
-                Some(Verdict::Fail(error)) => RETURN_ERROR | *error as u32,
+                Some(SyscallRule::Fail(error)) => RETURN_ERROR | *error as u32,
                 _ => RETURN_ALLOW,
             };
             assert_eq!(run(&program, HERE, number, [0; 6]), expected, "{number}");
@@ -288,7 +294,7 @@ mod tests {
         let empty = program(HERE, &BTreeMap::new(), None).unwrap();
         assert_eq!(run(&empty, HERE, 7, [0; 6]), RETURN_ALLOW);
         assert_eq!(run(&empty, 1, 7, [0; 6]), RETURN_KILL);
-        let many = (0..2000).step_by(2).map(|number| (number, Verdict::Fail(1))).collect();
+        let many = (0..2000).step_by(2).map(|number| (number, SyscallRule::Fail(1))).collect();
         assert!(program(HERE, &many, None).is_none());
     }
 }

@@ -13,11 +13,10 @@ use super::spec::Limits;
 const WAIT: Duration = Duration::from_millis(5);
 const WAITS: u32 = 200;
 
-/// What the names of groups begin with; the number of the agent's process follows.
+/// The prefix of the names of groups; the number of the agent's process follows.
 const PREFIX: &str = "punctual-";
 
-/// Takes away the groups that agents left behind which were killed. A group that has processes
-/// stays: it is in use, whoever made it.
+/// Removes the groups of agents that were killed. A group that has processes stays: it is in use.
 pub fn sweep() {
     let Ok(entries) = own_folder().and_then(fs::read_dir) else { return };
     for entry in entries.flatten() {
@@ -103,10 +102,10 @@ impl Drop for Cgroup {
         if fs::remove_dir(&self.folder).is_ok() {
             return;
         }
-        // Its processes are on their way out. Nobody waits here, so somebody else has to.
+        // Its processes are about to end. The caller does not wait, so a thread does.
         let folder = std::mem::take(&mut self.folder);
         let wait = move || {
-            #[expect(clippy::disallowed_methods, reason = "a group tells nobody that it is empty")]
+            #[expect(clippy::disallowed_methods, reason = "there is no event for an empty group")]
             for _ in 0..WAITS {
                 if fs::remove_dir(&folder).is_ok() {
                     return;

@@ -1,5 +1,4 @@
-//! What a process gives up for good: its user, its capabilities, and more of the machine than its
-//! limits say.
+//! Restrictions that a process puts on itself for good: its user, its capabilities, its limits.
 
 use std::fs::File;
 use std::io::{self, IoSlice};

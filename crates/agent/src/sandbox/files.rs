@@ -20,7 +20,7 @@ const ETC: &str = "/etc";
 
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
-/// What the rules are made of, besides what all commands have in common.
+/// The input of the rules.
 pub(super) struct Basis<'a> {
     pub setup: &'a Setup,
     pub program: Option<&'a OwnedFd>,
@@ -50,7 +50,7 @@ fn made(basis: &Basis<'_>) -> Result<RulesetCreated, RulesetError> {
     let setup = basis.setup;
     let everything = AccessFs::from_all(NEWEST);
     let read = AccessFs::from_read(NEWEST);
-    // What it writes it cannot execute, and devices it cannot make.
+    // A command cannot execute the files that it writes, and cannot make devices.
     let keep_out: BitFlags<AccessFs> =
         AccessFs::Execute | AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev;
     let write = everything & !keep_out;
@@ -64,7 +64,7 @@ fn made(basis: &Basis<'_>) -> Result<RulesetCreated, RulesetError> {
         rules = rules.handle_access(AccessNet::from_all(NEWEST))?;
     }
     let created = rules.create()?;
-    // What is in a root of its own is there to be read: few rules are faster than many.
+    // Everything in a root of its own may be read: few rules are faster than many.
     let created = if basis.has_root && basis.has_proc {
         let look = AccessFs::ReadFile | AccessFs::ReadDir;
         let of_etc = |path: &&PathBuf| !path.starts_with(ETC);

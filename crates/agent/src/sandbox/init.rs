@@ -16,11 +16,11 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 use spawn::{Forked, Stack, fork};
 
 use super::launcher::Common;
-use super::spec::{self, Message, REQUEST_DESCRIPTORS, Spec};
-use super::start::{self, Starting};
+use super::spec::{self, HelperMessage, REQUEST_DESCRIPTORS, Spec};
+use super::start::{self, StartResult};
 use super::{Level, confine, root, supervise};
 
-/// What the agent sends for a command.
+/// The agent's request to start a command.
 pub(super) struct Request {
     pub spec: Spec,
     pub stdout: OwnedFd,
@@ -29,7 +29,7 @@ pub(super) struct Request {
     pub group: Option<OwnedFd>,
 }
 
-/// What an init process has for its commands.
+/// The state of an init process that its commands share.
 #[derive(Default)]
 pub(super) struct Own {
     /// Whether `/proc` shows its own processes only.
@@ -49,7 +49,7 @@ pub(super) fn run(common: &Common, mut socket: UnixStream) -> io::Result<()> {
             let killed = supervise::outlive(&socket, init)?;
             if killed > 0 {
                 // The agent may be gone.
-                let _ = spec::send(&mut socket, &Message::Swept(killed));
+                let _ = spec::send(&mut socket, &HelperMessage::Swept(killed));
             }
             return Ok(());
         }
@@ -90,18 +90,18 @@ fn serve(
     socket: &mut UnixStream,
     stack: &mut Stack,
 ) -> io::Result<()> {
-    let Starting { report, command } = start::command(common, own, request, stack);
+    let StartResult { report, command } = start::command(common, own, request, stack);
     if let Some(report) = report {
-        let _ = spec::send(socket, &Message::Report(report));
+        let _ = spec::send(socket, &HelperMessage::Report(report));
     }
     let message = match command {
-        Ok(None) => Message::Probed,
+        Ok(None) => HelperMessage::Probed,
         Ok(Some(command)) => {
-            Message::Ended(supervise::watch(socket, command, common.namespace.is_some())?)
+            HelperMessage::Ended(supervise::watch(socket, command, common.namespace.is_some())?)
         }
         Err(refusal) => {
             let (code, message) = (refusal.code.to_owned(), refusal.message);
-            Message::Refused { code, message }
+            HelperMessage::Refused { code, message }
         }
     };
     // The agent may be gone.

@@ -21,17 +21,17 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use spawn::{Forked, fork};
 
 use super::init;
-use super::spec::{self, Message, Ready, Setup};
+use super::spec::{self, HelperMessage, Ready, Setup};
 use super::supervise::{self, open};
-use super::syscalls::{Filter, Sockets};
+use super::syscalls::{Sockets, SyscallFilter};
 use super::{Feature, Level, Report, files, root};
 
 /// How long an init process may take to clean up when the agent is gone. When it is killed, all of
 /// its namespace is.
-const INIT_PATIENCE: Duration = Duration::from_secs(1);
+const INIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The same for an outer helper, which has to find the processes one by one.
-const OUTER_PATIENCE: Duration = Duration::from_secs(5);
+const OUTER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Which namespaces the launcher has entered.
 #[derive(Debug, Default)]
@@ -43,10 +43,10 @@ struct Namespaces {
     problem: String,
 }
 
-/// What all commands have in common, ready to be used.
+/// The state that all commands share, prepared by the launcher.
 pub(super) struct Common {
     pub setup: Setup,
-    /// What is in force before a command is started.
+    /// The features in force before a command is started.
     pub report: Report,
     pub has_root: bool,
     /// The pid namespace of the launcher, where it has one.
@@ -56,12 +56,12 @@ pub(super) struct Common {
     /// Whether the filter of the launcher is in force.
     pub filtered: Result<(), String>,
     /// The filter of a command whose memory is limited by a control group, and the other one.
-    pub grouped: Filter,
-    pub ungrouped: Filter,
+    pub grouped: SyscallFilter,
+    pub ungrouped: SyscallFilter,
 }
 
 /// An init process that was started.
-struct Watched {
+struct WatchedInit {
     process: Pid,
     handle: OwnedFd,
     state: State,
@@ -82,7 +82,7 @@ pub(super) fn run() -> io::Result<()> {
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
     setrlimit(Resource::RLIMIT_NOFILE, most, most)?;
     rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
-    // What a terminal sends to the agent is none of its business.
+    // A signal that a terminal sends to the agent must not reach the launcher.
     let _ = setsid();
     // The agent waits for this process in the thread that started it. Should the agent have died
     // before, the socket will tell.
@@ -170,7 +170,7 @@ fn serve(mut socket: UnixStream, setup: Setup, namespaces: &Namespaces) -> io::R
         return Ok(());
     }
     let mut socket = Some(socket);
-    let mut watched: Vec<Watched> = Vec::new();
+    let mut watched: Vec<WatchedInit> = Vec::new();
     while socket.is_some() || !watched.is_empty() {
         if !wait(&common, socket.as_ref(), &mut watched)? {
             continue;
@@ -179,14 +179,15 @@ fn serve(mut socket: UnixStream, setup: Setup, namespaces: &Namespaces) -> io::R
             socket = None;
             continue;
         };
-        // What did not arrive is closed, and the agent sees that.
+        // A request that did not arrive completely is dropped: the agent sees that its socket is
+        // closed.
         let Some(to_agent) = request else { continue };
         match begin(&common) {
-            Ok(Forked::Parent(process)) => watched.push(Watched::new(process, to_agent)?),
+            Ok(Forked::Parent(process)) => watched.push(WatchedInit::new(process, to_agent)?),
             Ok(Forked::Child) => {
                 drop((socket, watched));
                 let code = init::run(&common, to_agent).map_or(1, |()| 0);
-                // What is to be done at the end of a process is up to the launcher.
+                // The exit handlers of the process belong to the launcher.
                 spawn::exit(code);
             }
             Err(error) => refuse(to_agent, &error),
@@ -221,9 +222,9 @@ fn prepare(setup: Setup, namespaces: &Namespaces) -> io::Result<Common> {
             false if files::has_socket_scope() => Sockets::NetworkAndUnix,
             false => Sockets::Network,
         };
-        filtered = Filter::of_launcher(sockets).enforce();
+        filtered = SyscallFilter::of_launcher(sockets).enforce();
     }
-    let (grouped, ungrouped) = (Filter::of_command(true), Filter::of_command(false));
+    let (grouped, ungrouped) = (SyscallFilter::of_command(true), SyscallFilter::of_command(false));
     // Root can become every user, but not where it is root of a user namespace only.
     let is_other = setup.user.is_some_and(|user| user.uid != geteuid().as_raw());
     let is_reusable = has_root && is_other && !namespaces.has_user;
@@ -235,7 +236,7 @@ fn prepare(setup: Setup, namespaces: &Namespaces) -> io::Result<Common> {
 fn wait(
     common: &Common,
     socket: Option<&UnixStream>,
-    watched: &mut Vec<Watched>,
+    watched: &mut Vec<WatchedInit>,
 ) -> io::Result<bool> {
     let now = || {
         #[expect(clippy::disallowed_methods, reason = "what does not end is killed after a while")]
@@ -267,8 +268,8 @@ fn wait(
         match one.state {
             State::Wanted(_) if happened.next().unwrap_or(false) => {
                 let has_namespace = common.namespace.is_some();
-                let patience = if has_namespace { INIT_PATIENCE } else { OUTER_PATIENCE };
-                one.state = State::Alone(now() + patience);
+                let limit = if has_namespace { INIT_TIMEOUT } else { OUTER_TIMEOUT };
+                one.state = State::Alone(now() + limit);
             }
             State::Alone(end) if now() >= end => {
                 let _ = kill(one.process, Signal::SIGKILL);
@@ -303,13 +304,13 @@ fn begin(common: &Common) -> io::Result<Forked> {
 
 fn refuse(mut to_agent: UnixStream, error: &io::Error) {
     let message = format!("no process could be started for the command: {error}");
-    let refused = Message::Refused { code: "SANDBOX_FAILED".to_owned(), message };
+    let refused = HelperMessage::Refused { code: "SANDBOX_FAILED".to_owned(), message };
     // The agent may be gone.
     let _ = spec::send(&mut to_agent, &refused);
 }
 
-impl Watched {
+impl WatchedInit {
     fn new(process: Pid, to_agent: UnixStream) -> io::Result<Self> {
-        Ok(Watched { process, handle: open(process)?, state: State::Wanted(to_agent.into()) })
+        Ok(WatchedInit { process, handle: open(process)?, state: State::Wanted(to_agent.into()) })
     }
 }

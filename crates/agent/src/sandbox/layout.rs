@@ -1,4 +1,4 @@
-//! What a command's root directory holds, as the agent finds it on the machine.
+//! The content of a command's root directory, as the agent finds it on the machine.
 //!
 //! The launcher builds the root once and every command gets a copy of its mounts. A folder that is
 //! mounted there shows what is in it now, but a file or folder that was replaced under its name
@@ -40,7 +40,7 @@ const FILES: &[&str] = &[
     "/etc/timezone",
 ];
 
-/// What names of hosts are looked up with, besides.
+/// The configuration of the resolver.
 const RESOLVER: &str = "/etc/resolv.conf";
 
 /// Folders of `/etc` that programs need: libraries, certificates, chosen programs, run times.
@@ -67,14 +67,14 @@ const SCRATCH: &[&str] = &["/tmp", "/var/tmp", "/scratch"];
 /// A file of `/etc` that is larger is left out.
 const COPY_BYTES_MAX: u64 = 4 << 20;
 
-/// What a command's root directory holds. Every path is free of links.
+/// The content of a command's root directory. Every path is free of links.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layout {
     /// Mounted so that they can be read and executed.
     pub readable: Vec<PathBuf>,
     /// Mounted so that they can be read and written.
     pub writable: Vec<PathBuf>,
-    /// What must not be seen.
+    /// Hidden from the command.
     pub protected: Vec<PathBuf>,
     /// Copied: where to, and where from.
     pub copies: Vec<(PathBuf, PathBuf)>,
@@ -84,15 +84,15 @@ pub struct Layout {
     pub scratch: PathBuf,
 }
 
-/// What an administrator configured.
-pub struct Wanted<'a> {
+/// The configured paths.
+pub struct ConfiguredPaths<'a> {
     pub readable: Vec<&'a Path>,
     pub writable: Vec<&'a Path>,
     pub protected: &'a [PathBuf],
     pub has_network: bool,
 }
 
-/// What a path named when it was looked at. Two looks at the same thing are equal.
+/// The identity of a file or folder at one moment, to detect that it was replaced.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Stamp {
     real: PathBuf,
@@ -106,7 +106,7 @@ impl Stamp {
         let metadata = fs::metadata(path).ok();
         let content = |m: &fs::Metadata| (m.len(), m.mtime(), m.mtime_nsec());
         Stamp {
-            // What is copied is copied again when its content changes, wherever it lies.
+            // A copied file is copied again when its content changes, wherever it lies.
             real: if is_copied { PathBuf::new() } else { real(path) },
             found: metadata.as_ref().map(|m| (m.dev(), m.ino())),
             content: metadata.as_ref().filter(|_| is_copied).map(content),
@@ -114,15 +114,15 @@ impl Stamp {
     }
 }
 
-impl Wanted<'_> {
-    /// What the configured paths name at this moment.
+impl ConfiguredPaths<'_> {
+    /// The present identity of the mounted paths.
     pub fn mounted(&self) -> Vec<Stamp> {
         let paths = self.readable.iter().chain(&self.writable).copied();
         let paths = paths.chain(self.protected.iter().map(PathBuf::as_path));
         paths.map(|path| Stamp::new(path, false)).collect()
     }
 
-    /// What is to be copied at this moment.
+    /// The present identity of the copied files.
     pub fn copied(&self) -> Vec<Stamp> {
         self.files().map(|file| Stamp::new(file, true)).collect()
     }

@@ -45,7 +45,7 @@ const DEVICES: &[(&str, &str)] = &[
     ("/dev/urandom", "/dev/urandom"),
 ];
 
-/// What programs look for beside the devices.
+/// Links that programs expect beside the devices.
 const DEVICE_LINKS: &[(&str, &str)] = &[
     ("/dev/fd", "/proc/self/fd"),
     ("/dev/stdin", "/proc/self/fd/0"),
@@ -56,7 +56,7 @@ const DEVICE_LINKS: &[(&str, &str)] = &[
 /// How many files and folders a scratch directory holds at most: each takes memory of the kernel.
 const SCRATCH_INODES: u64 = 100_000;
 
-/// What a file system in memory that holds files of a command must not do.
+/// Mount flags of an in-memory file system with files of a command.
 const INERT: MsFlags = MsFlags::MS_NOSUID.union(MsFlags::MS_NODEV).union(MsFlags::MS_NOEXEC);
 
 /// Makes the root directory that every command gets a copy of, the root of this process. When that
@@ -77,7 +77,7 @@ fn assemble(layout: &Layout) -> Result<(), String> {
     if all.clone().any(|path| path.parent().is_none()) {
         return Err("a command that may see / has no root of its own".to_owned());
     }
-    // What is mounted on the machine later, or no longer, is so for commands as well.
+    // Mounts and unmounts on the machine propagate to commands as well.
     at("/", mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_SLAVE, NONE))?;
     let staging = "/tmp";
     let options = Some("mode=755,size=32m");
@@ -90,7 +90,7 @@ fn assemble(layout: &Layout) -> Result<(), String> {
     furnish(layout)?;
     let mut binds: Vec<&PathBuf> = all.collect();
     binds.sort();
-    // What has gone meanwhile is not mounted.
+    // A path that was removed meanwhile is not mounted.
     for path in binds.into_iter().filter(|path| on_host(path).exists()) {
         bind(path, path)?;
     }
@@ -164,8 +164,7 @@ fn bind(from: &Path, to: &Path) -> Result<(), String> {
     at(to, mount(Some(&on_host(from)), to, NONE, flags, NONE))
 }
 
-/// Gives every mount the flags of what it is for. What is mounted beneath a folder does not get
-/// those of the folder by itself.
+/// Sets the flags of every mount. A mount beneath a folder does not inherit those of the folder.
 fn restrict(layout: &Layout) -> Result<(), String> {
     let mounts = fs::read_to_string("/proc/self/mountinfo");
     let mounts = mounts.map_err(|error| format!("the mounts cannot be read: {error}"))?;

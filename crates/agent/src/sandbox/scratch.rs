@@ -14,7 +14,7 @@ use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, openat};
 
 use super::spec::User;
 
-/// What the names of scratch directories begin with; the number of the agent's process follows.
+/// The prefix of the names of scratch directories; the number of the agent's process follows.
 const PREFIX: &str = "punctual-scratch-";
 
 /// A scratch directory. Dropping it deletes it.

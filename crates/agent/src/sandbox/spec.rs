@@ -31,7 +31,7 @@ pub struct Setup {
     pub deny_network: bool,
     /// Where commands run; their scratch directory if absent.
     pub working_directory: Option<PathBuf>,
-    /// What commands see of the file system.
+    /// The file system that commands see.
     pub layout: Layout,
     pub limits: Limits,
     pub user: Option<User>,
@@ -59,12 +59,12 @@ pub struct Spec {
     pub memory_is_grouped: bool,
 }
 
-/// What to start.
+/// The command to start.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Command {
     /// Where it is, without any link.
     pub path: PathBuf,
-    /// What it is called, and its arguments.
+    /// The first argument, `argv[0]`.
     pub name: String,
     pub arguments: Vec<String>,
     pub environment: BTreeMap<String, String>,
@@ -128,8 +128,8 @@ impl User {
 
 /// For the agent, about one command.
 #[derive(Debug, Serialize, Deserialize)]
-pub enum Message {
-    /// What is in force.
+pub enum HelperMessage {
+    /// The features in force.
     Report(Report),
     /// That was all, because there is no command.
     Probed,

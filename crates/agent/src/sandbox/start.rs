@@ -23,30 +23,35 @@ use super::spec::{self, Spec};
 use super::{Feature, Level, Report, confine, root};
 
 /// Why a command does not start.
-pub(super) struct Refusal {
+pub(super) struct StartRefusal {
     pub code: &'static str,
     pub message: String,
 }
 
-impl Refusal {
+impl StartRefusal {
     fn failed(what: &str, error: &dyn std::fmt::Display) -> Self {
-        Refusal { code: "SANDBOX_FAILED", message: format!("{what}: {error}") }
+        StartRefusal { code: "SANDBOX_FAILED", message: format!("{what}: {error}") }
     }
 }
 
-/// What came of a request.
-pub(super) struct Starting {
-    /// What is in force, if it came to that.
+/// The result of a request.
+pub(super) struct StartResult {
+    /// The features in force, if the request got that far.
     pub report: Option<Report>,
     /// The process of the command; none if only the report was asked for.
-    pub command: Result<Option<Pid>, Refusal>,
+    pub command: Result<Option<Pid>, StartRefusal>,
 }
 
 /// Starts the command of a request.
-pub(super) fn command(common: &Common, own: &Own, request: Request, stack: &mut Stack) -> Starting {
+pub(super) fn command(
+    common: &Common,
+    own: &Own,
+    request: Request,
+    stack: &mut Stack,
+) -> StartResult {
     let mut report = None;
     let command = try_command(common, own, request, stack, &mut report);
-    Starting { report, command }
+    StartResult { report, command }
 }
 
 fn try_command(
@@ -55,16 +60,16 @@ fn try_command(
     request: Request,
     stack: &mut Stack,
     report: &mut Option<Report>,
-) -> Result<Option<Pid>, Refusal> {
+) -> Result<Option<Pid>, StartRefusal> {
     let spec = &request.spec;
     let scratch = match &spec.scratch {
         Some(scratch) if !common.has_root => scratch,
         _ => &common.setup.layout.scratch,
     };
-    let stdin = stdin(spec).map_err(|error| Refusal::failed("the parameters", &error))?;
+    let stdin = stdin(spec).map_err(|error| StartRefusal::failed("the parameters", &error))?;
     let file = spec.command.as_ref().map(|command| open(&command.path)).transpose()?;
     let program = program(spec.command.as_ref(), file.as_ref(), scratch);
-    let program = program.map_err(|error| Refusal::failed("the command", &error))?;
+    let program = program.map_err(|error| StartRefusal::failed("the command", &error))?;
     let command = Command { common, own, request: &request, file: file.as_ref(), stdin, scratch };
     // Some(None) is the end of a request for a report.
     let spawned = spawn(stack, &program, || match command.confine(report) {
@@ -76,7 +81,9 @@ fn try_command(
         Ok(process) => Ok(Some(process)),
         Err(SpawnError::Prepare(None)) => Ok(None),
         Err(SpawnError::Prepare(Some(refusal))) => Err(refusal),
-        Err(SpawnError::Fork(error)) => Err(Refusal::failed("no process for the command", &error)),
+        Err(SpawnError::Fork(error)) => {
+            Err(StartRefusal::failed("no process for the command", &error))
+        }
         Err(SpawnError::Execute(error)) => {
             let path = spec.command.as_ref().map(|command| command.path.as_path());
             Err(not_executed(path.unwrap_or_else(|| Path::new("/")), &error))
@@ -95,18 +102,19 @@ struct Command<'a> {
 }
 
 impl Command<'_> {
-    /// Puts everything in force, and says what that is. What is required and missing is refused.
-    fn confine(&self, told: &mut Option<Report>) -> Result<(), Refusal> {
+    /// Puts all features in force and reports them. Refuses the command when a required one is
+    /// missing.
+    fn confine(&self, told: &mut Option<Report>) -> Result<(), StartRefusal> {
         let setup = &self.common.setup;
         let is_on = setup.sandbox != Level::Off;
         let mut report = self.common.report.clone();
-        self.connect().map_err(|error| Refusal::failed("the streams", &error))?;
+        self.connect().map_err(|error| StartRefusal::failed("the streams", &error))?;
         let is_grouped = self.join(&mut report) && self.request.spec.memory_is_grouped;
         if is_on {
             self.enter(&mut report)?;
         }
         let work = setup.working_directory.as_deref().unwrap_or(self.scratch);
-        chdir(work).map_err(|error| Refusal {
+        chdir(work).map_err(|error| StartRefusal {
             code: "WORKING_DIRECTORY",
             message: format!("{}: {error}", work.display()),
         })?;
@@ -118,17 +126,17 @@ impl Command<'_> {
             report.note(Feature::User, change.and(is_root).map(|()| format!("uid {uid}")));
             report.note(Feature::OwnCount, self.count_alone());
         } else {
-            change.map_err(|error| Refusal::failed("the user", &error))?;
+            change.map_err(|error| StartRefusal::failed("the user", &error))?;
         }
         if let Some(rules) = rules {
             self.restrict(is_grouped, rules, &mut report);
         }
         // Late, because they hold for what is done before the command, too.
         let limited = confine::limit(&setup.limits);
-        limited.map_err(|error| Refusal::failed("the limits", &error))?;
+        limited.map_err(|error| StartRefusal::failed("the limits", &error))?;
         let lacks = told.insert(report).lacks();
         match (setup.sandbox, lacks) {
-            (Level::Required, Some(lacks)) => Err(Refusal {
+            (Level::Required, Some(lacks)) => Err(StartRefusal {
                 code: "SANDBOX_UNAVAILABLE",
                 message: format!(
                     "this machine cannot enforce: {lacks}. Change the machine, or allow the sandbox to be best-effort"
@@ -157,14 +165,14 @@ impl Command<'_> {
     }
 
     /// Enters the namespaces of the command, and gives it its scratch directory.
-    fn enter(&self, report: &mut Report) -> Result<(), Refusal> {
+    fn enter(&self, report: &mut Report) -> Result<(), StartRefusal> {
         let ipc = match self.common.namespace {
             Some(_) => unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWIPC)
                 .map_err(|error| error.to_string()),
             None => Err("the kernel refuses namespaces".to_owned()),
         };
         if let (true, Err(error)) = (self.common.has_root, &ipc) {
-            return Err(Refusal::failed("no mount namespace", error));
+            return Err(StartRefusal::failed("no mount namespace", error));
         }
         report.note(Feature::Ipc, ipc.map(|()| "ipc namespace".to_owned()));
         if !self.common.has_root {
@@ -173,7 +181,7 @@ impl Command<'_> {
             return Ok(());
         }
         let mounted = root::mount_scratch(&self.common.setup);
-        mounted.map_err(|error| Refusal::failed("the scratch directory", &error))?;
+        mounted.map_err(|error| StartRefusal::failed("the scratch directory", &error))?;
         let how = format!("tmpfs on {}", self.scratch.display());
         report.note::<&str>(Feature::Scratch, Ok(how));
         Ok(())
@@ -226,12 +234,12 @@ impl Command<'_> {
 }
 
 /// The command's file, reached without any link, so that it is the one that was allowed.
-fn open(path: &Path) -> Result<OwnedFd, Refusal> {
+fn open(path: &Path) -> Result<OwnedFd, StartRefusal> {
     let open =
         |flags| openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS);
     // A program that cannot be read may still be executed.
     let program = open(OFlags::RDONLY | OFlags::NONBLOCK).or_else(|_| open(OFlags::PATH));
-    let program = program.map_err(|error| Refusal {
+    let program = program.map_err(|error| StartRefusal {
         code: "COMMAND_NOT_ALLOWED",
         message: format!("command: {} changed while it was looked at: {error}", path.display()),
     })?;
@@ -259,7 +267,7 @@ fn stdin(spec: &Spec) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// What is executed: the command by its descriptor, with its arguments and variables.
+/// The program to execute: the command by its descriptor, with its arguments and variables.
 fn program(
     command: Option<&spec::Command>,
     file: Option<&OwnedFd>,
@@ -278,7 +286,7 @@ fn program(
     Program::new(&path, arguments, of_scratch.chain(given))
 }
 
-fn not_executed(path: &Path, error: &io::Error) -> Refusal {
+fn not_executed(path: &Path, error: &io::Error) -> StartRefusal {
     let (code, problem) = match error.raw_os_error() {
         Some(libc::ENOENT) => (
             "INTERPRETER_NOT_FOUND",
@@ -298,5 +306,5 @@ fn not_executed(path: &Path, error: &io::Error) -> Refusal {
         ),
         _ => ("START_FAILED", format!("could not be started: {error}")),
     };
-    Refusal { code, message: format!("command: {} {problem}", path.display()) }
+    StartRefusal { code, message: format!("command: {} {problem}", path.display()) }
 }

@@ -26,7 +26,7 @@ const PATIENCE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// The init process's watch over the command, until nothing of it is left.
 pub(super) fn watch(socket: &mut UnixStream, command: Pid, is_first: bool) -> io::Result<Ended> {
     let handle = open(command)?;
-    let mut watched = Watched { command, ended: Ended::default(), usage: Usage::default() };
+    let mut watched = WatchedCommand { command, ended: Ended::default(), usage: Usage::default() };
     while !watched.has_ended() {
         let mut waits = [
             PollFd::new(&handle, PollFlags::IN),
@@ -40,7 +40,7 @@ pub(super) fn watch(socket: &mut UnixStream, command: Pid, is_first: bool) -> io
             match socket.read(&mut word) {
                 Ok(1) if word[0] == TERMINATE => {
                     let _ = killpg(command, Signal::SIGTERM);
-                    // What is stopped cannot end by itself.
+                    // A stopped process cannot end by itself.
                     let _ = killpg(command, Signal::SIGCONT);
                 }
                 Ok(1) if word[0] != KILL => {}
@@ -55,7 +55,7 @@ pub(super) fn watch(socket: &mut UnixStream, command: Pid, is_first: bool) -> io
         let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
     }
     watched.collect(None)?;
-    let Watched { mut ended, usage, .. } = watched;
+    let WatchedCommand { mut ended, usage, .. } = watched;
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     (ended.user_ms, ended.system_ms) = (millis(usage.user), millis(usage.system));
     ended.peak_memory_bytes = usage.peak_memory_bytes;
@@ -64,14 +64,14 @@ pub(super) fn watch(socket: &mut UnixStream, command: Pid, is_first: bool) -> io
 }
 
 /// A command that is watched.
-struct Watched {
+struct WatchedCommand {
     command: Pid,
     ended: Ended,
-    /// What all of its processes have used.
+    /// The resources that all of its processes have used.
     usage: Usage,
 }
 
-impl Watched {
+impl WatchedCommand {
     fn has_ended(&self) -> bool {
         self.ended.code.is_some() || self.ended.signal.is_some()
     }
@@ -149,7 +149,7 @@ fn sweep() -> io::Result<u32> {
             Err(Errno::ECHILD) => return Ok(killed),
             Ok(WaitStatus::StillAlive) => {
                 let all = descendants()?;
-                // First nobody can run away, then nobody is left.
+                // SIGSTOP first: no process can fork while the others are killed.
                 for signal in [Signal::SIGSTOP, Signal::SIGKILL] {
                     for process in &all {
                         let _ = kill(*process, signal);

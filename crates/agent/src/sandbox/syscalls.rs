@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use seccompiler::{BpfProgram, apply_filter};
 
-use super::bpf::{self, Condition, Verdict};
+use super::bpf::{self, ArgumentCondition, SyscallRule};
 
-/// What fails with "not permitted".
+/// System calls that fail with EPERM.
 const REFUSED: &[i64] = &[
     // Other processes, their memory and their files.
     libc::SYS_ptrace,
@@ -67,11 +67,11 @@ const REFUSED: &[i64] = &[
     libc::SYS_modify_ldt,
 ];
 
-/// What the helpers need until a command is started.
+/// System calls that the helpers need until a command is started.
 const HELPERS: &[i64] = &[libc::SYS_mount, libc::SYS_unshare, libc::SYS_setns];
 
-/// What is answered as if this kernel did not have it. Programs then use something older, whose
-/// arguments a filter can see, or a file, which cannot be executed.
+/// System calls that fail with ENOSYS. Programs then use an older call, whose arguments a filter
+/// can see, or a file, which cannot be executed.
 const UNKNOWN: &[i64] = &[
     libc::SYS_openat2,
     libc::SYS_memfd_create,
@@ -95,7 +95,8 @@ const NAMESPACES: i32 = libc::CLONE_NEWUSER
 /// The bits of a file's mode by which a program runs as the file's owner or group.
 const SET_ID: u32 = libc::S_ISUID | libc::S_ISGID;
 
-/// What `open` makes files with. The last is two bits, and the other one is that of folders.
+/// The flags with which `open` creates files. The last is two bits, and the other one is that of
+/// folders.
 const MAKES: i32 = libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY);
 
 /// Calls that give a file its mode, and the argument that is the mode.
@@ -155,28 +156,28 @@ pub(super) enum Sockets {
 }
 
 /// A filter, ready to be put in force.
-pub(super) struct Filter(Result<BpfProgram, String>);
+pub(super) struct SyscallFilter(Result<BpfProgram, String>);
 
-impl Filter {
-    /// What neither the launcher nor the helpers need, once the root directory is built. The
-    /// launcher puts it in force on itself, and every command inherits it.
+impl SyscallFilter {
+    /// Denies the calls that neither the launcher nor the helpers need, once the root directory is
+    /// built. The launcher puts this filter in force on itself, and every command inherits it.
     pub fn of_launcher(sockets: Sockets) -> Self {
-        Filter::new(&of_launcher(sockets))
+        SyscallFilter::new(&of_launcher(sockets))
     }
 
-    /// What the helpers need and commands do not. Shared memory is refused where no control group
-    /// counts it.
+    /// Denies the calls that the helpers need and commands do not. Shared memory is refused where
+    /// no control group counts it.
     pub fn of_command(allow_shared_memory: bool) -> Self {
-        Filter::new(&of_command(allow_shared_memory))
+        SyscallFilter::new(&of_command(allow_shared_memory))
     }
 
-    fn new(verdicts: &BTreeMap<u32, Verdict>) -> Self {
+    fn new(verdicts: &BTreeMap<u32, SyscallRule>) -> Self {
         let Some(architecture) = ARCHITECTURE else {
-            return Filter(Err("no filter for this processor".to_owned()));
+            return SyscallFilter(Err("no filter for this processor".to_owned()));
         };
-        let last = OTHER_NUMBERS.map(|from| (from, Verdict::Fail(libc::ENOSYS)));
+        let last = OTHER_NUMBERS.map(|from| (from, SyscallRule::Fail(libc::ENOSYS)));
         let program = bpf::program(architecture, verdicts, last);
-        Filter(program.ok_or_else(|| "the filter is too long".to_owned()))
+        SyscallFilter(program.ok_or_else(|| "the filter is too long".to_owned()))
     }
 
     /// Puts it in force.
@@ -186,54 +187,52 @@ impl Filter {
 }
 
 /// A condition for a call, and the error with which the call then fails.
-fn fail_if(conditions: Vec<Vec<Condition>>) -> Verdict {
-    Verdict::FailIf(libc::EPERM, conditions)
+fn fail_if(conditions: Vec<Vec<ArgumentCondition>>) -> SyscallRule {
+    SyscallRule::FailIf(libc::EPERM, conditions)
 }
 
-fn has(argument: u8, bits: i32) -> Condition {
-    Condition::Has { argument, bits: bits.cast_unsigned() }
+fn has(argument: u8, bits: i32) -> ArgumentCondition {
+    ArgumentCondition::Has { argument, bits: bits.cast_unsigned() }
 }
 
-/// Families of sockets that are not of the network as programs use it: to the machine that this one
-/// is a guest of, to devices, to parts of the kernel. What is allowed is what names of hosts, the
-/// Internet and Unix sockets need.
-fn other_families() -> Vec<Vec<Condition>> {
+/// Socket families other than Unix, Internet and netlink routes, which host lookups need: those of
+/// virtual machine hosts, devices and parts of the kernel.
+fn other_families() -> Vec<Vec<ArgumentCondition>> {
     let mut allowed = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
     allowed.sort_unstable();
     let allowed = allowed.map(i32::cast_unsigned);
-    let at_least = |value| Condition::AtLeast { argument: 0, value };
-    let between = allowed
-        .windows(2)
-        .filter(|pair| pair[0] + 1 < pair[1])
-        .map(|pair| vec![at_least(pair[0] + 1), Condition::Below { argument: 0, value: pair[1] }]);
+    let at_least = |value| ArgumentCondition::AtLeast { argument: 0, value };
+    let between = allowed.windows(2).filter(|pair| pair[0] + 1 < pair[1]).map(|pair| {
+        vec![at_least(pair[0] + 1), ArgumentCondition::Below { argument: 0, value: pair[1] }]
+    });
     between.chain(allowed.last().map(|last| vec![at_least(last + 1)])).collect()
 }
 
 /// The calls as the filter numbers them.
-fn rules(rules: impl IntoIterator<Item = (i64, Verdict)>) -> BTreeMap<u32, Verdict> {
+fn rules(rules: impl IntoIterator<Item = (i64, SyscallRule)>) -> BTreeMap<u32, SyscallRule> {
     let rules = rules.into_iter();
     rules.filter_map(|(call, verdict)| Some((u32::try_from(call).ok()?, verdict))).collect()
 }
 
-fn of_launcher(sockets: Sockets) -> BTreeMap<u32, Verdict> {
-    let refused = REFUSED.iter().map(|call| (*call, Verdict::Fail(libc::EPERM)));
+fn of_launcher(sockets: Sockets) -> BTreeMap<u32, SyscallRule> {
+    let refused = REFUSED.iter().map(|call| (*call, SyscallRule::Fail(libc::EPERM)));
     let clone = [
-        (libc::SYS_clone3, Verdict::Fail(libc::ENOSYS)),
+        (libc::SYS_clone3, SyscallRule::Fail(libc::ENOSYS)),
         (libc::SYS_clone, fail_if(vec![vec![has(0, NAMESPACES)]])),
     ];
-    let set_id = |argument| Condition::Has { argument, bits: SET_ID };
+    let set_id = |argument| ArgumentCondition::Has { argument, bits: SET_ID };
     let modes = MODES.iter().map(|(call, mode)| (*call, fail_if(vec![vec![set_id(*mode)]])));
     let opens = OPENS
         .iter()
         .map(|(call, flags, mode)| (*call, fail_if(vec![vec![has(*flags, MAKES), set_id(*mode)]])));
-    let is_unix = vec![Condition::Is { argument: 0, value: libc::AF_UNIX.cast_unsigned() }];
+    let is_unix = vec![ArgumentCondition::Is { argument: 0, value: libc::AF_UNIX.cast_unsigned() }];
     let socket = match sockets {
-        Sockets::None => Verdict::Fail(libc::EPERM),
+        Sockets::None => SyscallRule::Fail(libc::EPERM),
         Sockets::Network => fail_if([other_families(), vec![is_unix]].concat()),
         Sockets::NetworkAndUnix => fail_if(other_families()),
     };
     let other = libc::AF_UNIX.cast_unsigned() + 1;
-    let mut pairs = vec![vec![Condition::AtLeast { argument: 0, value: other }]];
+    let mut pairs = vec![vec![ArgumentCondition::AtLeast { argument: 0, value: other }]];
     if sockets != Sockets::NetworkAndUnix {
         pairs.push(vec![has(1, DATAGRAM)]);
     }
@@ -241,16 +240,16 @@ fn of_launcher(sockets: Sockets) -> BTreeMap<u32, Verdict> {
     rules(refused.chain(clone).chain(modes).chain(opens).chain(sockets))
 }
 
-fn of_command(allow_shared_memory: bool) -> BTreeMap<u32, Verdict> {
-    let refused = HELPERS.iter().map(|call| (*call, Verdict::Fail(libc::EPERM)));
-    let unknown = UNKNOWN.iter().map(|call| (*call, Verdict::Fail(libc::ENOSYS)));
+fn of_command(allow_shared_memory: bool) -> BTreeMap<u32, SyscallRule> {
+    let refused = HELPERS.iter().map(|call| (*call, SyscallRule::Fail(libc::EPERM)));
+    let unknown = UNKNOWN.iter().map(|call| (*call, SyscallRule::Fail(libc::ENOSYS)));
     // A mapping that grows down is no data to the limit of memory.
     let mut mappings = vec![vec![has(3, libc::MAP_GROWSDOWN)]];
     if !allow_shared_memory {
         mappings.push(vec![has(3, libc::MAP_ANONYMOUS), has(3, libc::MAP_SHARED)]);
     }
     let shared = SHARED_MEMORY.iter().filter(|_| !allow_shared_memory);
-    let shared = shared.map(|call| (*call, Verdict::Fail(libc::EPERM)));
+    let shared = shared.map(|call| (*call, SyscallRule::Fail(libc::EPERM)));
     rules(refused.chain(unknown).chain(shared).chain([(libc::SYS_mmap, fail_if(mappings))]))
 }
 
@@ -261,10 +260,10 @@ mod tests {
     #[test]
     fn the_filters_are_no_longer_than_programs_may_be() {
         for sockets in [Sockets::None, Sockets::Network, Sockets::NetworkAndUnix] {
-            assert_eq!(Filter::of_launcher(sockets).0.err(), None);
+            assert_eq!(SyscallFilter::of_launcher(sockets).0.err(), None);
         }
         for allow_shared_memory in [false, true] {
-            assert_eq!(Filter::of_command(allow_shared_memory).0.err(), None);
+            assert_eq!(SyscallFilter::of_command(allow_shared_memory).0.err(), None);
         }
     }
 }

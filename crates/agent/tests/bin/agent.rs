@@ -1,5 +1,5 @@
-//! What the tests of the agent start: the sandbox's helper, the same on a kernel that lacks
-//! something, and an agent that can be killed.
+//! The binary of the agent's tests: the sandbox's helper, the same on a kernel that lacks a
+//! feature, and an agent that can be killed.
 
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;

@@ -43,7 +43,7 @@ struct World {
     secrets: StaticSecrets,
 }
 
-/// What came of a command.
+/// The result of a command.
 struct Outcome {
     result: AttemptResult,
     stdout: String,
@@ -150,6 +150,7 @@ impl World {
 
 fn assignment(command: &str) -> Assignment {
     Assignment {
+        effect: None,
         run: new_run(),
         job: JobId(Uuid::from_u128(1)),
         job_name: "nightly".into(),

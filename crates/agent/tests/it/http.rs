@@ -26,7 +26,7 @@ use uuid::Uuid;
 /// The value of the secret `TOKEN`.
 const TOKEN: &str = "s3cr/t &#?\"é";
 
-/// What the test servers need, and nothing else.
+/// Options that allow the test servers, and nothing else.
 fn allowing(rules: &[&str]) -> HttpOptions {
     HttpOptions {
         allow_private: rules.iter().map(|rule| rule.parse().unwrap()).collect(),
@@ -47,6 +47,7 @@ fn assignment(mut action: Value) -> Assignment {
     action["type"] = json!("HTTP");
     let action: Action = serde_json::from_value(action).unwrap();
     Assignment {
+        effect: None,
         run: RunId(Uuid::from_u128(0x1234)),
         job: JobId(Uuid::from_u128(0x5678)),
         job_name: "nightly".into(),
@@ -92,7 +93,7 @@ impl Ended {
     }
 }
 
-/// Carries out an attempt that nobody stops.
+/// Carries out an attempt that is not stopped.
 async fn execute(agent: &Agent, assignment: &Assignment) -> Ended {
     let (_nobody, requests) = watch::channel(None);
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What an agent says about a definition before anything runs.
+//! Objections of an agent to a definition before it runs.
 
 use agent::{Agent, ExternalOptions, Options};
 use domain::action::Action;

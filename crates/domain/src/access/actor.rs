@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::entry::{QueueGrant, QueueRight};
 use super::privilege::{Privilege, Privileges};
 use super::standing::Rights;
-use crate::id::{KeyId, TenantId, UserId};
+use crate::id::{JobId, KeyId, TenantId, UserId};
 
 /// An authenticated client.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -190,13 +190,13 @@ impl Actor {
 
     /// Whether the actor has a right to the messages of a queue that it does not own: by a grant for
     /// this queue, or by `EXECUTE JOB`, which holds for all jobs and queues of the tenant.
-    pub fn has_queue_right(&self, right: QueueRight, queue: &str) -> bool {
+    pub fn has_queue_right(&self, right: QueueRight, queue: JobId) -> bool {
         self.privileges.has(Privilege::ExecuteJob)
             || self.queues.iter().any(|grant| grant.right == right && grant.queue == queue)
     }
 
     /// Whether the actor sees a queue: as its owner, by a privilege, or by any right to its messages.
-    pub fn sees_queue(&self, queue: &str, owner: UserId) -> bool {
+    pub fn sees_queue(&self, queue: JobId, owner: UserId) -> bool {
         may(self, Deed::SeeJob(owner)).is_ok()
             || QueueRight::ALL.into_iter().any(|right| self.has_queue_right(right, queue))
     }
@@ -205,7 +205,7 @@ impl Actor {
     pub fn may_use_queue(
         &self,
         right: QueueRight,
-        queue: &str,
+        queue: JobId,
         owner: UserId,
     ) -> Result<(), Refusal> {
         if !self.sees_queue(queue, owner) {
@@ -226,7 +226,7 @@ impl Actor {
         self.privileges.cover(rights.privileges)
             && rights.run_as.iter().all(|role| self.may_run_as(role))
             && rights.databases.iter().all(|database| self.may_use(database))
-            && rights.queues.iter().all(|grant| self.has_queue_right(grant.right, &grant.queue))
+            && rights.queues.iter().all(|grant| self.has_queue_right(grant.right, grant.queue))
     }
 }
 
@@ -318,15 +318,16 @@ mod tests {
     #[test]
     fn a_queue_is_used_by_its_owner_by_grant_or_by_privilege() {
         use QueueRight::{Consume, Send};
-        let grant = |right| vec![QueueGrant { right, queue: "mail".to_owned() }];
+        let [mail, post] = [1, 2].map(|number| JobId(Uuid::from_u128(number)));
+        let grant = |right| vec![QueueGrant { right, queue: mail }];
         for (name, privileges, queues, owner, queue, expected) in [
-            ("nothing", &[][..], vec![], OTHER, "mail", [Err('-'), Err('-')]),
-            ("owner", &[], vec![], ME, "mail", [Ok(()), Ok(())]),
-            ("sender", &[], grant(Send), OTHER, "mail", [Ok(()), Err('q')]),
-            ("worker", &[], grant(Consume), OTHER, "mail", [Err('q'), Ok(())]),
-            ("of another queue", &[], grant(Send), OTHER, "post", [Err('-'), Err('-')]),
-            ("viewer", &[Privilege::ViewJobHistory], vec![], OTHER, "mail", [Err('q'), Err('q')]),
-            ("executor", &[Privilege::ExecuteJob], vec![], OTHER, "mail", [Ok(()), Ok(())]),
+            ("nothing", &[][..], vec![], OTHER, mail, [Err('-'), Err('-')]),
+            ("owner", &[], vec![], ME, mail, [Ok(()), Ok(())]),
+            ("sender", &[], grant(Send), OTHER, mail, [Ok(()), Err('q')]),
+            ("worker", &[], grant(Consume), OTHER, mail, [Err('q'), Ok(())]),
+            ("of another queue", &[], grant(Send), OTHER, post, [Err('-'), Err('-')]),
+            ("viewer", &[Privilege::ViewJobHistory], vec![], OTHER, mail, [Err('q'), Err('q')]),
+            ("executor", &[Privilege::ExecuteJob], vec![], OTHER, mail, [Ok(()), Ok(())]),
         ] {
             let actor = Actor { queues, ..actor(privileges) };
             let letter = |refusal| match refusal {

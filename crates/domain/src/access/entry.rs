@@ -1,6 +1,7 @@
 //! The stored data of tenants, users, roles, keys and grants.
 
 use std::fmt;
+use std::str::FromStr;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -8,7 +9,7 @@ use uuid::Uuid;
 
 use super::privilege::{Privilege, Privileges, UnknownPrivilege};
 use crate::fairness::Tier;
-use crate::id::{KeyId, RoleId, TenantId, UserId};
+use crate::id::{JobId, KeyId, RoleId, TenantId, UserId};
 
 /// The longest name of a tenant, a user or a role.
 pub const NAME_BYTES_MAX: usize = 100;
@@ -236,6 +237,17 @@ pub enum Awarded {
     Role(RoleId),
 }
 
+/// What the text of a grant names. A queue has a name there, which its grant does not keep.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GrantText {
+    /// A privilege.
+    Privilege(Privilege),
+    /// The use of a database, by name.
+    Database(String),
+    /// A right to the messages of a queue, by its name or id.
+    Queue(QueueRight, String),
+}
+
 /// A right to the messages of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum QueueRight {
@@ -249,12 +261,9 @@ impl QueueRight {
     /// Every right.
     pub const ALL: [QueueRight; 2] = [QueueRight::Send, QueueRight::Consume];
 
-    /// The words before the name of the queue.
-    fn words(self) -> &'static str {
-        match self {
-            QueueRight::Send => "SEND ON QUEUE ",
-            QueueRight::Consume => "CONSUME ON QUEUE ",
-        }
+    /// The text of a grant of this right to a queue.
+    fn text(self, queue: &str) -> String {
+        format!("{} ON QUEUE {queue}", self.name())
     }
 
     /// The name in every interface.
@@ -266,46 +275,79 @@ impl QueueRight {
     }
 }
 
-/// A right to the messages of one queue.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// A right to the messages of one queue. It follows the queue when that is renamed, and ends with
+/// it: another queue of the same name has another id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct QueueGrant {
     /// The right.
     pub right: QueueRight,
-    /// The name of the queue.
-    pub queue: String,
+    /// The queue.
+    pub queue: JobId,
 }
 
 /// The prefix of the text of a database grant; the name of the database follows.
 const USE: &str = "USE ON DATABASE ";
 
 impl Awarded {
-    /// The text of a grant that is not a role: `CREATE JOB`, `USE ON DATABASE sales`.
+    /// The text of a grant that is not a role, as it is stored: `CREATE JOB`, `USE ON DATABASE sales`,
+    /// `SEND ON QUEUE` with the id of the queue.
     pub fn text(&self) -> Option<String> {
+        match self {
+            Awarded::Queue(grant) => Some(grant.right.text(&grant.queue.to_string())),
+            other => other.text_with(""),
+        }
+    }
+
+    /// The text that users read, with the name of its queue if it has one.
+    pub fn text_with(&self, queue: &str) -> Option<String> {
         match self {
             Awarded::Privilege(privilege) => Some(privilege.name().to_owned()),
             Awarded::Database(name) => Some(format!("{USE}{name}")),
-            Awarded::Queue(grant) => Some(format!("{}{}", grant.right.words(), grant.queue)),
+            Awarded::Queue(grant) => Some(grant.right.text(queue)),
             Awarded::Role(_) => None,
         }
     }
 
-    /// Parses such a text. The name of a database or a queue is case-sensitive, the other words are
-    /// not.
+    /// Parses the text that is stored.
     pub fn from_text(text: &str) -> Result<Self, UnknownPrivilege> {
+        Ok(match text.parse()? {
+            GrantText::Privilege(privilege) => Awarded::Privilege(privilege),
+            GrantText::Database(name) => Awarded::Database(name),
+            GrantText::Queue(right, queue) => {
+                let queue = queue.parse().map_err(|_| UnknownPrivilege(text.to_owned()))?;
+                Awarded::Queue(QueueGrant { right, queue })
+            }
+        })
+    }
+
+    /// The queue whose messages it is about.
+    pub fn queue(&self) -> Option<JobId> {
+        match self {
+            Awarded::Queue(grant) => Some(grant.queue),
+            Awarded::Privilege(_) | Awarded::Database(_) | Awarded::Role(_) => None,
+        }
+    }
+}
+
+impl FromStr for GrantText {
+    type Err = UnknownPrivilege;
+
+    /// The name of a database or a queue is case-sensitive, the other words are not.
+    fn from_str(text: &str) -> Result<Self, UnknownPrivilege> {
         let name_after = |prefix: &str| {
             let (words, name) = text.split_at_checked(prefix.len())?;
             let name = name.trim();
             (words.eq_ignore_ascii_case(prefix) && !name.is_empty()).then(|| name.to_owned())
         };
         if let Some(name) = name_after(USE) {
-            return Ok(Awarded::Database(name));
+            return Ok(GrantText::Database(name));
         }
         for right in QueueRight::ALL {
-            if let Some(queue) = name_after(right.words()) {
-                return Ok(Awarded::Queue(QueueGrant { right, queue }));
+            if let Some(queue) = name_after(&right.text("")) {
+                return Ok(GrantText::Queue(right, queue));
             }
         }
-        text.parse().map(Awarded::Privilege)
+        text.parse().map(GrantText::Privilege)
     }
 }
 
@@ -327,20 +369,25 @@ mod tests {
     fn grants_are_read_as_they_are_written() {
         let sales = Awarded::Database("Sales".into());
         assert_eq!(sales.text().unwrap(), "USE ON DATABASE Sales");
-        let mail = Awarded::Queue(QueueGrant { right: QueueRight::Send, queue: "Mail".to_owned() });
-        assert_eq!(mail.text().unwrap(), "SEND ON QUEUE Mail");
         for (text, what) in [
-            ("USE ON DATABASE Sales", Ok(sales.clone())),
-            ("use on database Sales", Ok(sales)),
-            ("create job", Ok(Awarded::Privilege(Privilege::CreateJob))),
-            ("SEND ON QUEUE Mail", Ok(mail.clone())),
-            ("send on queue Mail", Ok(mail)),
+            ("USE ON DATABASE Sales", Ok(GrantText::Database("Sales".into()))),
+            ("use on database Sales", Ok(GrantText::Database("Sales".into()))),
+            ("create job", Ok(GrantText::Privilege(Privilege::CreateJob))),
+            ("SEND ON QUEUE Mail", Ok(GrantText::Queue(QueueRight::Send, "Mail".into()))),
+            ("consume on queue Mail", Ok(GrantText::Queue(QueueRight::Consume, "Mail".into()))),
             ("CONSUME ON QUEUE", Err(())),
             ("USE ON DATABASE ", Err(())),
             ("USE", Err(())),
             ("use on databas\u{e9} x", Err(())),
         ] {
-            assert_eq!(Awarded::from_text(text).map_err(drop), what, "{text}");
+            assert_eq!(text.parse::<GrantText>().map_err(drop), what, "{text}");
         }
+        let queue = JobId(Uuid::from_u128(7));
+        let mail = Awarded::Queue(QueueGrant { right: QueueRight::Send, queue });
+        assert_eq!(mail.text_with("Mail").unwrap(), "SEND ON QUEUE Mail");
+        for what in [mail, sales, Awarded::Privilege(Privilege::CreateJob)] {
+            assert_eq!(Awarded::from_text(&what.text().unwrap()).map_err(drop), Ok(what));
+        }
+        assert!(Awarded::from_text("SEND ON QUEUE Mail").is_err(), "a name is not kept");
     }
 }

@@ -61,29 +61,42 @@ pub fn plan(job: &Job, schedule: &Schedule, next: Timestamp, horizon: &Horizon<'
         plan_late(job, schedule, before_next, (missed_until, horizon), None, &mut plan);
         planned_until = horizon.now;
     }
-    let future = std::iter::successors(schedule.next(planned_until), |at| schedule.next(*at));
+    // A time that a calendar or a blackout excludes is prepared like the others: whether it runs is
+    // decided at its start, by what the calendar and the blackout are then.
+    let nominal = |after: Timestamp| schedule.next_nominal(after);
+    let future = std::iter::successors(nominal(planned_until), |at| nominal(*at));
     for at in future.take_while(|at| *at <= horizon.until).take(horizon.ticks_max) {
         plan.runs.push(tick(job, at, Origin::Schedule, 0));
         planned_until = at;
     }
     // A gap lies between two occurrences, and the plan of the later one records it.
-    let since = schedule.prev(next).unwrap_or(Timestamp::MIN).max(job.updated_at);
+    let since = schedule.base().prev(next).unwrap_or(Timestamp::MIN).max(job.updated_at);
     let gaps = schedule.skipped(since, planned_until);
     plan.ledger.extend(gaps.iter().map(|gap| dst_gap(job, gap)));
-    plan.next = schedule.next(planned_until);
+    plan.next = schedule.next_nominal(planned_until);
     plan
 }
 
-/// Plans the times of a pause that ends at `now`: all of them were missed.
-pub fn plan_resume(job: &Job, schedule: &Schedule, next: Timestamp, now: Timestamp) -> Plan {
+/// Plans the times of a pause that ends at `now`: all of them were missed. They follow the policy that
+/// the user names who resumes the job, or else the job's.
+pub fn plan_resume(
+    job: &Job,
+    schedule: &Schedule,
+    next: Timestamp,
+    now: Timestamp,
+    asked: Option<CatchUpPolicy>,
+) -> Plan {
+    let mut held = job.clone();
+    held.definition.catch_up = asked.unwrap_or(job.definition.catch_up);
     let horizon = Horizon { now, outages: &[], until: now, ticks_max: 0 };
     let before_next = next.saturating_sub(SignedDuration::from_nanos(1)).unwrap_or(Timestamp::MIN);
     let mut plan = Plan::default();
-    plan_late(job, schedule, before_next, (now, &horizon), Some(now), &mut plan);
-    let since = schedule.prev(next).unwrap_or(Timestamp::MIN).max(job.created_at);
+    let resumed = Some(Resumption { at: now, asked });
+    plan_late(&held, schedule, before_next, (now, &horizon), resumed, &mut plan);
+    let since = schedule.base().prev(next).unwrap_or(Timestamp::MIN).max(job.created_at);
     let gaps = schedule.skipped(since, now);
     plan.ledger.extend(gaps.iter().map(|gap| dst_gap(job, gap)));
-    plan.next = schedule.next(now);
+    plan.next = schedule.next_nominal(now);
     plan
 }
 
@@ -92,7 +105,7 @@ fn plan_late(
     schedule: &Schedule,
     after: Timestamp,
     (missed_until, horizon): (Timestamp, &Horizon<'_>),
-    resumed_at: Option<Timestamp>,
+    resumed: Option<Resumption>,
     plan: &mut Plan,
 ) {
     let rules = job.definition.catch_up_rules();
@@ -113,12 +126,12 @@ fn plan_late(
         plan.runs.push(tick(job, *at, Origin::CatchUp, coalesced));
     }
     plan.runs.extend(decision.live.iter().map(|at| tick(job, *at, Origin::Schedule, 0)));
-    let why = |range: &OccurrenceRange| why_missed(range, horizon.outages, resumed_at);
+    let why = |range: &OccurrenceRange| why_missed(range, horizon.outages, resumed);
     let skipped = |range: OccurrenceRange| {
         let then = match (job.definition.catch_up, decision.run.last()) {
             (CatchUpPolicy::Last, Some(run)) => stood_for(*run),
             (CatchUpPolicy::All, _) => over_cap(job.definition.max_catch_up),
-            _ => "the job does not catch up".to_owned(),
+            _ => DOES_NOT_CATCH_UP.to_owned(),
         };
         let text = format!("{}; {then}", why(&range));
         entry(job, range, Outcome::Skipped, Reason { code: ReasonCode::CatchUp, text })
@@ -130,23 +143,39 @@ fn plan_late(
         entry(job, range, Outcome::Missed, Reason { code: ReasonCode::StartDeadline, text })
     };
     plan.ledger.extend(decision.missed.map(missed));
+    let excluded = schedule.excluded(after, horizon.now);
+    plan.ledger.extend(
+        excluded
+            .into_iter()
+            .map(|it| entry(job, it.range, Outcome::Skipped, it.closing.reason(it.moved_to))),
+    );
+}
+
+/// The end of a pause.
+#[derive(Clone, Copy)]
+struct Resumption {
+    at: Timestamp,
+    /// The policy that was named instead of the job's.
+    asked: Option<CatchUpPolicy>,
 }
 
 /// Why times were missed: the job was paused until it was resumed, no server was running, or none
 /// planned them in time. The text is kept with the record of the times.
-fn why_missed(
-    range: &OccurrenceRange,
-    outages: &[Outage],
-    resumed_at: Option<Timestamp>,
-) -> String {
-    if let Some(resumed_at) = resumed_at {
-        return format!("the job was paused until {}", to_second(resumed_at));
+fn why_missed(range: &OccurrenceRange, outages: &[Outage], resumed: Option<Resumption>) -> String {
+    if let Some(Resumption { at, asked }) = resumed {
+        let with = asked.map_or_else(String::new, |policy| {
+            format!(" and was resumed with CATCH_UP {}", policy.name())
+        });
+        return format!("the job was paused until {}{with}", to_second(at));
     }
     let meets = |outage: &&Outage| outage.since < range.last && range.first <= outage.until;
     match outages.iter().find(meets) {
-        Some(Outage { since, until }) => {
-            format!("no server was running from {} to {}", to_second(*since), to_second(*until))
-        }
+        // The server may have been alive for some seconds after its last heartbeat.
+        Some(Outage { since, until }) => format!(
+            "no server was running: the last heartbeat was at {}, the next start at {}",
+            to_second(*since),
+            to_second(*until)
+        ),
         None => "no scheduler planned it in time".to_owned(),
     }
 }
@@ -171,7 +200,7 @@ pub fn tick(job: &Job, at: Timestamp, origin: Origin, coalesced: u64) -> NewRun 
         origin,
         coalesced: u32::try_from(coalesced).unwrap_or(u32::MAX),
         ignore_dependencies: false,
-        parameters: job.definition.parameters.with(None),
+        parameters: job.definition.default_parameters(),
         place: job.definition.place(),
         slot: job.definition.action.slot_kind(),
         requested_by: None,
@@ -181,6 +210,23 @@ pub fn tick(job: &Job, at: Timestamp, origin: Origin, coalesced: u64) -> NewRun 
 /// The reason of a missed time that is dropped.
 pub(super) const NOT_CAUGHT_UP: &str =
     "no scheduler was alive at its time, and the job does not catch up";
+
+/// What the reason of a time says that no run stands for.
+const DOES_NOT_CATCH_UP: &str = "the job does not catch up";
+
+/// The policy that decided about a missed time, by the text of its reason. The job may have another
+/// one by now.
+pub(super) fn policy_of(reason: &str) -> Option<CatchUpPolicy> {
+    if reason.ends_with(DOES_NOT_CATCH_UP) {
+        Some(CatchUpPolicy::None)
+    } else if reason.ends_with("stands for it") {
+        Some(CatchUpPolicy::Last)
+    } else if reason.ends_with("were missed") {
+        Some(CatchUpPolicy::All)
+    } else {
+        None
+    }
+}
 
 pub(super) fn stood_for(newest: Timestamp) -> String {
     format!("the run of {newest} stands for it")
@@ -390,9 +436,18 @@ mod tests {
             let mut job = job("* * * * *", "UTC");
             (job.definition.catch_up, job.definition.max_catch_up) = (policy, 3);
             let schedule = job.definition.when.compile(&Zones::bundled()).unwrap().unwrap();
-            let mut lines = shown(&plan_resume(&job, &schedule, at(next), at(now)));
+            let mut lines = shown(&plan_resume(&job, &schedule, at(next), at(now), None));
             assert_eq!(lines.pop().unwrap(), "next 2026-01-01T00:06:00Z");
             assert_eq!(lines, expected, "{policy:?}");
+            // The user who resumes it can name a policy.
+            job.definition.catch_up = CatchUpPolicy::default();
+            let plan = plan_resume(&job, &schedule, at(next), at(now), Some(policy));
+            let mut lines = shown(&plan);
+            lines.pop();
+            assert_eq!(lines, expected, "{policy:?}");
+            let text = &plan.ledger[0].reason.text;
+            assert!(text.contains(&format!("resumed with CATCH_UP {}", policy.name())), "{text}");
+            assert_eq!(policy_of(text), Some(policy), "{text}");
         }
     }
 

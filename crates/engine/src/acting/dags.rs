@@ -209,7 +209,7 @@ impl AuthorizedEngine<'_> {
         let again = NewRun {
             scheduled_for: view.scheduled_for,
             job_version: new.job.version,
-            ..node.triggered_of(&new.job, trigger)
+            ..node.triggered_of(&new.job, trigger)?
         };
         let parameters = match &header {
             Some(header) => header.parameters.clone(),

@@ -181,6 +181,29 @@ impl Node {
         Ok(Job { definition, ..job })
     }
 
+    /// Checks the change of one job among others, where it is asked for: its name is free, and the
+    /// job can be what it shall be.
+    pub(crate) async fn check_change(&self, id: JobId, among: &JobChanges) -> Result<()> {
+        let Some(change) = among.iter().find(|change| change.id() == id) else { return Ok(()) };
+        let before = change.before();
+        if let Some(job) = change.after()
+            && before.is_none_or(|before| before.name != job.name)
+            && let Some(other) = self.store.job_by_name(job.tenant, &job.name).await?
+            && other.id != job.id
+            && among.exists(other.id).is_none()
+        {
+            return Err(EngineError::NameTaken { name: job.name.clone(), by: other.id });
+        }
+        match change {
+            JobChange::Create(job) => {
+                let job = (**job).clone();
+                self.begun(job, to_microsecond(self.now()), among).await.map(drop)
+            }
+            JobChange::Alter { .. } => self.checked(change, among).await.map(drop),
+            JobChange::Drop { .. } => Ok(()),
+        }
+    }
+
     /// Jobs of the store that depend on another one.
     pub(crate) async fn dependents(&self, job: &Job) -> Result<Vec<Job>> {
         let edges = self.store.dependencies(job.tenant).await?;

@@ -328,7 +328,7 @@ impl Pass<'_> {
                 *expr = array_of(query);
                 return Ok(());
             }
-            return Err(not_supported("a question as the argument of a function"));
+            return Err(not_supported("a subquery as the argument of a function"));
         }
         let inner = match name.as_str() {
             "character_length" => "char_length",

@@ -25,10 +25,10 @@ fn word(kind: Kind) -> String {
 }
 
 /// The result of a query, as text: columns with types, rows, and the scans of the source.
-fn answer(question: &str) -> String {
+fn answer(query: &str) -> String {
     let (engine, asked) = engine_of(1, Limits::default());
     let mut text = String::new();
-    match ask(&engine, question, &[]) {
+    match ask(&engine, query, &[]) {
         Ok(rows) => {
             let columns =
                 rows.columns.iter().map(|column| format!("{} {}", column.name, word(column.kind)));
@@ -40,7 +40,7 @@ fn answer(question: &str) -> String {
         Err(error) => {
             let _ = write!(text, "! {} {}", error.state.code(), error.text);
             if let Some(at) = error.at {
-                let rest: String = question[at..].chars().take(12).collect();
+                let rest: String = query[at..].chars().take(12).collect();
                 let _ = write!(text, " ▸{}", rest.replace('\n', "⏎"));
             }
             if let Some(hint) = error.hint {
@@ -65,12 +65,12 @@ fn check(name: &str) {
     let text = std::fs::read_to_string(&path).unwrap();
     let mut made = String::new();
     for section in text.split("\n====\n") {
-        let question = section.split("\n----\n").next().unwrap_or_default();
-        let question = question.trim_matches('\n');
+        let query = section.split("\n----\n").next().unwrap_or_default();
+        let query = query.trim_matches('\n');
         if !made.is_empty() {
             made.push_str("\n====\n");
         }
-        let _ = write!(made, "{question}\n----\n{}", answer(question));
+        let _ = write!(made, "{query}\n----\n{}", answer(query));
     }
     if update() {
         std::fs::write(&path, made).unwrap();
@@ -121,7 +121,7 @@ fn questions_of_tools() {
     check("tools.txt");
 }
 
-/// As Metabase writes them: a summary, a trend, a question on a question, a scan of field values.
+/// As Metabase writes them: a summary, a trend, a query on a query, a scan of field values.
 #[test]
 fn questions_of_metabase() {
     check("metabase.txt");

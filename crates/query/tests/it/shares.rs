@@ -56,7 +56,7 @@ fn a_flood_of_one_tenant_does_not_keep_others_waiting() {
 /// A sink that accepts a row when the test says so.
 struct Slow {
     waits: Sender<()>,
-    room: Receiver<()>,
+    space: Receiver<()>,
     rows: usize,
 }
 
@@ -67,7 +67,7 @@ impl Sink for Slow {
 
     fn put(&mut self, _: Row) -> Result<(), QueryError> {
         let _ = self.waits.send(());
-        let _ = self.room.recv();
+        let _ = self.space.recv();
         self.rows += 1;
         Ok(())
     }
@@ -78,11 +78,11 @@ fn a_statement_that_waits_for_its_reader_has_no_turn() {
     let pool = Pool::new(PoolLimits { running: 1, ..PoolLimits::default() });
     std::thread::scope(|scope| {
         let (waits, waiting) = channel();
-        let (give, room) = channel();
+        let (give, space) = channel();
         let slow = engine(&pool, 1, false);
         let thread = scope.spawn(move || {
             let prepared = slow.prepare("SELECT * FROM sys.jobs").unwrap();
-            let mut sink = Slow { waits, room, rows: 0 };
+            let mut sink = Slow { waits, space, rows: 0 };
             slow.each(&prepared, &[], &Cancel::default(), &mut sink).unwrap();
             sink.rows
         });

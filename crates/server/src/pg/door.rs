@@ -170,7 +170,7 @@ fn turn_away(stream: &TcpStream, terms: &Terms) {
     let Terms { strangers_max, unauthenticated_per_address, .. } = terms;
     let text = format!(
         "too many clients are logging in (sql.unauthenticated_per_address = \
-         {unauthenticated_per_address}, sql.strangers_max = {strangers_max})"
+         {unauthenticated_per_address}, sql.unauthenticated_max = {strangers_max})"
     );
     let mut bytes = BytesMut::new();
     if Report::new(report::TOO_MANY, text).fatal().encode(&mut bytes).is_ok() {

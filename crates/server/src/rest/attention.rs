@@ -21,8 +21,11 @@ use crate::problem::{ErrorBody, Result};
 /// How far back trouble counts.
 const SINCE: SignedDuration = SignedDuration::from_hours(24);
 
-/// How many runs that did not complete are looked at.
-const RUNS_MAX: u32 = 500;
+/// How many runs of each kind that did not complete are looked at.
+const RUNS_MAX: u32 = 100;
+
+/// How many jobs are listed.
+const JOBS_MAX: usize = 50;
 
 /// How many ends of each job are shown.
 const ENDS: u32 = 20;
@@ -74,8 +77,10 @@ pub struct AttentionItem {
 /// The jobs that need a person.
 #[derive(Serialize, ToSchema)]
 pub struct Attention {
-    /// Worst first.
+    /// Worst first, at most 50.
     pub data: Vec<AttentionItem>,
+    /// How many jobs need a person, among those that were looked at.
+    pub total: usize,
     /// Whether there was more trouble in the last 24 hours than was looked at.
     pub is_cut: bool,
 }
@@ -87,15 +92,20 @@ pub struct Attention {
     responses((status = 200, body = Attention), (status = 401, body = ErrorBody))
 )]
 pub(crate) async fn attention(State(app): State<App>, actor: Actor) -> Result<Json<Attention>> {
-    let bad = [Outcome::Failed, Outcome::Timeout, Outcome::Missed, Outcome::Skipped];
-    let filter = RunFilter {
-        states: bad.into_iter().map(RunState::Ended).collect(),
-        since: app.now().checked_sub(SINCE).ok(),
-        ..RunFilter::of_tenant(actor.tenant)
-    };
-    let page = app.engine.by(&actor).list_runs(&filter, None, RUNS_MAX).await?;
-    let is_cut = page.next.is_some();
-    let runs: HashMap<RunId, RunView> = page.items.into_iter().map(|run| (run.id, run)).collect();
+    // Each kind by itself: after an outage, thousands of skipped times must not hide a failure.
+    let kinds = [&[Outcome::Failed, Outcome::Timeout][..], &[Outcome::Missed], &[Outcome::Skipped]];
+    let mut runs: HashMap<RunId, RunView> = HashMap::new();
+    let mut is_cut = false;
+    for outcomes in kinds {
+        let filter = RunFilter {
+            states: outcomes.iter().copied().map(RunState::Ended).collect(),
+            since: app.now().checked_sub(SINCE).ok(),
+            ..RunFilter::of_tenant(actor.tenant)
+        };
+        let page = app.engine.by(&actor).list_runs(&filter, None, RUNS_MAX).await?;
+        is_cut |= page.next.is_some();
+        runs.extend(page.items.into_iter().map(|run| (run.id, run)));
+    }
     let ids: HashSet<JobId> = runs.values().map(|run| run.job).collect();
     let ids: Vec<JobId> = ids.into_iter().collect();
     let jobs = app.engine.by(&actor).jobs_by_id(&ids).await?;
@@ -122,7 +132,9 @@ pub(crate) async fn attention(State(app): State<App>, actor: Actor) -> Result<Js
     };
     let mut data: Vec<AttentionItem> = jobs.iter().filter_map(item).collect();
     data.sort_by(|a, b| (a.kind, b.count, &a.job_name).cmp(&(b.kind, a.count, &b.job_name)));
-    Ok(Json(Attention { data, is_cut }))
+    let total = data.len();
+    data.truncate(JOBS_MAX);
+    Ok(Json(Attention { data, total, is_cut }))
 }
 
 /// What is wrong with a job, by its last ends.

@@ -11,17 +11,18 @@ use domain::id::{RunId, UserId};
 use domain::job::Job;
 use domain::run::{Origin, Outcome, RunState};
 use engine::{Page, RunFilter, RunView, RunsOf};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use super::find;
 use super::shape::execution::{Attempt, Execution};
+use super::shape::mirror::LostAnswer;
 use super::verbs::{Accepted, accepted};
 use crate::actor::Actor;
 use crate::app::App;
-use crate::body::{OptionalBody, Params};
+use crate::body::{Body, OptionalBody, Params};
 use crate::page::{self, List};
 use crate::problem::{Code, ErrorBody, Problem, Result};
 
@@ -38,7 +39,7 @@ pub struct ExecutionParams {
     /// Only executions with one of these statuses, with commas between them.
     #[param(
         example = "FAILED,TIMEOUT",
-        pattern = "^(PENDING|QUEUED|RUNNING|COMPLETED|FAILED|CANCELLED|TIMEOUT|SKIPPED|MISSED)( *, *(PENDING|QUEUED|RUNNING|COMPLETED|FAILED|CANCELLED|TIMEOUT|SKIPPED|MISSED))*$"
+        pattern = "^(PENDING|QUEUED|RUNNING|HELD|COMPLETED|FAILED|CANCELLED|TIMEOUT|SKIPPED|MISSED)( *, *(PENDING|QUEUED|RUNNING|HELD|COMPLETED|FAILED|CANCELLED|TIMEOUT|SKIPPED|MISSED))*$"
     )]
     status: Option<String>,
     /// Only executions that this asked for: `SCHEDULE`, `CATCH_UP`, `MANUAL`, `BACKFILL`,
@@ -53,10 +54,17 @@ pub struct ExecutionParams {
     until: Option<Timestamp>,
 }
 
-pub(super) const STATUSES: [(&str, RunState); 9] = [
+/// How long rare runs are looked for with one request.
+const SEARCH_TIME: SignedDuration = SignedDuration::from_millis(150);
+
+/// The clocks of nodes differ by less.
+const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_secs(10);
+
+pub(super) const STATUSES: [(&str, RunState); 10] = [
     ("PENDING", RunState::Pending),
     ("QUEUED", RunState::Queued),
     ("RUNNING", RunState::Running),
+    ("HELD", RunState::Held),
     ("COMPLETED", RunState::Ended(Outcome::Completed)),
     ("FAILED", RunState::Ended(Outcome::Failed)),
     ("CANCELLED", RunState::Ended(Outcome::Cancelled)),
@@ -88,14 +96,41 @@ async fn page_of(
         Some(text) => Some(text.parse().map_err(|_| page::bad_cursor())?),
         None => None,
     };
+    let states = page::words("status", &params.status, &STATUSES)?;
     let filter = RunFilter {
-        states: page::words("status", &params.status, &STATUSES)?,
+        until: latest(app, &states, params.until),
+        states,
         origin: page::word("origin", &params.origin, &ORIGINS)?,
         since: params.since,
-        until: params.until,
         ..RunFilter::new(of)
     };
-    Ok(app.engine.by(actor).list_runs(&filter, before, limit).await?)
+    let mut runs = app.engine.by(actor).list_runs(&filter, before, limit).await?;
+    // What is rare is looked for further, but not for long.
+    let enough = app.now().saturating_add(SEARCH_TIME).unwrap_or(Timestamp::MAX);
+    while let Some(next) = runs.next {
+        let wanted = limit.saturating_sub(runs.items.len() as u32);
+        if wanted == 0 || app.now() >= enough {
+            break;
+        }
+        let more = app.engine.by(actor).list_runs(&filter, Some(next), wanted).await?;
+        runs.items.extend(more.items);
+        runs.next = more.next;
+    }
+    Ok(runs)
+}
+
+/// Until when runs can be that have ended in these ways. One that was carried out was due before
+/// now: a list of them does not begin with all that are planned.
+fn latest(app: &App, states: &[RunState], until: Option<Timestamp>) -> Option<Timestamp> {
+    let was_carried_out = |state: &RunState| {
+        let ran = [Outcome::Completed, Outcome::Failed, Outcome::Timeout];
+        ran.iter().any(|outcome| *state == RunState::Ended(*outcome))
+    };
+    if states.is_empty() || !states.iter().all(was_carried_out) {
+        return until;
+    }
+    let now = app.now().saturating_add(CLOCKS_DIFFER).unwrap_or(Timestamp::MAX);
+    Some(until.map_or(now, |until| until.min(now)))
 }
 
 /// Lists executions of all jobs, newest first.
@@ -353,6 +388,44 @@ pub(crate) async fn cancel(
     let execution = named(&app, &actor, vec![run]).await?.pop();
     let gone = || crate::problem::Problem::no_execution("any more");
     Ok((StatusCode::ACCEPTED, Json(execution.ok_or_else(gone)?)))
+}
+
+/// What becomes of an execution that is HELD.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DecideBody {
+    /// `RETRY`, `FAIL` or `COMPLETE`.
+    answer: LostAnswer,
+    /// What a person should read.
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+/// Decides what becomes of an execution that is HELD because its node was lost: it is attempted again,
+/// fails, or counts as completed.
+#[utoipa::path(
+    post, path = "/v1/executions/{execution_id}/decide", operation_id = "decide_execution", tag = "executions",
+    request_body = DecideBody,
+    params(("execution_id" = String, Path, description = "The execution's id.")),
+    responses(
+        (status = 200, body = Execution), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody),
+        (status = 409, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
+    )
+)]
+pub(crate) async fn decide(
+    State(app): State<App>,
+    actor: Actor,
+    Path(run): Path<String>,
+    Body(body): Body<DecideBody>,
+) -> Result<Json<Execution>> {
+    let run = find::run(&app, &actor, &run).await?;
+    let by = format!("{} decided it", actor.name);
+    let text = body.reason.filter(|text| !text.is_empty()).unwrap_or(by);
+    app.engine.by(&actor).decide_run(run.id, body.answer.into(), &text).await?;
+    let run = find::run(&app, &actor, &run.id.to_string()).await?;
+    let execution = named(&app, &actor, vec![run]).await?.pop();
+    let gone = || crate::problem::Problem::no_execution("any more");
+    Ok(Json(execution.ok_or_else(gone)?))
 }
 
 /// Starts an ended execution once more, as a new one with the same parameters.

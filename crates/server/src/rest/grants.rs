@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{OriginalUri, Path, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use domain::access::{Award, Awarded, Entry, Kind, UnknownPrivilege};
+use domain::access::{Award, Awarded, Entry, GrantText, Kind, UnknownPrivilege};
 use domain::id::RoleId;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -29,7 +29,8 @@ pub struct GrantView {
     /// The role that has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to_role: Option<String>,
-    /// A privilege, or the use of a database: `USE ON DATABASE sales`.
+    /// A privilege, the use of a database (`USE ON DATABASE sales`), or a right to the messages of a
+    /// queue: `SEND ON QUEUE mail`, `CONSUME ON QUEUE mail`. The queue must exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub privilege: Option<String>,
     /// All that a role has.
@@ -48,7 +49,8 @@ pub struct GrantSpec {
     /// The role that gets it.
     #[serde(default)]
     pub to_role: Option<String>,
-    /// A privilege, or the use of a database: `USE ON DATABASE sales`.
+    /// A privilege, the use of a database (`USE ON DATABASE sales`), or a right to the messages of a
+    /// queue: `SEND ON QUEUE mail`, `CONSUME ON QUEUE mail`. The queue must exist.
     #[serde(default)]
     #[schema(example = "CREATE JOB")]
     pub privilege: Option<String>,
@@ -70,7 +72,8 @@ impl GrantSpec {
         let what = match (&self.privilege, &self.role) {
             (Some(name), None) => {
                 let wrong = |e: UnknownPrivilege| Problem::invalid("privilege", e.to_string());
-                Awarded::from_text(name).map_err(wrong)?
+                let text: GrantText = name.parse().map_err(wrong)?;
+                app.engine.by(actor).granted(&text).await?
             }
             (None, Some(role)) => Awarded::Role(RoleId(id(Kind::Role, role).await?)),
             _ => return Err(Problem::invalid("privilege", "give one of privilege and role")),
@@ -98,7 +101,10 @@ async fn shown(app: &App, actor: &Actor, award: Award) -> Result<GrantView> {
     }
     match &award.what {
         Awarded::Role(given) => role = Some(name(given.0).await?.1),
-        other => privilege = other.text(),
+        _ => {
+            let mut texts = app.engine.by(actor).grant_texts(std::slice::from_ref(&award)).await?;
+            privilege = texts.pop().flatten();
+        }
     }
     Ok(GrantView { grant_id: award.id(), to_user, to_role, privilege, role })
 }

@@ -22,7 +22,7 @@ use crate::page::{self, link, linked};
 use crate::problem::{Code, Problem, Result};
 
 /// How long an answer waits for its counts, when the jobs of the tenant are read for the first time.
-const COUNT_PATIENCE: Duration = Duration::from_millis(200);
+const COUNT_PATIENCE: Duration = Duration::from_millis(100);
 
 /// How long a list waits that cannot be made without them.
 const LIST_PATIENCE: Duration = Duration::from_secs(20);
@@ -96,11 +96,26 @@ impl JobChoice {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Page<Job, String>> {
-        let filter = seen_by(app, actor, filter);
-        let rows = app.directory.rows(app, actor.tenant, LIST_PATIENCE).await;
+        let page = self.select_within(app, actor, filter, after, limit, LIST_PATIENCE).await?;
         let busy =
             || Problem::new(Code::SchedulerUnavailable, "the jobs are being counted; try again");
-        let rows = rows.ok_or_else(busy)?;
+        page.ok_or_else(busy)
+    }
+
+    /// The same; none if the jobs of the tenant are still being read after so long.
+    pub async fn select_within(
+        &self,
+        app: &App,
+        actor: &Actor,
+        filter: &JobFilter,
+        after: Option<&str>,
+        limit: u32,
+        patience: Duration,
+    ) -> Result<Option<Page<Job, String>>> {
+        let filter = seen_by(app, actor, filter);
+        let Some(rows) = app.directory.rows(app, actor.tenant, patience).await else {
+            return Ok(None);
+        };
         let limit = limit as usize;
         let selection =
             Selection { filter: &filter, last: &self.last, order: self.order, after, limit };
@@ -108,7 +123,7 @@ impl JobChoice {
         let jobs = app.engine.by(actor).jobs_by_id(&selected.jobs).await?;
         let mut jobs: HashMap<JobId, Job> = jobs.into_iter().map(|job| (job.id, job)).collect();
         let items = selected.jobs.iter().filter_map(|id| jobs.remove(id)).collect();
-        Ok(Page { items, next: selected.next })
+        Ok(Some(Page { items, next: selected.next }))
     }
 
     /// How many jobs there are; none while they are read for the first time.

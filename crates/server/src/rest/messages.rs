@@ -1,16 +1,18 @@
 //! Messages: sent, leased by workers, and settled by their reports.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use agent::output::Outputs;
 use axum::Json;
 use axum::extract::{OriginalUri, Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use domain::id::RunId;
 use domain::queue::{BATCH_MAX, LEASE_MAX, LEASE_MIN, PAYLOAD_BYTES_MAX, Report};
+use domain::raw_json::RawJson;
 use engine::{Applied, MessageReport};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
@@ -19,15 +21,15 @@ use super::shape::duration::Seconds;
 use super::shape::queue::{LeasedMessageView, MessageSpec, MessageView, SentMessage};
 use crate::actor::Actor;
 use crate::app::App;
-use crate::body::{Body, OptionalBody, Params, parse, parse_value, read, require_json};
+use crate::body::{Body, OptionalBody, Params, parse, parse_at, read, require_json};
 use crate::page::{self, List};
 use crate::problem::{Code, ErrorBody, Problem, Result};
 
 /// The largest request with messages, in bytes.
-const BODY_BYTES_MAX: usize = 16 << 20;
+pub(super) const BODY_BYTES_MAX: usize = 16 << 20;
 
 /// The longest that a worker waits for messages.
-const WAIT_MAX: SignedDuration = SignedDuration::from_secs(60);
+pub(super) const WAIT_MAX: SignedDuration = SignedDuration::from_secs(60);
 
 /// The most bytes of a worker's error text and result.
 const ERROR_BYTES_MAX: usize = 16 << 10;
@@ -77,12 +79,22 @@ pub struct LeasedMessages {
 #[serde(deny_unknown_fields)]
 pub struct ReportedMessage {
     /// The message.
-    id: Uuid,
+    pub(super) id: Uuid,
     /// The fencing token of its lease.
-    fence: i64,
+    pub(super) fence: i64,
+    /// `poll`: its queue, if the session did not get it from this server and polls several.
+    #[serde(default)]
+    pub(super) queue: Option<String>,
+    /// `poll`, `failed`: no other attempt can succeed, so it becomes a dead letter.
+    #[serde(default)]
+    is_permanent: bool,
+    /// What the attempt wrote, kept as the output of the run; the last part of a long text.
+    #[serde(default)]
+    output: Option<String>,
     /// `ack`: the result, any JSON value, up to 16 KiB.
     #[serde(default)]
-    result: Option<Value>,
+    #[schema(value_type = Option<Value>)]
+    result: Option<RawJson>,
     /// `nack` and `fail`: what went wrong, up to 16 KiB.
     #[serde(default)]
     error: Option<String>,
@@ -153,26 +165,30 @@ pub(crate) async fn send(
 ) -> Result<Json<SentMessages>> {
     require_json(&request, &["application/json"])?;
     let bytes = read(request.into_body(), app.options.body_bytes_max.max(BODY_BYTES_MAX)).await?;
-    let mut given: Value = parse(&bytes)?;
+    // Values stay text, so that payloads do.
+    let given: BTreeMap<String, RawJson> = parse(&bytes)?;
     let now = app.now();
-    let many = given.get_mut("messages").map(Value::take);
-    let messages = match many {
-        Some(Value::Array(all)) if given.as_object().is_some_and(|it| it.len() == 1) => {
+    let messages = match given.get("messages") {
+        Some(many) => {
+            let all: Vec<RawJson> = match serde_json::from_str(many.text()) {
+                Ok(all) if given.len() == 1 => all,
+                _ => {
+                    let text = "must be a list, and the only field";
+                    return Err(Problem::invalid("messages", text));
+                }
+            };
             if all.is_empty() || all.len() > BATCH_MAX {
                 return Err(Problem::invalid("messages", "must have 1 to 10000 messages"));
             }
-            let read = |(i, value): (usize, Value)| {
+            let read = |(i, message): (usize, &RawJson)| {
                 let place = format!("messages[{i}]");
-                let spec: MessageSpec = parse_value(&place, value)?;
+                let spec: MessageSpec = parse_at(&place, message.text())?;
                 spec.message(&format!("{place}."), now)
             };
-            all.into_iter().enumerate().map(read).collect::<Result<Vec<_>>>()?
-        }
-        Some(_) => {
-            return Err(Problem::invalid("messages", "must be a list, and the only field"));
+            all.iter().enumerate().map(read).collect::<Result<Vec<_>>>()?
         }
         None => {
-            let spec: MessageSpec = parse_value("", given)?;
+            let spec: MessageSpec = parse(&bytes)?;
             vec![spec.message("", now)?]
         }
     };
@@ -181,7 +197,7 @@ pub(crate) async fn send(
     Ok(Json(SentMessages { messages: sent.into_iter().map(shown).collect() }))
 }
 
-fn lease_of(asked: Option<Seconds>) -> Result<Option<SignedDuration>> {
+pub(super) fn lease_of(asked: Option<Seconds>) -> Result<Option<SignedDuration>> {
     match asked {
         Some(Seconds(lease)) if !(LEASE_MIN..=LEASE_MAX).contains(&lease) => {
             Err(Problem::invalid("lease_s", "must be between 1 and 43200"))
@@ -218,8 +234,9 @@ pub(crate) async fn lease(
     }
     let lease = lease_of(body.lease_s)?;
     let wait = Duration::try_from(wait).unwrap_or_default();
-    let leased = app.engine.by(&actor).lease_messages(&queue, max, lease, wait).await?;
-    Ok(Json(LeasedMessages { messages: leased.into_iter().map(Into::into).collect() }))
+    let (job, leased) = app.engine.by(&actor).lease_messages(&queue, max, lease, wait).await?;
+    let shown = |it| LeasedMessageView::new(&job, it);
+    Ok(Json(LeasedMessages { messages: leased.into_iter().map(shown).collect() }))
 }
 
 /// The messages of a report, each once.
@@ -255,7 +272,8 @@ async fn report(
     let mut reports = Vec::with_capacity(messages.len());
     for it in messages {
         let (message, fence) = (RunId(it.id), it.fence);
-        reports.push(MessageReport { message, fence, report: report(it)? });
+        let output = it.output.as_deref().and_then(Outputs::short_of_text);
+        reports.push(MessageReport { message, fence, report: report(it)?, output });
     }
     let ids: Vec<Uuid> = reports.iter().map(|it| it.message.0).collect();
     let applied = app.engine.by(actor).report_messages(queue, reports).await?;
@@ -275,6 +293,9 @@ async fn report(
 /// Refuses a field that the report does not have.
 fn only(it: &ReportedMessage, fields: &[&str]) -> Result<()> {
     let given = [
+        ("queue", it.queue.is_some()),
+        ("is_permanent", it.is_permanent),
+        ("output", it.output.is_some()),
         ("result", it.result.is_some()),
         ("error", it.error.is_some()),
         ("delay_seconds", it.delay_seconds.is_some()),
@@ -294,6 +315,43 @@ fn error_of(it: &ReportedMessage) -> Result<String> {
     Ok(error)
 }
 
+fn done_of(it: ReportedMessage) -> Result<Report> {
+    if let Some(Err(error)) = it.result.as_ref().map(RawJson::check) {
+        return Err(Problem::invalid("result", format!("cannot be read: {error}")));
+    }
+    let result = it.result.map(|result| result.to_string());
+    if result.as_ref().is_some_and(|text| text.len() > ERROR_BYTES_MAX) {
+        return Err(Problem::invalid("result", "must have at most 16384 bytes"));
+    }
+    Ok(Report::Ack { result })
+}
+
+fn failed_of(it: &ReportedMessage) -> Result<Report> {
+    let (error, delay) = (error_of(it)?, it.delay_seconds.map(|seconds| seconds.0));
+    Ok(match it.is_permanent {
+        true => Report::Fail { error },
+        false => Report::Nack { error, delay },
+    })
+}
+
+/// What the lists `done`, `failed` and `released` of a poll say.
+pub(super) fn polled(list: &str, it: ReportedMessage) -> Result<(Option<String>, MessageReport)> {
+    let fields: &[&str] = match list {
+        "done" => &["queue", "result", "output"],
+        "failed" => &["queue", "error", "delay_seconds", "is_permanent", "output"],
+        _ => &["queue"],
+    };
+    only(&it, fields)?;
+    let (message, fence, queue) = (RunId(it.id), it.fence, it.queue.clone());
+    let output = it.output.as_deref().and_then(Outputs::short_of_text);
+    let report = match list {
+        "done" => done_of(it)?,
+        "failed" => failed_of(&it)?,
+        _ => Report::Release,
+    };
+    Ok((queue, MessageReport { message, fence, report, output }))
+}
+
 /// Reports that messages are done.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/ack", operation_id = "ack_messages", tag = "queues", request_body = ReportBody,
@@ -311,12 +369,8 @@ pub(crate) async fn ack(
     Body(body): Body<ReportBody>,
 ) -> Result<Json<ReportResults>> {
     let done = |it: ReportedMessage| {
-        only(&it, &["result"])?;
-        let result = it.result.map(|result| result.to_string());
-        if result.as_ref().is_some_and(|text| text.len() > ERROR_BYTES_MAX) {
-            return Err(Problem::invalid("result", "must have at most 16384 bytes"));
-        }
-        Ok(Report::Ack { result })
+        only(&it, &["result", "output"])?;
+        done_of(it)
     };
     report(&app, &actor, &queue, body, done).await
 }
@@ -339,12 +393,11 @@ pub(crate) async fn nack(
     Body(body): Body<ReportBody>,
 ) -> Result<Json<ReportResults>> {
     let failed = |it: ReportedMessage| {
-        only(&it, &["error", "delay_seconds", "is_unstarted"])?;
+        only(&it, &["error", "delay_seconds", "is_unstarted", "output"])?;
         if it.is_unstarted {
             return Ok(Report::Release);
         }
-        let delay = it.delay_seconds.map(|seconds| seconds.0);
-        Ok(Report::Nack { error: error_of(&it)?, delay })
+        failed_of(&it)
     };
     report(&app, &actor, &queue, body, failed).await
 }
@@ -366,7 +419,7 @@ pub(crate) async fn fail(
     Body(body): Body<ReportBody>,
 ) -> Result<Json<ReportResults>> {
     let failed = |it: ReportedMessage| {
-        only(&it, &["error"])?;
+        only(&it, &["error", "output"])?;
         Ok(Report::Fail { error: error_of(&it)? })
     };
     report(&app, &actor, &queue, body, failed).await
@@ -460,7 +513,14 @@ pub(crate) async fn get(
     Path((queue, message)): Path<(String, String)>,
 ) -> Result<Json<MessageView>> {
     let (job, id) = find(&app, &actor, &queue, &message).await?;
-    Ok(Json(MessageView::of(app.engine.by(&actor).message(&job, id).await?)))
+    let mut view = MessageView::of(app.engine.by(&actor).message(&job, id).await?);
+    if view.status == "RUNNING"
+        && let Some(place) = app.engine.by(&actor).message_place(&job, id).await?
+    {
+        view.progress = place.progress.and_then(|text| RawJson::from_text(&text).ok());
+        view.lease_until = Some(place.at);
+    }
+    Ok(Json(view))
 }
 
 /// Cancels a message: it ends at once if no worker has it; otherwise its worker hears of it when it
@@ -494,7 +554,7 @@ async fn find(
     message: &str,
 ) -> Result<(domain::job::Job, RunId)> {
     let job = app.engine.by(actor).queue(queue).await?;
-    let id: RunId = message.parse().map_err(|_| Problem::no_execution(message))?;
+    let id: RunId = message.parse().map_err(|_| Problem::no_message(message))?;
     Ok((job, id))
 }
 

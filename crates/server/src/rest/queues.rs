@@ -4,11 +4,12 @@ use axum::Json;
 use axum::extract::{OriginalUri, Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use domain::job::{Job, JobState};
-use engine::NewJob;
-use serde::Deserialize;
+use domain::job::{Definition, Job, JobState};
+use engine::{NewJob, QueueDepth};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::IntoParams;
+use utoipa::{IntoParams, ToSchema};
 
 use super::jobs::merge;
 use super::objects::PageParams;
@@ -135,7 +136,9 @@ pub(crate) async fn patch(
         let text = "the body is a JSON object with the fields";
         return Err(Problem::new(Code::ValidationFailed, text));
     };
-    fields.retain(|name, _| !READ_ONLY.contains(&name.as_str()));
+    if let Some(field) = READ_ONLY.iter().find(|field| fields.contains_key(**field)) {
+        return Err(not_to_be_set(field));
+    }
     let spec = changed(&old, given)?;
     change(&app, &actor, &old, &spec, &headers).await
 }
@@ -165,10 +168,26 @@ pub(crate) async fn replace(
     let bytes = read(request.into_body(), app.options.body_bytes_max).await?;
     let mut given: Value = parse(&bytes)?;
     if let Some(fields) = given.as_object_mut() {
+        // What was shown can be sent back. Counts of messages have moved on.
+        let shown = QueueView::of(&old, QueueDepth::default()).record;
+        let shown = serde_json::to_value(shown)
+            .map_err(|error| Problem::new(Code::Internal, error.to_string()))?;
+        for field in ["queue_id", "status", "created_at"] {
+            if fields.get(field).is_some_and(|value| *value != shown[field]) {
+                return Err(not_to_be_set(field));
+            }
+        }
         fields.retain(|name, _| !READ_ONLY.contains(&name.as_str()));
     }
     let spec: QueueSpec = parse_value("", given)?;
     change(&app, &actor, &old, &spec, &headers).await
+}
+
+fn not_to_be_set(field: &str) -> Problem {
+    match field {
+        "status" => Problem::invalid(field, "cannot be set; pause or resume the queue instead"),
+        _ => Problem::invalid(field, "cannot be set: the server tells it"),
+    }
 }
 
 async fn change(
@@ -183,11 +202,20 @@ async fn change(
     let edit = |job: &mut Job| {
         condition.check_of("queue", job.version)?;
         job.name.clone_from(&spec.name);
-        job.definition = definition;
+        replace_settings(job, definition);
         Ok::<(), Problem>(())
     };
     let job = app.engine.by(actor).alter_queue(old, edit).await?;
     shown(app, actor, &job).await
+}
+
+/// Gives a queue other settings. Whether it drains is its state.
+pub(crate) fn replace_settings(queue: &mut Job, definition: Definition) {
+    let is_draining = queue.definition.queue.as_ref().is_some_and(|it| it.is_draining);
+    queue.definition = definition;
+    if let Some(settings) = &mut queue.definition.queue {
+        settings.is_draining = is_draining;
+    }
 }
 
 /// The settings of a queue after a merge patch (RFC 7396).
@@ -264,4 +292,76 @@ pub(crate) async fn resume(
     let job = app.engine.by(&actor).queue(&queue).await?;
     let job = app.engine.by(&actor).pause_queue(&job, false).await?;
     shown(&app, &actor, &job).await
+}
+
+/// Lets a queue take no new messages: a send is answered with 409, and workers finish those that it
+/// has. Resuming ends that.
+#[utoipa::path(
+    post, path = "/v1/queues/{queue}/drain", operation_id = "drain_queue", tag = "queues",
+    params(("queue" = String, Path, description = "The queue's name or id.")),
+    responses((status = 200, body = QueueView), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody))
+)]
+pub(crate) async fn drain(
+    State(app): State<App>,
+    actor: Actor,
+    Path(queue): Path<String>,
+) -> Result<Response> {
+    let job = app.engine.by(&actor).queue(&queue).await?;
+    let job = app.engine.by(&actor).drain_queue(&job).await?;
+    shown(&app, &actor, &job).await
+}
+
+/// The messages of a workspace.
+#[derive(Serialize, ToSchema)]
+pub struct WorkspaceView {
+    /// The workspace.
+    workspace: String,
+    /// Messages that workers can get.
+    ready: u64,
+    /// Messages that workers have.
+    leased: u64,
+    /// Messages that wait for their time or behind their ordering key.
+    waiting: u64,
+    /// Since when the oldest ready message can be had.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    oldest_ready_at: Option<Timestamp>,
+    /// How many messages it gets in one round.
+    weight: u32,
+}
+
+/// The workspaces of a queue.
+#[derive(Serialize, ToSchema)]
+pub struct QueueWorkspaces {
+    /// The workspace that was served last: the next one after it comes next.
+    served: String,
+    /// Those that have messages that have not ended, by name, at most 10,000.
+    data: Vec<WorkspaceView>,
+}
+
+/// Lists the workspaces of a queue that have messages, with their shares.
+#[utoipa::path(
+    get, path = "/v1/queues/{queue}/workspaces", operation_id = "list_queue_workspaces", tag = "queues",
+    params(("queue" = String, Path, description = "The queue's name or id.")),
+    responses(
+        (status = 200, body = QueueWorkspaces), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody),
+    )
+)]
+pub(crate) async fn workspaces(
+    State(app): State<App>,
+    actor: Actor,
+    Path(queue): Path<String>,
+) -> Result<Json<QueueWorkspaces>> {
+    let job = app.engine.by(&actor).queue(&queue).await?;
+    let line = app.engine.by(&actor).queue_line(&job).await?;
+    let weights = job.definition.queue.map(|settings| settings.weights).unwrap_or_default();
+    let shown = |it: engine::WorkspaceDepth| WorkspaceView {
+        weight: weights.get(&it.workspace).copied().unwrap_or(1),
+        workspace: it.workspace,
+        ready: it.ready,
+        leased: it.leased,
+        waiting: it.waiting,
+        oldest_ready_at: it.oldest_ready,
+    };
+    let data = line.workspaces.into_iter().map(shown).collect();
+    Ok(Json(QueueWorkspaces { served: line.served, data }))
 }

@@ -1,6 +1,6 @@
 //! Who may do what: grants, users and roles.
 
-use domain::access::{Award, Awarded, Deed, Entry, Kind, QueueGrant, Record, Role, User, Verifier};
+use domain::access::{Award, Awarded, Deed, Entry, GrantText, Kind, Record, Role, User, Verifier};
 use domain::id::{RoleId, UserId};
 use engine::EngineError;
 use sql::{
@@ -54,8 +54,9 @@ impl Session {
                     Given::Privilege(privilege) => Awarded::Privilege(*privilege),
                     Given::Database(name) => Awarded::Database(name.value.clone()),
                     Given::Queue(right, name) => {
-                        let queue = name.value.clone();
-                        Awarded::Queue(QueueGrant { right: *right, queue })
+                        let text = GrantText::Queue(*right, name.value.clone());
+                        let found = self.app.engine.by(&self.actor).granted(&text).await;
+                        found.map_err(|error| SqlError::from(error).or_at(name.at))?
                     }
                     Given::Role(role) => {
                         Awarded::Role(RoleId(self.entry(Kind::Role, role).await?.entry.id()))

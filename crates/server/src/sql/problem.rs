@@ -63,6 +63,24 @@ impl SqlError {
         SqlError::new(Code::WrongState, text).with_state("25P02").with_hint("ROLLBACK ends it.")
     }
 
+    pub(super) fn in_read_only(tag: &str) -> Self {
+        let text = format!("cannot execute {tag} in a read-only transaction");
+        let hint = "Begin a block with READ WRITE, or SET default_transaction_read_only = off.";
+        SqlError::new(Code::WrongState, text).with_state("25006").with_hint(hint)
+    }
+
+    /// Another client removed what a block is about between the statement and COMMIT.
+    pub(super) fn if_gone(self) -> Self {
+        match self.sqlstate() {
+            "42704" => SqlError {
+                problem: Box::new(Problem { code: Code::VersionConflict, ..*self.problem }),
+                ..self
+            }
+            .with_hint("Another client removed it meanwhile; begin the transaction anew."),
+            _ => self,
+        }
+    }
+
     pub(super) fn second_change() -> Self {
         let text = "a transaction block holds one change, or several of CREATE, ALTER and DROP JOB";
         let hint = "COMMIT before it, or work without a block: in autocommit, each statement \

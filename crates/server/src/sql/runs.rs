@@ -1,12 +1,13 @@
 //! Runs: started, stopped, started once more.
 
 use domain::id::RunId;
-use domain::job::Job;
+use domain::job::{Job, LostAnswer};
+use domain::run::NewRun;
 use engine::{Backfill, Trigger};
 use jiff::Timestamp;
 use query::Value;
 use serde_json::Map;
-use sql::{BackfillJob, ExecuteJob, Spanned};
+use sql::{BackfillJob, ExecuteJob, Literal, Spanned};
 
 use super::answer::{BACKFILLED, RETRIED, STARTED, text};
 use super::{Answer, Result, Session, SqlError};
@@ -17,6 +18,18 @@ pub(super) fn started(job: &Job, run: RunId, at: Timestamp) -> Answer {
     Answer::rows(STARTED, vec![vec![Value::Uuid(run.0), text(&job.name), Value::Time(at)]])
 }
 
+/// The parameters of a statement, as a JSON object.
+fn given(parameters: &[(String, Literal)], at: usize) -> Result<Option<String>> {
+    let mut values = Map::new();
+    for (name, value) in parameters {
+        if values.insert(name.clone(), value.json()).is_some() {
+            let message = format!("the parameter {name:?} is given twice");
+            return Err(SqlError::new(Code::ValidationFailed, message).or_at(at));
+        }
+    }
+    Ok((!values.is_empty()).then(|| serde_json::Value::Object(values).to_string()))
+}
+
 impl Session {
     /// Starts a run by hand, under the id that was told already if there is one.
     pub(super) async fn execute_job(
@@ -25,24 +38,27 @@ impl Session {
         run: Option<RunId>,
     ) -> Result<Answer> {
         let job = self.job(&execute.name).await?;
+        let new = self.trigger(&job, execute, run).await?;
+        Ok(started(&job, new.id, new.scheduled_for))
+    }
+
+    /// Starts a run of a job or a DAG.
+    pub(super) async fn trigger(
+        &self,
+        job: &Job,
+        execute: &ExecuteJob,
+        run: Option<RunId>,
+    ) -> Result<NewRun> {
         let at = execute.at.as_ref().map(|at| self.time_of(Some(at))).transpose()?;
-        let mut parameters = Map::new();
-        for (name, value) in &execute.parameters {
-            if parameters.insert(name.clone(), value.json()).is_some() {
-                let message = format!("the parameter {name:?} is given twice");
-                return Err(SqlError::new(Code::ValidationFailed, message).or_at(execute.name.at));
-            }
-        }
-        let parameters = (!parameters.is_empty()).then_some(serde_json::Value::Object(parameters));
+        let parameters = given(&execute.parameters, execute.name.at)?;
         let trigger = Trigger {
             at,
-            parameters: parameters.map(|parameters| parameters.to_string()),
+            parameters,
             with_dependencies: execute.with_dependencies,
             ..Trigger::default()
         };
         let new = self.app.engine.by(&self.actor).trigger(job.id, trigger, run).await;
-        let new = new.map_err(|error| SqlError::from(error).or_at(execute.name.at))?;
-        Ok(started(&job, new.id, new.scheduled_for))
+        new.map_err(|error| SqlError::from(error).or_at(execute.name.at))
     }
 
     pub(super) async fn cancel_run(&self, run: &Spanned<RunId>) -> Result<Answer> {
@@ -50,6 +66,19 @@ impl Session {
         let done = self.app.engine.by(&self.actor).cancel(run.value, &text).await;
         done.map_err(|error| SqlError::from(error).or_at(run.at))?;
         Ok(Answer::done("CANCEL JOB RUN"))
+    }
+
+    pub(super) async fn decide_run(
+        &self,
+        run: &Spanned<RunId>,
+        answer: LostAnswer,
+        reason: Option<&str>,
+    ) -> Result<Answer> {
+        let by = format!("{} decided it with DECIDE JOB RUN", self.actor.name);
+        let text = reason.unwrap_or(&by);
+        let done = self.app.engine.by(&self.actor).decide_run(run.value, answer, text).await;
+        done.map_err(|error| SqlError::from(error).or_at(run.at))?;
+        Ok(Answer::done("DECIDE JOB RUN"))
     }
 
     pub(super) async fn retry_run(&self, run: &Spanned<RunId>) -> Result<Answer> {
@@ -60,6 +89,17 @@ impl Session {
 
     pub(super) async fn backfill(&self, backfill: &BackfillJob) -> Result<Answer> {
         let job = self.job(&backfill.name).await?;
+        let times = self.backfilled(&job, backfill).await?;
+        let rows = times.into_iter().map(|at| vec![Value::Time(at)]).collect();
+        Ok(Answer::rows(BACKFILLED, rows))
+    }
+
+    /// Asks for runs of a job or a DAG for times of the past.
+    pub(super) async fn backfilled(
+        &self,
+        job: &Job,
+        backfill: &BackfillJob,
+    ) -> Result<Vec<Timestamp>> {
         let from = self.time_of(Some(&backfill.from))?;
         let until = self.time_of(Some(&backfill.until))?;
         if from > until {
@@ -67,10 +107,9 @@ impl Session {
             return Err(SqlError::new(Code::ValidationFailed, message).or_at(backfill.until.at));
         }
         let BackfillJob { newest_first, dry_run, .. } = *backfill;
-        let asked = Backfill { from, until, newest_first, dry_run, requested_by: None };
+        let parameters = given(&backfill.parameters, backfill.name.at)?;
+        let asked = Backfill { from, until, newest_first, dry_run, parameters, requested_by: None };
         let times = self.app.engine.by(&self.actor).backfill(job.id, asked).await;
-        let times = times.map_err(|error| SqlError::from(error).or_at(backfill.from.at))?;
-        let rows = times.into_iter().map(|at| vec![Value::Time(at)]).collect();
-        Ok(Answer::rows(BACKFILLED, rows))
+        times.map_err(|error| SqlError::from(error).or_at(backfill.from.at))
     }
 }

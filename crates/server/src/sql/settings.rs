@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use domain::schedule::Zones;
-use sql::Spanned;
+use sql::{AccessMode, Spanned};
 
 use super::answer::{self, setting_column, text};
-use super::{Answer, Result, Session, SqlError};
+use super::{Answer, Block, Result, Session, SqlError};
 use crate::problem::Code;
 
 /// A setting.
@@ -39,6 +39,8 @@ enum Check {
     Utf8,
     /// How dates look; only ISO.
     Iso,
+    /// On or off.
+    Bool,
 }
 
 const fn setting(
@@ -59,7 +61,7 @@ const fn reported(
     Setting { is_reported: true, ..setting(name, default, check, about) }
 }
 
-use Check::{Any, Fixed, Iso, Milliseconds, Utf8, Zone};
+use Check::{Any, Bool, Fixed, Iso, Milliseconds, Utf8, Zone};
 
 /// What clients know the server by.
 const VERSION: &str = concat!("15.0 (Punctual ", env!("CARGO_PKG_VERSION"), ")");
@@ -72,7 +74,7 @@ pub const SETTINGS: &[Setting] = &[
     setting("client_min_messages", "notice", Any, "Which messages are wanted."),
     reported("DateStyle", "ISO, MDY", Iso, "How dates look."),
     setting("default_transaction_isolation", "read committed", Any, "How blocks are isolated."),
-    setting("default_transaction_read_only", "off", Any, "Whether blocks only read."),
+    setting(DEFAULT_READ_ONLY, "off", Bool, "Whether transactions only read."),
     setting("extra_float_digits", "1", Any, "How many digits numbers have."),
     setting("idle_in_transaction_session_timeout", "0", Milliseconds, "How long a block may rest."),
     setting("idle_session_timeout", "0", Milliseconds, "How long a session may rest."),
@@ -92,8 +94,14 @@ pub const SETTINGS: &[Setting] = &[
     setting("synchronous_commit", "on", Any, "What is answered is durable anyway."),
     reported("TimeZone", "UTC", Zone, "The zone of local times, and of times that are shown."),
     setting("transaction_isolation", "read committed", Any, "How the block is isolated."),
-    setting("transaction_read_only", "off", Any, "Whether the block only reads."),
+    setting(READ_ONLY, "off", Bool, "Whether the block only reads."),
 ];
+
+/// Whether transactions only read if they do not say it themselves.
+const DEFAULT_READ_ONLY: &str = "default_transaction_read_only";
+
+/// Whether the block only reads.
+const READ_ONLY: &str = "transaction_read_only";
 
 /// What a session has set.
 #[derive(Clone, Debug, Default)]
@@ -160,8 +168,14 @@ impl Settings {
         Ok(())
     }
 
+    /// Forgets what was set, but not that the block only reads.
     pub(super) fn reset(&mut self) {
+        let read_only = self.set.remove(READ_ONLY);
         *self = Settings::default();
+        if let Some(value) = read_only {
+            self.set.insert(READ_ONLY, value);
+            self.hidden.push((READ_ONLY, None));
+        }
     }
 
     /// What SET LOCAL said ends with its block.
@@ -177,6 +191,11 @@ impl Settings {
 
 fn known(name: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.name.eq_ignore_ascii_case(name))
+}
+
+/// Whether a setting holds until the end of the block, however it was set.
+pub(super) fn is_of_block(name: &str) -> bool {
+    name.eq_ignore_ascii_case(READ_ONLY)
 }
 
 fn unknown(name: &str) -> SqlError {
@@ -212,6 +231,11 @@ impl Setting {
                 Ok(zone) => Ok(zone.name().to_owned()),
                 Err(error) => Err(wrong(&error.to_string())),
             },
+            Check::Bool => match value.to_ascii_lowercase().as_str() {
+                "on" | "true" | "yes" | "1" => Ok("on".to_owned()),
+                "off" | "false" | "no" | "0" => Ok("off".to_owned()),
+                _ => Err(wrong("It is on or off.")),
+            },
             Check::Milliseconds => match milliseconds(value) {
                 Some(time) => Ok(time.as_millis().to_string()),
                 None => Err(wrong("Write 5000 for milliseconds, or 5s.")),
@@ -235,6 +259,26 @@ impl Session {
     pub fn statement_timeout(&self) -> Option<Duration> {
         let value = self.settings.get("statement_timeout")?;
         value.parse().ok().filter(|ms| *ms > 0).map(Duration::from_millis)
+    }
+
+    /// Whether changes are refused: by the block, or outside of one by the default.
+    pub(super) fn is_read_only(&self) -> bool {
+        let name = match self.block {
+            Block::None => DEFAULT_READ_ONLY,
+            Block::Open(_) | Block::Failed(_) => READ_ONLY,
+        };
+        self.settings.get(name).as_deref() == Some("on")
+    }
+
+    /// Sets the access mode of a block until its end; the default if none is named.
+    pub(super) fn set_access(&mut self, mode: Option<AccessMode>) -> Result<()> {
+        let is_open = !matches!(self.block, Block::None);
+        let value = match mode {
+            None if is_open => return Ok(()),
+            None => self.settings.get(DEFAULT_READ_ONLY).unwrap_or_default(),
+            Some(mode) => mode.setting().to_owned(),
+        };
+        self.settings.set(READ_ONLY, Some(&value), true, &self.app.zones)
     }
 
     /// What clients are told when they connect: names and values.

@@ -68,7 +68,10 @@ impl Session {
         let Some(job) = self.job_among(changes, &create.name, true).await? else {
             let new = self.new_job(create, changes).await?;
             let job = self.app.engine.by(&self.actor).draft_job(new, changes).await;
-            changes.create(job.map_err(placed)?);
+            let job = job.map_err(placed)?;
+            let id = job.id;
+            changes.create(job);
+            self.app.engine.by(&self.actor).check_change(id, changes).await.map_err(placed)?;
             return Ok(answer);
         };
         match create.if_present {
@@ -80,7 +83,9 @@ impl Session {
             IfPresent::Alter | IfPresent::Replace => {
                 let mut new = job.clone();
                 self.redefinition(create, changes).await?(&mut new);
+                let id = new.id;
                 changes.alter(job, new);
+                self.app.engine.by(&self.actor).check_change(id, changes).await.map_err(placed)?;
                 Ok(answer)
             }
         }
@@ -99,7 +104,11 @@ impl Session {
             let error = EngineError::NameTaken { name: taken.name, by: taken.id };
             return Err(SqlError::from(error).or_at(name.at));
         }
+        let id = new.id;
         changes.alter(job, new);
+        let checked = self.app.engine.by(&self.actor).check_change(id, changes).await;
+        let at = alter.rename.as_ref().map_or(alter.name.at, |name| name.at);
+        checked.map_err(|error| SqlError::of_clauses(error.into(), &alter.clauses, at))?;
         Ok(answer)
     }
 

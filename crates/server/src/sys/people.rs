@@ -101,7 +101,8 @@ pub(super) fn grants(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
         let engine = sys.app.engine.by(&sys.actor);
         let page = engine.list_awards(None, after, ROWS);
         let Page { items, next } = sys.ask(page)?;
-        for award in items {
+        let texts = sys.ask(engine.grant_texts(&items))?;
+        for (award, text) in items.iter().zip(texts) {
             let role = match &award.what {
                 Awarded::Role(role) => Some(role.0),
                 Awarded::Privilege(_) | Awarded::Database(_) | Awarded::Queue(_) => None,
@@ -110,7 +111,7 @@ pub(super) fn grants(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
                 Value::Uuid(award.id()),
                 Value::Uuid(award.to),
                 text_of(names.get(&award.to)),
-                text_of(award.what.text()),
+                text_of(text),
                 maybe(role, Value::Uuid),
                 text_of(role.and_then(|role| names.get(&role))),
             ]);

@@ -85,6 +85,11 @@ tables! {
         last_run_time Int None "The time of its last run that has ended, in milliseconds since 1970.";
         last_run_at Time None "last_run_time as a timestamp.";
         last_status Text None "How that run ended.";
+        calendars Text None "The calendars that it includes or excludes, as an array.";
+        pool_name Text None "The pool in which its runs take places.";
+        pool_weight Int None "How much of the pool a run takes.";
+        parameter_rules Json None "The parameters that its runs accept.";
+        exactly_once Bool None "Whether its statements are committed together with their record.";
     }
     job_runs "A row for each attempt of a run, and one for a run that has none; the newest first. A run on several shards has the rows of its parts; the run as a whole is in sys.ledger." [started_at scheduled_time] {
         job_run_uuid Uuid Equal "The attempt's identity; of a first attempt, that of the run.";
@@ -206,6 +211,67 @@ tables! {
         created_at Time None "When it was made.";
         updated_at Time None "When it was last changed.";
     }
+    dags "A row for each DAG that you see." {
+        dag_uuid Uuid None "The DAG's identity.";
+        dag_name Text None "Its name, unique among the DAGs, queues and jobs of the tenant.";
+        description Text None "For people.";
+        state Text None "ENABLED, DISABLED or PAUSED.";
+        schedule_kind Text None "CRON, AT, EVERY, MANUAL or AFTER_DEPENDENCIES.";
+        cron_expression Text None "The expression of a CRON schedule.";
+        schedule_tz Text None "The time zone of a CRON schedule.";
+        next_run_time Time None "When it is due next.";
+        steps Int None "The number of its steps.";
+        max_parallel Int None "The maximum number of steps of a run that execute at the same time.";
+        on_failure Text None "What happens to the other steps when a step fails: CONTINUE, STOP or HOLD.";
+        queue Text None "The queue of steps that workers execute.";
+        config Json None "Values for its runs.";
+        version Int None "Grows with every change.";
+        created_by_user_uuid Uuid None "The user who made it: it runs with their rights.";
+        created_at Time None "When it was made.";
+        updated_at Time None "When it was last changed.";
+    }
+    dag_runs "A row for each run of a DAG that you see, newest first." {
+        dag_run_uuid Uuid Equal "The run's identity.";
+        dag_uuid Uuid None "Its DAG.";
+        dag_name Text Equal "The DAG's name.";
+        dag_version Int None "The version of the DAG that it follows.";
+        state Text None "PENDING, QUEUED, RUNNING, COMPLETED, FAILED, CANCELLED, TIMEOUT, SKIPPED or MISSED.";
+        reason Text None "Why it ended so, as a word.";
+        reason_text Text None "Why it ended so, as a sentence.";
+        scheduled_time Time None "The time that it stands for.";
+        started_at Time None "When it began.";
+        completed_at Time None "When it ended.";
+        config Json None "The values that were given with it.";
+        control Text None "RUNNING, HELD, STOPPING or CANCELLING.";
+        rerun_of Uuid None "The run that it repeats.";
+        steps Int None "All steps; a step with items counts as one.";
+        steps_pending Int None "Steps that wait for those before them.";
+        steps_open Int None "Steps that execute or can start.";
+        steps_completed Int None "Completed steps.";
+        steps_failed Int None "Failed, timed out and cancelled steps.";
+        steps_skipped Int None "Skipped steps.";
+        expected_end Time None "When it is expected to end, by the durations of earlier runs.";
+    }
+    dag_steps "A row for each step of a DAG run and each item of a step, pending ones too. Name the run; otherwise those of the newest runs come first." {
+        dag_run_uuid Uuid Equal "The DAG run.";
+        dag_name Text Equal "The DAG's name.";
+        step_name Text None "The name of the step.";
+        item Int None "The position of the item, from 0; nothing for the step as a whole.";
+        kind Text None "What it does: HTTP, SQL, MESSAGE, JOB, APPROVAL …";
+        state Text None "PENDING, READY, RUNNING, or the outcome.";
+        reason Text None "Why it was skipped, failed or was marked, as a word.";
+        reason_text Text None "The same as a sentence.";
+        items Int None "The number of its items, if it was expanded.";
+        job_run_uuid Uuid None "Its run.";
+        attempts Int None "How many attempts have begun.";
+        decided_by Text None "The step whose end decided it.";
+        decided_at Time None "When it was decided.";
+        started_at Time None "When its last attempt began.";
+        completed_at Time None "When it ended.";
+        error_message Text None "What went wrong, as a sentence.";
+        result Json None "Its result.";
+        is_adopted Bool None "Whether it was adopted from the run that this one repeats.";
+    }
     queues "A row for each queue that you see." {
         queue_uuid Uuid None "The queue's identity.";
         queue_name Text None "Its name, unique among the queues and jobs of the tenant.";
@@ -269,6 +335,55 @@ tables! {
         owned_since Time None "Since when its owner owns it.";
         pinned_to Text None "The name of the only node that may own it.";
         labels Text None "The labels of the nodes that may own it, as an array.";
+        created_at Time None "When it was made.";
+    }
+    calendars "Sets of days that jobs include or exclude. It takes the privilege CREATE JOB to see them." {
+        calendar_uuid Uuid None "The calendar's identity.";
+        calendar_name Text None "Its name.";
+        days Text None "The rules of its days, as an array.";
+        timezone Text None "The zone of its days for schedules without one.";
+        next_day Text None "Its next day, by the date in UTC.";
+        description Text None "For people.";
+        version Int None "Grows with every change.";
+        created_at Time None "When it was made.";
+        updated_at Time None "When it was last changed.";
+    }
+    blackouts "Windows of time in which no tick starts, those of the cluster included. It takes the privilege CREATE JOB to see them." {
+        blackout_uuid Uuid None "The blackout's identity.";
+        blackout_name Text None "Its name.";
+        scope Text None "TENANT or CLUSTER.";
+        is_active Bool None "Whether it holds now.";
+        next_from Time None "The beginning of the present window, or of the next one.";
+        next_until Time None "The end of that window.";
+        description Text None "For people.";
+    }
+    pauses "Pauses of all jobs that hold for the tenant. It takes the privilege CREATE JOB to see them." {
+        scope Text None "TENANT or CLUSTER.";
+        reason Text None "Why.";
+        requested_by Text None "The user who asked for it.";
+        since Time None "Since when.";
+        until Time None "When it ends by itself.";
+        is_ending Bool None "Whether it has ended and its jobs are being resumed.";
+    }
+    hooks "Addresses at which programs elsewhere trigger jobs. It takes the privilege ADMINISTER TENANT to see them." {
+        hook_uuid Uuid None "The hook's identity.";
+        hook_name Text None "Its name.";
+        path Text None "The path of its address.";
+        job_uuid Uuid None "The job that it triggers.";
+        scheme Text None "How deliveries are checked: STANDARD, GITHUB or TOKEN.";
+        requests_per_second Int None "How many deliveries it accepts in a second.";
+        disabled Bool None "Whether it refuses every delivery.";
+        old_secret_until Time None "Until when the secret before the present one is accepted.";
+        description Text None "What it is for.";
+        created_at Time None "When it was made.";
+    }
+    pools "Limits across jobs, and how much of them is in use. It takes the privilege ADMINISTER TENANT to see them." {
+        pool_uuid Uuid None "The pool's identity.";
+        pool_name Text None "Its name.";
+        size Int None "The total weight of the runs that may be under way at the same time.";
+        used Int None "The total weight of the runs that have a place.";
+        waiting Int None "How many runs wait for a place.";
+        description Text None "What it is for.";
         created_at Time None "When it was made.";
     }
     audit "Who did what, the newest first. It takes the privilege ADMINISTER TENANT to see it." {

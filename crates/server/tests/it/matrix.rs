@@ -9,7 +9,7 @@ use tower::ServiceExt;
 
 use crate::auth::{PUBLIC, routes};
 use crate::people::{Person, request};
-use crate::world::World;
+use crate::world::{World, until};
 
 /// Nobody; an administrator of another tenant; in the tenant of what is asked about: a user
 /// without privileges, the owner of the job, one who sees history, one who executes, the
@@ -68,9 +68,62 @@ POST   /v1/shards                                     401      403   403   403  
 GET    /v1/shards/{name}                              401      404   403   403    403      403   200     200
 PATCH  /v1/shards/{name}                              401      403   403   403    403      403   403     200
 DELETE /v1/shards/{name}                              401      403   403   403    403      403   403     204
+GET    /v1/calendars                                  401      200   403   200    403      403   200     200
+POST   /v1/calendars                                  401      201   403   403    403      403   201     201
+GET    /v1/calendars/{name}                           401      404   403   200    403      403   200     200
+PUT    /v1/calendars/{name}                           401      404   403   403    403      403   200     200
+PATCH  /v1/calendars/{name}                           401      404   403   403    403      403   200     200
+DELETE /v1/calendars/{name}                           401      404   403   403    403      403   204     204
+GET    /v1/blackouts                                  401      200   403   200    403      403   200     200
+POST   /v1/blackouts                                  401      201   403   403    403      403   201     201
+GET    /v1/blackouts/{name}                           401      404   403   200    403      403   200     200
+PUT    /v1/blackouts/{name}                           401      404   403   403    403      403   200     200
+DELETE /v1/blackouts/{name}                           401      404   403   403    403      403   204     204
+GET    /v1/pause                                      401      200   403   200    403      403   200     200
+PUT    /v1/pause                                      401      200   403   403    403      403   200     200
+DELETE /v1/pause                                      401      409   403   403    403      403   409     409
+POST   /v1/executions/{execution_id}/decide           401      404   404   409    403      404   409     409
+GET    /v1/pools                                      401      200   403   403    403      403   200     200
+POST   /v1/pools                                      401      201   403   403    403      403   201     201
+GET    /v1/pools/{name}                               401      404   403   403    403      403   200     200
+PATCH  /v1/pools/{name}                               401      404   403   403    403      403   200     200
+DELETE /v1/pools/{name}                               401      404   403   403    403      403   204     204
+GET    /v1/hooks                                      401      200   403   403    403      403   200     200
+POST   /v1/hooks                                      401      404   403   403    403      403   201     201
+GET    /v1/hooks/{hook}                               401      404   403   403    403      403   200     200
+PATCH  /v1/hooks/{hook}                               401      404   403   403    403      403   200     200
+DELETE /v1/hooks/{hook}                               401      404   403   403    403      403   204     204
+POST   /v1/hooks/{hook}/rotate                        401      404   403   403    403      403   200     200
+POST   /v1/hooks/{hook}                               401      401   401   401    401      401   401     401
+GET    /v1/dags                                       401      200   200   200    200      200   200     200
+POST   /v1/dags                                       401      201   403   201    403      403   201     201
+POST   /v1/dags/validate                              401      200   403   200    403      403   200     200
+GET    /v1/dags/{dag_id}                              401      404   404   200    200      200   200     200
+PUT    /v1/dags/{dag_id}                              401      404   404   200    403      403   200     200
+PATCH  /v1/dags/{dag_id}                              401      404   404   200    403      403   200     200
+DELETE /v1/dags/{dag_id}                              401      404   404   204    403      403   204     204
+POST   /v1/dags/{dag_id}/pause                        401      404   404   200    403      403   200     200
+POST   /v1/dags/{dag_id}/resume                       401      404   404   200    403      403   200     200
+POST   /v1/dags/{dag_id}/trigger                      401      404   404   202    403      202   202     202
+POST   /v1/dags/{dag_id}/backfill                     401      404   404   202    403      202   202     202
+GET    /v1/dags/{dag_id}/runs                         401      404   404   200    200      200   200     200
+GET    /v1/dag-runs                                   401      200   200   200    200      200   200     200
+GET    /v1/dag-runs/verify                            401      200   200   200    200      200   200     200
+GET    /v1/dag-runs/{dag_run_id}                      401      404   404   200    200      404   200     200
+POST   /v1/dag-runs/{dag_run_id}/cancel               401      404   404   202    403      404   202     202
+POST   /v1/dag-runs/{dag_run_id}/resume               401      404   404   409    403      404   409     409
+POST   /v1/dag-runs/{dag_run_id}/rerun                401      404   404   409    403      404   409     409
+POST   /v1/dag-runs/{dag_run_id}/replay               401      404   404   200    200      404   200     200
+GET    /v1/dag-runs/{dag_run_id}/diff                 401      404   404   200    200      404   200     200
+GET    /v1/dag-runs/{dag_run_id}/explain              401      404   404   200    200      404   200     200
+GET    /v1/dag-runs/{dag_run_id}/tasks/{task}         401      404   404   200    200      404   200     200
+GET    /v1/dag-runs/{dag_run_id}/tasks/{task}/explain 401      404   404   200    200      404   200     200
+POST   /v1/dag-runs/{dag_run_id}/tasks/{task}/mark    401      404   404   200    403      404   200     200
+POST   /v1/dag-runs/{dag_run_id}/tasks/{task}/decide  401      404   404   200    403      404   200     200
 GET    /v1/queues                                     401      200   200   200    200      200   200     200
 POST   /v1/queues                                     401      201   403   201    403      403   201     201
 GET    /v1/queues/{queue}                             401      404   404   200    200      200   200     200
+GET    /v1/queues/{queue}/stats                       401      404   404   200    200      200   200     200
 PUT    /v1/queues/{queue}                             401      404   404   200    403      403   200     200
 PATCH  /v1/queues/{queue}                             401      404   404   200    403      403   200     200
 DELETE /v1/queues/{queue}                             401      404   404   409    403      403   409     409
@@ -88,6 +141,14 @@ DELETE /v1/queues/{queue}/messages/{message}          401      404   404   200  
 GET    /v1/queues/{queue}/dead-letters                401      404   404   200    200      200   200     200
 POST   /v1/queues/{queue}/dead-letters/redrive        401      404   404   200    403      200   200     200
 POST   /v1/queues/{queue}/dead-letters/purge          401      404   404   200    403      200   200     200
+POST   /v1/queues/{queue}/drain                       401      404   404   200    403      403   200     200
+PUT    /v1/queues/{queue}/schedules/{workspace}       401      404   404   200    403      403   200     200
+DELETE /v1/queues/{queue}/schedules/{workspace}       401      404   404   204    403      403   204     204
+GET    /v1/queues/{queue}/workspaces                  401      404   404   200    200      200   200     200
+GET    /v1/queues/{queue}/workers                     401      404   404   200    403      200   200     200
+GET    /v1/queues/{queue}/messages/{message}/explain  401      404   404   200    200      200   200     200
+POST   /v1/workers/{session}/poll                     401      404   404   200    403      200   200     200
+PUT    /v1/workers/{session}                          401      404   404   404    404      404   404     404
 DELETE /v1/nodes/{node}                               401      403   403   403    403      403   403     404
 POST   /v1/nodes/{node}/drain                         401      403   403   403    403      403   403     404
 POST   /v1/nodes/{node}/resume                        401      403   403   403    403      403   403     404
@@ -191,17 +252,41 @@ impl Things {
         made("/v1/databases", database(&name), "database_id").await;
         made("/v1/alert-channels", channel(&name), "channel_id").await;
         made("/v1/shards", json!({"name": name}), "shard_id").await;
+        made("/v1/calendars", calendar(&name), "calendar_id").await;
+        made("/v1/blackouts", blackout(&name), "blackout_id").await;
+        made("/v1/pools", json!({"name": name, "size": 1}), "pool_id").await;
+        let hook = made("/v1/hooks", json!({"name": name, "job": job}), "hook_id").await;
         let queue = format!("queue-{n}");
         let reply = world.ask(owner, "POST", "/v1/queues", json!({"name": queue})).await;
         assert_eq!(reply.status, 201, "{}", reply.text);
         let path = format!("/v1/queues/{queue}/messages");
         let sent = world.ask(owner, "POST", &path, json!({"payload": 1})).await.json();
         let message = word(&sent["messages"][0], "id");
+        let path = format!("/v1/queues/{queue}/schedules/workspace-{n}");
+        let week = json!({"interval_seconds": 604_800, "data": 1});
+        assert_eq!(world.ask(owner, "PUT", &path, week).await.status, 201);
+        let dag = json!({"name": format!("dag-{n}"), "tasks": [
+            {"name": "ask", "payload": {"type": "APPROVAL"}},
+        ], "cron_expression": "0 0 * * *"});
+        let reply = world.ask(owner, "POST", "/v1/dags", dag).await;
+        assert_eq!(reply.status, 201, "{}", reply.text);
+        let dag = word(&reply.json(), "dag_id");
+        let path = format!("/v1/dags/{dag}/trigger");
+        let started = world.ask(owner, "POST", &path, Value::Null).await.json();
+        let dag_run = word(&started, "dag_run_id");
         let secret = format!("SECRET_{n}");
         let value = json!({"value": "something to keep"});
         world.rule(tenant, "PUT", &format!("/v1/secrets/{secret}"), value).await;
-        // The run has ended and is a dead letter.
+        // The run has ended and is a dead letter; the DAG run waits for an approval.
         world.ended_in(tenant, &run).await;
+        let path = format!("/v1/dag-runs/{dag_run}");
+        until(|| async {
+            let seen = world.ask(owner, "GET", &path, Value::Null).await;
+            assert_eq!(seen.status, 200, "{}", seen.text);
+            let task = &seen.json()["tasks"][0];
+            (task["status"] != "PENDING").then_some(())
+        })
+        .await;
         Things(BTreeMap::from([
             ("{job_id}", job),
             ("{execution_id}", run),
@@ -212,8 +297,13 @@ impl Things {
             ("{tenant}", elsewhere),
             ("{secret}", secret),
             ("{name}", name),
+            ("{dag_id}", dag),
+            ("{dag_run_id}", dag_run),
             ("{queue}", queue),
+            ("{hook}", hook),
             ("{message}", message),
+            ("{workspace}", format!("workspace-{n}")),
+            ("{session}", format!("session-{n}")),
             ("{token_id}", format!("70c3{n:012x}")),
             // Draining the only node would keep the others from their runs.
             ("{node}", "018f0000-0000-7000-8000-00000000beef".to_owned()),
@@ -238,8 +328,13 @@ impl Things {
             "{tenant}",
             "{secret}",
             "{name}",
+            "{dag_id}",
+            "{dag_run_id}",
             "{queue}",
+            "{hook}",
             "{message}",
+            "{workspace}",
+            "{session}",
             "{node}",
             "{token_id}",
         ];
@@ -248,6 +343,11 @@ impl Things {
 
     fn put_into(&self, path: &str) -> String {
         let path = path.replace("{version}", "1").replace("{date}", "2026-03-29");
+        let path = path.replace("{task}", "ask");
+        let path = match path.as_str() {
+            "/v1/dag-runs/{dag_run_id}/diff" => format!("{path}?with={{dag_run_id}}"),
+            _ => path,
+        };
         self.0.iter().fold(path, |path, (place, id)| path.replace(place, id))
     }
 
@@ -280,14 +380,43 @@ impl Things {
             ("POST", "/v1/alert-channels") | ("PUT", "/v1/alert-channels/{name}") => {
                 channel(&format!("new-{n}"))
             }
-            ("PATCH", "/v1/databases/{name}") => json!({"description": "changed"}),
+            ("PATCH", "/v1/databases/{name}" | "/v1/calendars/{name}") => {
+                json!({"description": "changed"})
+            }
+            ("POST", "/v1/calendars") | ("PUT", "/v1/calendars/{name}") => {
+                calendar(&format!("new-{n}"))
+            }
+            ("POST", "/v1/blackouts") | ("PUT", "/v1/blackouts/{name}") => {
+                blackout(&format!("new-{n}"))
+            }
+            ("PUT", "/v1/pause") => json!({"reason": "maintenance"}),
             ("PATCH", "/v1/alert-channels/{name}") => json!({"enabled": false}),
             ("POST", "/v1/tenants" | "/v1/users" | "/v1/roles" | "/v1/shards") => named,
+            ("POST", "/v1/dags" | "/v1/dags/validate") | ("PUT", "/v1/dags/{dag_id}") => json!({
+                "name": format!("new-{n}"), "tasks": [{"name": "a", "payload": {"type": "NOOP"}}],
+                "cron_expression": "0 0 * * *",
+            }),
+            ("PATCH", "/v1/dags/{dag_id}") => json!({"description": "changed"}),
+            ("POST", "/v1/dags/{dag_id}/backfill") => {
+                json!({"from": "2024-01-01T00:00:00Z", "until": "2024-01-02T00:00:00Z"})
+            }
+            ("POST", "/v1/dag-runs/{dag_run_id}/rerun") => json!({"dry_run": true}),
+            ("POST", "/v1/dag-runs/{dag_run_id}/tasks/{task}/mark") => {
+                json!({"status": "COMPLETED"})
+            }
+            ("POST", "/v1/dag-runs/{dag_run_id}/tasks/{task}/decide") => {
+                json!({"answer": "APPROVE"})
+            }
             ("POST", "/v1/queues") => named,
             ("PUT", "/v1/queues/{queue}") => json!({"name": self.0["{queue}"]}),
             ("PATCH", "/v1/queues/{queue}") => json!({"description": "changed"}),
             ("POST", "/v1/queues/{queue}/messages") => json!({"payload": 1}),
             ("POST", "/v1/queues/{queue}/lease") => json!({}),
+            ("PUT", "/v1/queues/{queue}/schedules/{workspace}") => json!({"interval_seconds": 60}),
+            ("POST", "/v1/workers/{session}/poll") => {
+                json!({"seq": 1, "want": 1, "queues": [self.0["{queue}"]]})
+            }
+            ("PUT", "/v1/workers/{session}") => json!({"state": "QUIET"}),
             ("POST", "/v1/queues/{queue}/dead-letters/redrive") => json!({"rate_per_second": 10}),
             ("POST", "/v1/queues/{queue}/dead-letters/purge") => json!({"dry_run": true}),
             (
@@ -298,6 +427,13 @@ impl Things {
                 | "/v1/queues/{queue}/extend",
             ) => json!({"messages": [{"id": self.0["{message}"], "fence": 1}]}),
             ("PATCH", "/v1/shards/{name}") => json!({"database": "changed"}),
+            ("POST", "/v1/executions/{execution_id}/decide") => json!({"answer": "RETRY"}),
+            ("POST", "/v1/pools") => json!({"name": format!("new-{n}"), "size": 1}),
+            ("PATCH", "/v1/pools/{name}") => json!({"size": 2}),
+            ("POST", "/v1/hooks") => {
+                json!({"name": format!("new-{n}"), "job": self.0["{job_id}"]})
+            }
+            ("PATCH", "/v1/hooks/{hook}") => json!({"requests_per_second": 2}),
             ("PATCH", "/v1/tenants/{tenant}") => json!({"tier": "PREMIUM"}),
             ("PATCH", "/v1/users/{user}") => json!({"disabled": true}),
             ("PATCH", "/v1/roles/{role}") => json!({"description": "changed"}),
@@ -319,6 +455,14 @@ impl Things {
 
 fn database(name: &str) -> Value {
     json!({"name": name, "url": "postgres://user@db.example.com/reports"})
+}
+
+fn calendar(name: &str) -> Value {
+    json!({"name": name, "days": ["SUN"]})
+}
+
+fn blackout(name: &str) -> Value {
+    json!({"name": name, "from": "2020-01-01T00:00:00Z", "until": "2020-01-02T00:00:00Z"})
 }
 
 fn channel(name: &str) -> Value {

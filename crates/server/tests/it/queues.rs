@@ -7,28 +7,6 @@ use serde_json::{Value, json};
 
 use crate::world::{Reply, World, until};
 
-/// A test for each function and store.
-macro_rules! on_both_stores {
-    ($($name:ident)*) => {
-        mod sqlite {
-            $(
-                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                async fn $name() {
-                    super::$name(&super::World::now().await).await;
-                }
-            )*
-        }
-        mod postgres {
-            $(
-                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                async fn $name() {
-                    super::$name(&super::World::of_postgres().await).await;
-                }
-            )*
-        }
-    };
-}
-
 on_both_stores! {
     a_queue_is_made_changed_and_removed
     a_message_is_leased_and_acknowledged
@@ -44,15 +22,16 @@ on_both_stores! {
     queues_are_managed_in_sql
     a_job_feeds_a_queue
     dead_letters_are_listed_redriven_and_purged
+    a_queue_says_who_waits_and_how_fast_it_drains
 }
 
-async fn create(world: &World, body: Value) -> Value {
+pub async fn create(world: &World, body: Value) -> Value {
     let made = world.post("/v1/queues", body).await;
     assert_eq!(made.status, 201, "{}", made.text);
     made.json()
 }
 
-async fn send(world: &World, body: Value) -> Vec<String> {
+pub async fn send(world: &World, body: Value) -> Vec<String> {
     let sent = world.post("/v1/queues/mail/messages", body).await;
     assert_eq!(sent.status, 200, "{}", sent.text);
     let ids = sent.json()["messages"].as_array().unwrap().clone();
@@ -330,7 +309,7 @@ async fn messages_are_seen_in_sql(world: &World) {
 }
 
 /// The rows of a statement, or its error.
-async fn sql(world: &World, text: &str) -> Reply {
+pub async fn sql(world: &World, text: &str) -> Reply {
     world.post("/v1/sql", json!({ "sql": text })).await
 }
 
@@ -455,4 +434,27 @@ async fn dead_letters_are_listed_redriven_and_purged(world: &World) {
     let bad =
         world.post("/v1/queues/mail/dead-letters/redrive", json!({"rate_per_second": 0})).await;
     assert_eq!((bad.status, bad.error().2.as_str()), (422, "rate_per_second"));
+}
+
+async fn a_queue_says_who_waits_and_how_fast_it_drains(world: &World) {
+    create(world, json!({"name": "mail", "weights": {"acme": 2}})).await;
+    let of = |workspace: &str| json!({"payload": 1, "workspace": workspace});
+    send(world, json!({"messages": [of("acme"), of("acme"), of("acme"), of("")]})).await;
+    let leased = lease(world, json!({"max": 3})).await;
+    report(world, "ack", &[&leased[0]], json!({})).await;
+    let stats = world.get("/v1/queues/mail/stats").await.json();
+    let counted: Vec<_> = stats["workspaces"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| {
+            let number = |name: &str| it[name].as_u64().unwrap();
+            (it["workspace"].as_str().unwrap(), number("ready"), number("leased"), number("weight"))
+        })
+        .collect();
+    assert_eq!(counted, [("acme", 1, 1, 2), ("", 0, 1, 1)]);
+    let per_minute = |name: &str| stats[name].as_f64().unwrap() * 60.0;
+    assert_eq!((per_minute("sent_per_second"), per_minute("ended_per_second")), (4.0, 1.0));
+    assert_eq!(stats["may"], json!(["ALTER", "DROP", "SEND", "CONSUME", "VIEW_HISTORY"]));
+    assert_eq!(stats["is_cut"], false);
 }

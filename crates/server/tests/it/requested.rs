@@ -9,28 +9,6 @@ use server::{Actor, Key};
 use crate::people::Person;
 use crate::world::{World, until};
 
-/// A test for each function and store.
-macro_rules! on_both_stores {
-    ($($name:ident)*) => {
-        mod sqlite {
-            $(
-                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                async fn $name() {
-                    super::$name(&super::World::now().await).await;
-                }
-            )*
-        }
-        mod postgres {
-            $(
-                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                async fn $name() {
-                    super::$name(&super::World::of_postgres().await).await;
-                }
-            )*
-        }
-    };
-}
-
 on_both_stores! {
     who_asks_for_a_run_sees_and_stops_it_and_no_other
     who_asked_is_shown_everywhere

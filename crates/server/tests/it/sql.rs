@@ -161,6 +161,27 @@ async fn a_block_is_limited_and_authorised() {
     assert_eq!(world.call("PATCH", "/v1/jobs/j1", &[], Some(other)).await.status, 200);
     assert_eq!(run(&mut session, "COMMIT").await, ["40001"]);
     assert_eq!(world.get("/v1/jobs/j0").await.json()["priority"], 5);
+    // So is a job or a queue that another client removes in between.
+    for (n, changes) in [
+        "ALTER JOB j2 SET PRIORITY = 1; ALTER JOB j0 SET PRIORITY = 1",
+        "ALTER JOB j3 SET PRIORITY = 1",
+        "DROP JOB j4; CREATE JOB j400 AS NOOP",
+        "EXECUTE JOB j5",
+        "PAUSE JOB j6",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let states = run(&mut session, &format!("BEGIN; {changes}")).await;
+        assert!(states.iter().all(|state| *state == "done"), "{changes}: {states:?}");
+        let path = format!("/v1/jobs/j{}", n + 2);
+        assert_eq!(world.call("DELETE", &path, &[], None).await.status, 204);
+        assert_eq!(run(&mut session, "COMMIT").await, ["40001"], "{changes}");
+    }
+    assert_eq!(world.get("/v1/jobs/j0").await.json()["priority"], 5);
+    assert_eq!(world.get("/v1/jobs/j400").await.status, 404);
+    // One that was never there is not.
+    assert_eq!(run(&mut session, "BEGIN; GRANT CREATE JOB TO nobody; COMMIT").await[2], "42704");
     // A user who may only create jobs does not see, change or remove those of others.
     let mut session = Session::new(world.app.clone(), bob);
     let states = run(&mut session, "BEGIN; CREATE JOB mine AS NOOP; DROP JOB j0; COMMIT").await;

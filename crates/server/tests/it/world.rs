@@ -427,6 +427,17 @@ impl World {
         self.send(request.body(body).unwrap()).await
     }
 
+    /// Sends a request with the key and a JSON body as it is written.
+    pub async fn call_text(&self, method: &str, path: &str, body: &str) -> Reply {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("authorization", format!("Bearer {}", self.key))
+            .header("content-type", "application/json")
+            .body(Body::from(body.to_owned()));
+        self.send(request.unwrap()).await
+    }
+
     pub async fn get(&self, path: &str) -> Reply {
         self.call("GET", path, &[], None).await
     }
@@ -451,6 +462,29 @@ impl World {
         let reply = self.call("POST", &format!("/v1/jobs/{job}/trigger"), &[], None).await;
         assert_eq!(reply.status, 202, "{}", reply.text);
         reply.json()["execution_id"].as_str().unwrap().to_owned()
+    }
+
+    /// Sends a delivery to a hook, without a key.
+    pub async fn deliver(&self, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
+        let mut request = Request::builder().method("POST").uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        self.send(request.body(Body::from(body.to_owned())).unwrap()).await
+    }
+
+    /// What the clock shows, in seconds since 1970.
+    pub fn now_second(&self) -> i64 {
+        self.clock.load(Ordering::Relaxed) / 1_000_000
+    }
+
+    /// Waits until an execution has a status.
+    pub async fn until_status(&self, execution: &str, status: &str) {
+        until(|| async {
+            let shown = self.get(&format!("/v1/executions/{execution}")).await.json();
+            (shown["status"] == status).then_some(())
+        })
+        .await;
     }
 
     /// The execution, when it has ended.

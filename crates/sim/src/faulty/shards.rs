@@ -4,16 +4,15 @@ use domain::dag::state::StepRecord;
 use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::partition::Part;
 use domain::run::{Grant, NewRun, Reason};
-use jiff::SignedDuration;
 use store::{
     Advance, Advanced, Applied, Cancelled, ClaimFor, DagRun, Dags, Extended, HeldLease, Lapsed,
-    LastRun, LeaseRequest, Leased, LiveCounts, LiveRun, Messages, Move, NewMessage, OwnedShard,
-    Page, QueueDepth, RecentEnd, Records, Result, RunQueries, RunView, Sent, SettledMessage,
-    Shards, StartFilter, StartKey, Whole,
+    LastRun, LeaseExtension, LeaseRequest, Leased, LiveCounts, LiveRun, Messages, Move, NewMessage,
+    OwnedShard, Page, QueueDepth, RecentEnd, Records, Result, RunQueries, RunView, Sent,
+    SettledMessage, Shards, StartFilter, StartKey, Whole,
 };
 
 use super::FaultyStore;
-use crate::event::Event;
+use crate::event::SimEvent;
 
 impl<S: RunQueries> RunQueries for FaultyStore<S> {
     through! {
@@ -41,7 +40,7 @@ impl<S: Dags> Dags for FaultyStore<S> {
         if let Ok(advanced) = &advanced {
             let written = batch.iter().zip(&advanced.written).filter(|(_, written)| **written);
             for run in written.flat_map(|(step, _)| &step.runs) {
-                self.link.saw(Event::Submitted { at, run: run.clone() });
+                self.link.saw(SimEvent::Submitted { at, run: run.clone() });
             }
             if let Some(claim) = claim {
                 self.saw_claims(at, claim.node, &advanced.claimed).await?;
@@ -55,8 +54,8 @@ impl<S: Messages> Messages for FaultyStore<S> {
     through! {
         send_messages(queue: JobId, max_depth: Option<u64>, messages: &[NewMessage]) -> Sent;
         lease_messages(request: &LeaseRequest) -> Leased;
-        extend_leases(queue: JobId, leases: &[(RunId, i64)], lease: SignedDuration)
-            -> Vec<Option<Extended>>;
+        extend_leases(leases: &[LeaseExtension]) -> Vec<Option<Extended>>;
+        ready_queues(queues: &[JobId]) -> Vec<JobId>;
         held_leases(queue: JobId, leases: &[(RunId, i64)]) -> Vec<HeldLease>;
         settle_messages(node: NodeId, settled: &[SettledMessage]) -> Vec<Applied>;
         lapsed_messages(limit: u32) -> Vec<Lapsed>;
@@ -80,7 +79,7 @@ impl<S: Shards + Records> Shards for FaultyStore<S> {
         let moved = self.inner.assign(node, epoch, moves).await;
         if let Ok(Some(_)) = &moved {
             for shard in self.inner.shards(None).await? {
-                self.link.saw(Event::Owned { shard: shard.object.id, owner: shard.owner });
+                self.link.saw(SimEvent::Owned { shard: shard.object.id, owner: shard.owner });
             }
         }
         self.link.back(moved).await
@@ -92,7 +91,7 @@ impl<S: Shards + Records> Shards for FaultyStore<S> {
         let divided = self.inner.divide(run, parts).await;
         if let Ok(true) = &divided {
             for part in parts {
-                self.link.saw(Event::Submitted { at, run: part.clone() });
+                self.link.saw(SimEvent::Submitted { at, run: part.clone() });
             }
         }
         self.link.back(divided).await

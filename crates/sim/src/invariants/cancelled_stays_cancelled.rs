@@ -7,7 +7,7 @@ use domain::run::{Outcome, RunState};
 use store::Cancelled;
 
 use super::{Held, Invariant};
-use crate::event::Event;
+use crate::event::SimEvent;
 use crate::ledger::Ledger;
 use crate::oracle::Oracle;
 
@@ -21,8 +21,9 @@ impl Invariant for CancelledStaysCancelled {
         "cancelled stays cancelled"
     }
 
-    fn see(&mut self, event: &Event, _oracle: &Oracle) -> Held {
-        if let Event::Cancelled { run, answer: Cancelled::Ended | Cancelled::Requested(_) } = event
+    fn see(&mut self, event: &SimEvent, _oracle: &Oracle) -> Held {
+        if let SimEvent::Cancelled { run, answer: Cancelled::Ended | Cancelled::Requested(_) } =
+            event
         {
             self.cancelled.insert(*run);
         }

@@ -1,5 +1,4 @@
-//! What a plan makes of times that have passed is exactly what the policy says, counted one by
-//! one.
+//! A plan handles missed occurrences exactly as the catch-up policy says, counted one by one.
 
 use domain::job::Definition;
 use domain::run::{LedgerEntry, Origin, Outcome, ReasonCode};
@@ -8,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use store::RecordPlan;
 
 use super::{Held, Invariant};
-use crate::event::Event;
+use crate::event::SimEvent;
 use crate::oracle::{Oracle, before};
 
 /// A plan that is later than this missed its times, whatever the cause.
@@ -21,7 +20,7 @@ pub struct CatchUpCounts {
 
 /// The fate of each time, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum TickFate {
     Runs,
     LetGo,
     Missed,
@@ -32,15 +31,15 @@ impl Invariant for CatchUpCounts {
         "catch-up counts"
     }
 
-    fn see(&mut self, event: &Event, oracle: &Oracle) -> Held {
-        if let Event::Down { outages } = event {
+    fn see(&mut self, event: &SimEvent, oracle: &Oracle) -> Held {
+        if let SimEvent::Down { outages } = event {
             self.outages.extend(outages);
         }
-        let Event::Fired { looks, fire } = event else { return Ok(()) };
+        let SimEvent::Fired { looks, fire } = event else { return Ok(()) };
         let definition =
             oracle.job(fire.job).and_then(|expected| expected.definitions.get(&fire.version));
         let Some(definition) = definition else {
-            return Err(format!("nobody defined version {} of job {}", fire.version, fire.job));
+            return Err(format!("job {} has no version {}", fire.job, fire.version));
         };
         let Some(schedule) = oracle.schedule(definition) else { return Ok(()) };
         let mut moments = looks.iter().flat_map(|now| {
@@ -78,9 +77,9 @@ fn is_right(
     let (mut runs, mut let_go, mut missed) = (Vec::new(), Vec::new(), Vec::new());
     for (at, fate) in past.iter().zip(fates(&past, definition, missed_until, now)) {
         match fate {
-            Fate::Runs => runs.push(*at),
-            Fate::LetGo => let_go.push(*at),
-            Fate::Missed => missed.push(*at),
+            TickFate::Runs => runs.push(*at),
+            TickFate::LetGo => let_go.push(*at),
+            TickFate::Missed => missed.push(*at),
         }
     }
     runs.extend(future);
@@ -109,13 +108,13 @@ fn fates(
     definition: &Definition,
     missed_until: Timestamp,
     now: Timestamp,
-) -> Vec<Fate> {
-    let mut room = match definition.catch_up {
+) -> Vec<TickFate> {
+    let mut left = match definition.catch_up {
         CatchUpPolicy::None => 0,
         CatchUpPolicy::Last => 1,
         CatchUpPolicy::All => definition.max_catch_up as usize,
     };
-    let mut fates: Vec<Fate> = past
+    let mut fates: Vec<TickFate> = past
         .iter()
         .rev()
         .map(|at| {
@@ -123,14 +122,14 @@ fn fates(
                 .start_deadline
                 .is_some_and(|deadline| now.duration_since(*at) > deadline);
             if too_late {
-                Fate::Missed
+                TickFate::Missed
             } else if *at > missed_until {
-                Fate::Runs
-            } else if room == 0 {
-                Fate::LetGo
+                TickFate::Runs
+            } else if left == 0 {
+                TickFate::LetGo
             } else {
-                room -= 1;
-                Fate::Runs
+                left -= 1;
+                TickFate::Runs
             }
         })
         .collect();

@@ -1,7 +1,7 @@
-//! A tenant that has nothing at work and one run that is due does not wait behind a flood of
-//! another tenant's runs: between the moment it can start and its start, the others start only
-//! as many runs as the slots hold a few times over. What nodes were handed before its time is in line
-//! already when its time comes, and may go first as well; but that is no more than nodes prepare.
+//! A tenant that has no running run and one run that is due does not wait behind a flood of another
+//! tenant's runs: between the moment it can start and its start, the others start only as many runs
+//! as the slots hold a few times over. Runs that nodes claimed ahead of time are queued already
+//! when its time comes, and may go first as well; but nodes prepare only so many.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use domain::run::NewRun;
 use jiff::Timestamp;
 
 use super::{Held, Invariant};
-use crate::event::Event;
+use crate::event::SimEvent;
 use crate::oracle::Oracle;
 use crate::profile::Profile;
 
@@ -21,8 +21,8 @@ pub struct Fairness {
     prepared_max: usize,
     /// Set when the limit of a tenant decides, not fairness.
     limited: bool,
-    /// Runs of nobody's slot that are or will be due, and how many starts they have seen.
-    waiting: BTreeMap<RunId, Waiting>,
+    /// Unclaimed runs that are or will be due, and how many starts they have seen.
+    waiting: BTreeMap<RunId, WaitingRun>,
     /// Grants that were handed out before their time, by fence.
     prepared: BTreeSet<i64>,
     /// Starts under way, by fence.
@@ -30,7 +30,7 @@ pub struct Fairness {
     counted: BTreeSet<RunId>,
 }
 
-struct Waiting {
+struct WaitingRun {
     tenant: TenantId,
     due_at: Timestamp,
     overtaken: usize,
@@ -58,12 +58,13 @@ impl Fairness {
         });
         // One run of a tenant at a time: its others would wait behind it.
         let alone = self.waiting.values().all(|it| it.tenant != run.tenant);
-        // Who needs a place waits for it, not for a turn.
+        // A run with a placement request waits for a matching node, which is no question of
+        // fairness.
         let plain = plain && run.place.is_anywhere();
         if plain && alone && self.counted.insert(run.id) {
             let due_at = run.due_at.max(inserted_at);
             let tenant = run.tenant;
-            let waiting = Waiting { tenant, due_at, overtaken: 0, overtaken_by_prepared: 0 };
+            let waiting = WaitingRun { tenant, due_at, overtaken: 0, overtaken_by_prepared: 0 };
             self.waiting.insert(run.id, waiting);
         }
     }
@@ -74,40 +75,40 @@ impl Invariant for Fairness {
         "fairness"
     }
 
-    fn see(&mut self, event: &Event, oracle: &Oracle) -> Held {
+    fn see(&mut self, event: &SimEvent, oracle: &Oracle) -> Held {
         if self.limited {
             return Ok(());
         }
         match event {
-            Event::Submitted { at, run } => self.add(run, *at, oracle),
-            Event::Fired { looks, fire } => {
+            SimEvent::Submitted { at, run } => self.add(run, *at, oracle),
+            SimEvent::Fired { looks, fire } => {
                 let planned_at = looks.first().copied().unwrap_or_default();
                 for run in &fire.runs {
                     self.add(run, planned_at, oracle);
                 }
             }
-            Event::Claimed { at, run, .. } if *at < run.run.due_at => {
+            SimEvent::Claimed { at, run, .. } if *at < run.run.due_at => {
                 self.prepared.insert(run.grant.fence);
             }
-            Event::Finished { finish, .. } => {
+            SimEvent::Finished { finish, .. } => {
                 self.prepared.remove(&finish.grant.fence);
                 self.waiting.remove(&finish.grant.run);
                 self.working.remove(&finish.grant.fence);
             }
-            Event::Cancelled { run, .. } => {
+            SimEvent::Cancelled { run, .. } => {
                 self.waiting.remove(run);
             }
-            Event::Stopped { grant } => {
+            SimEvent::Stopped { grant } => {
                 self.working.remove(&grant.fence);
             }
-            // Who is first by clocks that differ is no question of fairness.
-            Event::ClockSet => self.limited = true,
-            // What a machine held when it fell silent waits for its lease, not for its turn. A
-            // changed job may lose its prepared runs.
-            Event::Interrupted { .. } | Event::Unleased { .. } | Event::Defined { .. } => {
+            // When clocks differ, the order of starts is no question of fairness.
+            SimEvent::ClockSet => self.limited = true,
+            // The runs of a machine that stopped wait for the end of its lease. A changed job may
+            // lose its prepared runs.
+            SimEvent::Interrupted { .. } | SimEvent::Unleased { .. } | SimEvent::Defined { .. } => {
                 self.waiting.clear();
             }
-            Event::Started { at, started, .. } => {
+            SimEvent::Started { at, started, .. } => {
                 let tenant = started.run.run.tenant;
                 self.waiting.remove(&started.run.run.id);
                 self.working.insert(started.run.grant.fence, tenant);

@@ -6,7 +6,7 @@ use domain::id::RunId;
 use domain::run::{self, RunState};
 
 use super::{Held, Invariant};
-use crate::event::Event;
+use crate::event::SimEvent;
 use crate::oracle::Oracle;
 
 #[derive(Default)]
@@ -20,8 +20,8 @@ impl Invariant for LegalTransitions {
         "legal transitions"
     }
 
-    fn see(&mut self, event: &Event, _oracle: &Oracle) -> Held {
-        let Event::Moved { run, from, event, to } = event else { return Ok(()) };
+    fn see(&mut self, event: &SimEvent, _oracle: &Oracle) -> Held {
+        let SimEvent::Moved { run, from, event, to } = event else { return Ok(()) };
         // Between two writes of its own, time passes and others wake it.
         if let Some(last) = self.last.insert(*run, *to)
             && last != *from

@@ -1,11 +1,11 @@
-//! Nothing starts before its time by the store's clock. When somebody sets a clock, a machine is
-//! wrong about the time until it hears from the store again, but never by more than the time for
-//! which runs are handed out ahead.
+//! No run starts before its time by the store's clock. When a clock is set, a machine is wrong
+//! about the time until it hears from the store again, but never by more than the time for which
+//! runs are claimed ahead.
 
 use jiff::SignedDuration;
 
 use super::{Held, Invariant};
-use crate::event::Event;
+use crate::event::SimEvent;
 use crate::oracle::Oracle;
 use crate::profile::Profile;
 
@@ -28,10 +28,12 @@ impl Invariant for NeverEarly {
         "never early"
     }
 
-    fn see(&mut self, event: &Event, _oracle: &Oracle) -> Held {
+    fn see(&mut self, event: &SimEvent, _oracle: &Oracle) -> Held {
         match event {
-            Event::ClockSet => self.tolerated = self.prepare_ahead,
-            Event::Started { at, started, .. } if *at + self.tolerated < started.run.run.due_at => {
+            SimEvent::ClockSet => self.tolerated = self.prepare_ahead,
+            SimEvent::Started { at, started, .. }
+                if *at + self.tolerated < started.run.run.due_at =>
+            {
                 return Err(format!("{:?} started at {at}", started.run));
             }
             _ => {}

@@ -1,5 +1,6 @@
 //! Every nominal time of an enabled job is covered by a row: a live run, a run that ended, or a
-//! range. Rows that nobody expects are wrong as well, and so is a planner that does not catch up.
+//! range. Rows for times that are not due are wrong as well, and so is a planner that does not
+//! catch up.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +10,14 @@ use jiff::SignedDuration;
 use store::RunView;
 
 use super::{Held, Invariant};
-use crate::event::Event;
+use crate::event::SimEvent;
 use crate::ledger::{Coverage, Ledger, is_gap};
 use crate::oracle::{Expected, Oracle, Stretch};
 
 #[derive(Default)]
 pub struct NoLostTick {
-    /// Runs that began or were cancelled before their job was changed may stand for times that
-    /// nobody expects any more.
+    /// Runs that began or were cancelled before their job was changed may stand for times that are
+    /// no longer due.
     touched: BTreeSet<RunId>,
 }
 
@@ -25,10 +26,10 @@ impl Invariant for NoLostTick {
         "no lost tick"
     }
 
-    fn see(&mut self, event: &Event, _oracle: &Oracle) -> Held {
+    fn see(&mut self, event: &SimEvent, _oracle: &Oracle) -> Held {
         match event {
-            Event::Started { started, .. } => self.touched.insert(started.run.run.id),
-            Event::Cancelled { run, .. } => self.touched.insert(*run),
+            SimEvent::Started { started, .. } => self.touched.insert(started.run.run.id),
+            SimEvent::Cancelled { run, .. } => self.touched.insert(*run),
             _ => false,
         };
         Ok(())
@@ -44,9 +45,10 @@ impl Invariant for NoLostTick {
             {
                 return Err(format!("job {name}: nothing stands for {at}"));
             }
-            if let Some(row) = coverage.strangers.iter().find(|row| !self.touched.contains(&row.id))
+            if let Some(row) =
+                coverage.unexpected.iter().find(|row| !self.touched.contains(&row.id))
             {
-                return Err(format!("job {name}: nobody expects {row:?}"));
+                return Err(format!("job {name}: unexpected row {row:?}"));
             }
             gaps(ledger, expected)?;
             let (job, _) = &ledger.jobs[id];
@@ -56,7 +58,7 @@ impl Invariant for NoLostTick {
             }
             let next = job.as_ref().and_then(|job| job.next_run);
             if settled && state == JobState::Enabled && next.is_some_and(|at| at < ledger.now) {
-                return Err(format!("job {name}: nobody plans {next:?}"));
+                return Err(format!("job {name}: {next:?} is not planned"));
             }
         }
         Ok(())
@@ -89,7 +91,7 @@ fn gaps(ledger: &Ledger, expected: &Expected) -> Held {
     Ok(())
 }
 
-/// Whether the times around a gap were planned and nobody touched the job in between.
+/// Whether the times around a gap were planned and the job was not changed in between.
 fn is_certain(
     expected: &Expected,
     stretch: &Stretch,

@@ -6,7 +6,7 @@ use domain::id::{NodeId, RunId};
 use store::Applied;
 
 use super::{Held, Invariant};
-use crate::event::Event;
+use crate::event::SimEvent;
 use crate::oracle::Oracle;
 
 #[derive(Default)]
@@ -22,9 +22,9 @@ impl Invariant for NoStaleWrite {
         "no stale write"
     }
 
-    fn see(&mut self, event: &Event, _oracle: &Oracle) -> Held {
+    fn see(&mut self, event: &SimEvent, _oracle: &Oracle) -> Held {
         match event {
-            Event::Claimed { node, run, .. } => {
+            SimEvent::Claimed { node, run, .. } => {
                 let grant = run.grant;
                 if grant.fence <= self.newest {
                     return Err(format!("fence {} after {}", grant.fence, self.newest));
@@ -35,7 +35,7 @@ impl Invariant for NoStaleWrite {
                 self.newest = grant.fence;
                 self.grants.insert(grant.run, (grant.fence, *node));
             }
-            Event::Finished { node, finish, applied } if *applied != Applied::Stale => {
+            SimEvent::Finished { node, finish, applied } if *applied != Applied::Stale => {
                 let grant = finish.grant;
                 if self.ended.get(&grant.run) == Some(&grant.fence) {
                     // Nothing was written: the caller only hears how it ended.

@@ -1,4 +1,4 @@
-//! An epoch has one leader, epochs grow, and what only the leader may do is done by nobody else.
+//! An epoch has one leader, epochs grow, and only the leader does the work that is reserved for it.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use domain::id::{JobId, NodeId};
 use store::{Applied, Verdict};
 
 use super::{Held, Invariant};
-use crate::event::Event;
+use crate::event::SimEvent;
 use crate::oracle::Oracle;
 
 #[derive(Default)]
@@ -23,9 +23,9 @@ impl Invariant for OneLeader {
         "one leader"
     }
 
-    fn see(&mut self, event: &Event, _oracle: &Oracle) -> Held {
+    fn see(&mut self, event: &SimEvent, _oracle: &Oracle) -> Held {
         match event {
-            Event::Led { lead, .. } => {
+            SimEvent::Led { lead, .. } => {
                 if lead.epoch < self.lead.epoch {
                     return Err(format!("{lead:?} after {:?}", self.lead));
                 }
@@ -37,23 +37,23 @@ impl Invariant for OneLeader {
                 }
                 self.lead = *lead;
             }
-            Event::Resigned { node } | Event::Unleased { node }
+            SimEvent::Resigned { node } | SimEvent::Unleased { node }
                 if self.lead.node == Some(*node) =>
             {
                 self.lead.node = None;
             }
-            Event::Claimed { node, run, .. } if run.run.place.is_leader() => {
+            SimEvent::Claimed { node, run, .. } if run.run.place.is_leader() => {
                 if self.lead.node != Some(*node) {
                     return Err(format!("{run:?} was given to {node} under {:?}", self.lead));
                 }
                 self.grants.insert(run.grant.fence, run.run.job);
             }
-            // Somebody decided that it need not be the leader.
-            Event::Defined { job, .. } if job.definition.class != Class::LeaderOnly => {
+            // The job was changed, so that any node may run it.
+            SimEvent::Defined { job, .. } if job.definition.class != Class::LeaderOnly => {
                 self.grants.retain(|_, of| *of != job.id);
             }
-            // Only its holder ends a run like this; others bury it.
-            Event::Finished { node, finish, applied: Applied::Ended(_) }
+            // Only the run's own node ends it like this; other nodes end it as lost.
+            SimEvent::Finished { node, finish, applied: Applied::Ended(_) }
                 if finish.attempt.is_some() && matches!(finish.verdict, Verdict::End { .. }) =>
             {
                 let lost = finish

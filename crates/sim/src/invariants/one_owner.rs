@@ -1,5 +1,4 @@
-//! A shard's run is handed to the owner of the shard and to nobody else, and every move has a
-//! larger fence.
+//! Only the owner of a shard claims the shard's run, and every move has a larger fencing token.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +6,7 @@ use domain::id::ObjectId;
 use domain::shard::Ownership;
 
 use super::{Held, Invariant};
-use crate::event::Event;
+use crate::event::SimEvent;
 use crate::oracle::Oracle;
 
 #[derive(Default)]
@@ -20,16 +19,16 @@ impl Invariant for OneOwner {
         "one owner"
     }
 
-    fn see(&mut self, event: &Event, _oracle: &Oracle) -> Held {
+    fn see(&mut self, event: &SimEvent, _oracle: &Oracle) -> Held {
         match event {
-            Event::Owned { shard, owner } => {
+            SimEvent::Owned { shard, owner } => {
                 let before = self.owners.insert(*shard, *owner).unwrap_or_default();
                 let has_moved = before.node != owner.node;
                 if owner.fence < before.fence || has_moved && owner.fence == before.fence {
                     return Err(format!("shard {shard}: {owner:?} after {before:?}"));
                 }
             }
-            Event::Claimed { node, run, .. } if !run.run.shard.is_empty() => {
+            SimEvent::Claimed { node, run, .. } if !run.run.shard.is_empty() => {
                 let owner = run.run.shard.parse().ok().and_then(|shard| self.owners.get(&shard));
                 if owner.and_then(|owner| owner.node) != Some(*node) {
                     return Err(format!("{run:?} was given to {node}, not to {owner:?}"));

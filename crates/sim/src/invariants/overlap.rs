@@ -1,6 +1,6 @@
-//! A job whose runs must not overlap never has more at work than it allows, and no run is ever
-//! worked on twice at a time. An executor whose right has ended does not count: nobody can stop a
-//! machine that stands still, only refuse its word.
+//! A job whose runs must not overlap never has more running than it allows, and no run is ever
+//! worked on twice at a time. An executor whose claim has ended does not count: a machine that
+//! stands still cannot be stopped, only its results can be rejected.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use store::Applied;
 
 use super::{Held, Invariant};
-use crate::event::Event;
+use crate::event::SimEvent;
 use crate::oracle::Oracle;
 
 #[derive(Default)]
@@ -52,24 +52,24 @@ impl Invariant for Overlap {
         "overlap"
     }
 
-    fn see(&mut self, event: &Event, oracle: &Oracle) -> Held {
+    fn see(&mut self, event: &SimEvent, oracle: &Oracle) -> Held {
         match event {
-            Event::Leased { node, until } => {
+            SimEvent::Leased { node, until } => {
                 self.leases.insert(*node, *until);
             }
-            Event::Unleased { node } => {
+            SimEvent::Unleased { node } => {
                 self.leases.remove(node);
             }
-            Event::Claimed { node, run, .. } => {
+            SimEvent::Claimed { node, run, .. } => {
                 self.holders.insert(run.grant.fence, *node);
             }
-            Event::Finished { finish, applied, .. } if *applied != Applied::Stale => {
+            SimEvent::Finished { finish, applied, .. } if *applied != Applied::Stale => {
                 self.working.remove(&finish.grant.fence);
             }
-            Event::Stopped { grant } => {
+            SimEvent::Stopped { grant } => {
                 self.working.remove(&grant.fence);
             }
-            Event::Started { at, started, .. } => {
+            SimEvent::Started { at, started, .. } => {
                 let run = &started.run;
                 let held = self.judge(*at, started, oracle);
                 let node = self.holders.get(&run.grant.fence).copied();

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use domain::slot::{PerSlot, SlotKind};
 
 use super::{Held, Invariant};
-use crate::event::Event;
+use crate::event::SimEvent;
 use crate::oracle::Oracle;
 use crate::profile::Profile;
 
@@ -27,9 +27,9 @@ impl Invariant for SlotsBounded {
         "slots bounded"
     }
 
-    fn see(&mut self, event: &Event, _oracle: &Oracle) -> Held {
+    fn see(&mut self, event: &SimEvent, _oracle: &Oracle) -> Held {
         match event {
-            Event::Started { machine, started, .. } => {
+            SimEvent::Started { machine, started, .. } => {
                 let slot = started.job.definition.action.slot_kind();
                 if slot != started.run.run.slot {
                     return Err(format!("{started:?} takes a slot of another kind than {slot}"));
@@ -40,10 +40,10 @@ impl Invariant for SlotsBounded {
                     return Err(format!("machine {machine} executes {taken} runs in {slot} slots"));
                 }
             }
-            Event::Stopped { grant } => {
+            SimEvent::Stopped { grant } => {
                 self.working.remove(&grant.fence);
             }
-            Event::Interrupted { machine } => self.working.retain(|_, (at, _)| at != machine),
+            SimEvent::Interrupted { machine } => self.working.retain(|_, (at, _)| at != machine),
             _ => {}
         }
         Ok(())

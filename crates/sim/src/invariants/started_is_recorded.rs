@@ -1,4 +1,4 @@
-//! What has begun has a record from then on, whatever becomes of its job.
+//! A run that has started has a record from then on, whatever happens to its job.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use domain::id::{JobId, RunId};
 use jiff::Timestamp;
 
 use super::{Held, Invariant};
-use crate::event::Event;
+use crate::event::SimEvent;
 use crate::ledger::Ledger;
 use crate::oracle::Oracle;
 
@@ -21,8 +21,8 @@ impl Invariant for StartedIsRecorded {
         "started is recorded"
     }
 
-    fn see(&mut self, event: &Event, _oracle: &Oracle) -> Held {
-        if let Event::Started { at, started, .. } = event {
+    fn see(&mut self, event: &SimEvent, _oracle: &Oracle) -> Held {
+        if let SimEvent::Started { at, started, .. } = event {
             let run = &started.run.run;
             self.started.entry(run.id).or_insert((run.job, *at));
         }

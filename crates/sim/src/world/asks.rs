@@ -1,4 +1,4 @@
-//! What people ask of a node.
+//! The requests of clients.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use jiff::{SignedDuration, Timestamp};
 use super::World;
 use crate::clock::SECOND;
 use crate::jobs;
-use crate::machine::{Kind, SimNode};
+use crate::machine::{SimNode, StepKind};
 use crate::random::Random;
 
 impl World {
-    /// Somebody asks some node for something.
+    /// A client sends a random request to a random node.
     pub(super) fn ask(&mut self) {
         let able = |index: &usize| {
             let machine = &self.machines[*index];
-            machine.is_awake() && machine.joined && machine.has_room_for(Kind::Command)
+            machine.is_awake() && machine.joined && machine.has_room_for(StepKind::Command)
         };
         let able: Vec<usize> = (0..self.machines.len()).filter(able).collect();
         if able.is_empty() {
@@ -97,7 +97,7 @@ impl World {
         }
     }
 
-    /// Somebody switches a job off.
+    /// A client disables a job.
     pub(super) fn ask_to_disable(&mut self, index: usize, node: Arc<SimNode>, job: JobId) {
         let name = format!("disable {}", self.trace.job(job));
         self.run_command(index, name, async move { node.disable_job(job).await.map(drop) });
@@ -159,7 +159,7 @@ impl World {
                 let trigger = Trigger { at, with_dependencies, ..Trigger::default() };
                 runs.push(node.triggered(job, trigger).await?);
             }
-            // Somebody who is told nothing asks for the same again.
+            // A client that gets no reply sends the same request again.
             let mut submitted = node.submit(&runs).await;
             if submitted.is_err() && again {
                 submitted = node.submit(&runs).await;
@@ -176,7 +176,7 @@ impl World {
         let back = self.random.below(newest) as usize;
         let run = self.runs[self.runs.len() - 1 - back];
         self.run_command(index, format!("cancel {}", self.trace.run(run)), async move {
-            node.cancel_run(run, "somebody asked").await.map(drop)
+            node.cancel_run(run, "cancelled by a client").await.map(drop)
         });
     }
 
@@ -189,7 +189,8 @@ impl World {
         let until = from + SignedDuration::from_micros(self.random.between(0, 60 * SECOND));
         let newest_first = self.random.percent(50);
         let dry_run = self.random.percent(10);
-        let backfill = Backfill { from, until, newest_first, dry_run, requested_by: None };
+        let backfill =
+            Backfill { from, until, newest_first, dry_run, parameters: None, requested_by: None };
         self.run_command(index, format!("backfill {}", self.trace.job(job)), async move {
             node.backfill(job, backfill).await.map(drop)
         });

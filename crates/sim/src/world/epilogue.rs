@@ -7,10 +7,10 @@ use store::{Cluster, NodeControl, Store};
 
 use super::World;
 use crate::clock::SECOND;
-use crate::event::Event;
+use crate::event::SimEvent;
 use crate::invariants::Violation;
 use crate::link::Rates;
-use crate::machine::{Kind, Machine};
+use crate::machine::{Machine, StepKind};
 
 /// Rounds in which the enabled jobs go on as usual.
 const USUAL_ROUNDS: usize = 12;
@@ -53,7 +53,7 @@ impl World {
         }
         self.planned_in_time()?;
         self.switch_off()?;
-        // What is left must become less, again and again.
+        // The number of live runs must fall, again and again.
         let (mut least, mut idle) = (u64::MAX, 0);
         while least > 0 && idle < IDLE_ROUNDS_MAX {
             if idle > IDLE_ROUNDS_MAX / 2 {
@@ -68,7 +68,7 @@ impl World {
         self.judge_ledger(true)
     }
 
-    /// Whatever is due has somebody who plans it.
+    /// Checks that some node plans every job that is due.
     fn planned_in_time(&mut self) -> Result<(), Violation> {
         let mut due = Vec::new();
         for _ in 0..PLANS_MAX {
@@ -78,12 +78,11 @@ impl World {
                 return Ok(());
             }
             for index in 0..self.machines.len() {
-                self.begin_on(index, Kind::Plan);
+                self.begin_on(index, StepKind::Plan);
             }
             self.judge_events()?;
         }
-        let detail =
-            format!("{} is due at {:?}, and nobody plans it", due[0].name, due[0].next_run);
+        let detail = format!("{} is due at {:?} and is not planned", due[0].name, due[0].next_run);
         Err(Violation { invariant: "planned in time", detail })
     }
 
@@ -103,7 +102,7 @@ impl World {
             let offset = machine.clock.offset_us().clamp(store - SECOND, store + SECOND);
             machine.clock.set_offset(offset);
         }
-        self.link.saw(Event::ClockSet);
+        self.link.saw(SimEvent::ClockSet);
     }
 
     /// Every machine does everything that it has to do.
@@ -115,31 +114,31 @@ impl World {
         self.wake_machines();
         for index in 0..self.machines.len() {
             if !self.machines[index].joined {
-                self.begin_on(index, Kind::Join);
+                self.begin_on(index, StepKind::Join);
             }
             // One that crashed while it was drained comes back drained.
             self.resume_nodes();
-            self.begin_on(index, Kind::Renew);
+            self.begin_on(index, StepKind::Renew);
             if !self.machines[index].joined {
-                self.begin_on(index, Kind::Join);
+                self.begin_on(index, StepKind::Join);
             }
         }
         for index in 0..self.machines.len() {
-            self.begin_on(index, Kind::Plan);
-            self.begin_on(index, Kind::Reap);
+            self.begin_on(index, StepKind::Plan);
+            self.begin_on(index, StepKind::Reap);
             if let Some(node) = &self.machines[index].node {
                 node.hint();
             }
         }
-        // What ends makes way for what waits. A machine that takes one at a time has its turn for
-        // each: in the time that has passed, a real one would have had many more.
+        // Each run that ends lets one that waits start. A machine that takes one at a time gets a
+        // turn for each: in the time that has passed, a real one would have had many more.
         let turns = if self.calm { self.live_runs().min(TURNS_MAX) as usize } else { 0 };
         for _ in 0..turns.max(TURNS) {
             let before = self.stats.started;
             for index in 0..self.machines.len() {
-                self.begin_on(index, Kind::Attend);
-                self.begin_on(index, Kind::Pump);
-                self.begin_on(index, Kind::Start);
+                self.begin_on(index, StepKind::Attend);
+                self.begin_on(index, StepKind::Pump);
+                self.begin_on(index, StepKind::Start);
                 self.judge_events()?;
             }
             while !self.attempts_over().is_empty() {

@@ -1,11 +1,11 @@
-//! What goes wrong with machines and clocks.
+//! The faults of machines and clocks.
 
 use store::{Cluster, NodeControl};
 
 use super::World;
 use crate::clock::SECOND;
-use crate::event::Event;
-use crate::machine::{Kind, Machine};
+use crate::event::SimEvent;
+use crate::machine::{Machine, StepKind};
 
 impl World {
     /// Perhaps something goes wrong; answers whether it did.
@@ -53,10 +53,10 @@ impl World {
     pub(super) fn kill(&mut self, index: usize, off_us: i64) {
         let back_at = self.clock.true_us() + off_us;
         for attempt in self.machines[index].kill() {
-            self.link.saw(Event::Stopped { grant: attempt.grant });
+            self.link.saw(SimEvent::Stopped { grant: attempt.grant });
         }
         self.machines[index].back_at = back_at;
-        self.link.saw(Event::Interrupted { machine: index });
+        self.link.saw(SimEvent::Interrupted { machine: index });
         self.note(&format!("m{index} is off for {}s", off_us as f64 / 1e6));
     }
 
@@ -69,7 +69,7 @@ impl World {
         }
         machine.paused = true;
         machine.back_at = self.clock.true_us() + us;
-        self.link.saw(Event::Interrupted { machine: index });
+        self.link.saw(SimEvent::Interrupted { machine: index });
         self.note(&format!("m{index} stands still for {}s", us as f64 / 1e6));
     }
 
@@ -81,14 +81,14 @@ impl World {
             _ => self.random.between(-3_600 * SECOND, 3_600 * SECOND),
         };
         self.machines[index].clock.set_offset(us);
-        self.link.saw(Event::ClockSet);
+        self.link.saw(SimEvent::ClockSet);
         self.note(&format!("m{index}'s clock is off by {}s", us as f64 / 1e6));
     }
 
     fn step_store(&mut self) {
         let us = self.random.between(-90 * SECOND, 90 * SECOND);
         self.clock.step_store(us);
-        self.link.saw(Event::ClockSet);
+        self.link.saw(SimEvent::ClockSet);
         self.note(&format!("the store's clock is stepped by {}s", us as f64 / 1e6));
     }
 
@@ -107,7 +107,7 @@ impl World {
         self.note(&format!("everything was off for {}s", us as f64 / 1e6));
     }
 
-    /// Somebody wants a node to take nothing new, or changes their mind.
+    /// An administrator drains a node, or resumes it.
     fn drain(&mut self, index: usize) {
         let Some(node) = self.machines[index].node.as_ref().map(|node| node.id()) else { return };
         let steer = if self.random.percent(50) { NodeControl::Drain } else { NodeControl::Resume };
@@ -118,7 +118,7 @@ impl World {
     fn leave(&mut self, index: usize) {
         if self.machines[index].is_awake() && self.machines[index].joined {
             self.note(&format!("m{index} is asked to leave"));
-            self.begin_on(index, Kind::Leave);
+            self.begin_on(index, StepKind::Leave);
         }
     }
 }

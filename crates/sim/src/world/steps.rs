@@ -5,9 +5,9 @@ use domain::run::AttemptEnd;
 
 use super::World;
 use crate::clock::SECOND;
-use crate::event::Event;
-use crate::executor::Attempt;
-use crate::machine::{Done, Kind};
+use crate::event::SimEvent;
+use crate::executor::SimAttempt;
+use crate::machine::{StepKind, StepResult};
 
 impl World {
     /// Goes on with a step that was parked.
@@ -41,28 +41,28 @@ impl World {
         self.begin_on(index, kind);
     }
 
-    fn choose(&mut self, index: usize) -> Kind {
+    fn choose(&mut self, index: usize) -> StepKind {
         let now = self.clock.true_us();
         let machine = &self.machines[index];
         if !machine.joined && self.random.percent(90) {
-            return Kind::Join;
+            return StepKind::Join;
         }
         if now - machine.renewed_at >= 3 * SECOND && self.random.percent(60) {
-            return Kind::Renew;
+            return StepKind::Renew;
         }
         match self.random.weighted(&[5, 10, 10, 3, 1, 6]) {
-            0 => Kind::Plan,
-            1 => Kind::Pump,
-            2 => Kind::Start,
-            3 => Kind::Reap,
-            4 => Kind::Prune,
-            _ => Kind::Attend,
+            0 => StepKind::Plan,
+            1 => StepKind::Pump,
+            2 => StepKind::Start,
+            3 => StepKind::Reap,
+            4 => StepKind::Prune,
+            _ => StepKind::Attend,
         }
     }
 
-    pub(super) fn begin_on(&mut self, index: usize, kind: Kind) {
+    pub(super) fn begin_on(&mut self, index: usize, kind: StepKind) {
         let now = self.clock.true_us();
-        let hint = kind == Kind::Pump && self.random.percent(70);
+        let hint = kind == StepKind::Pump && self.random.percent(70);
         let machine = &mut self.machines[index];
         let Some(node) = machine.node.as_ref().filter(|_| machine.has_room_for(kind)) else {
             return;
@@ -88,30 +88,30 @@ impl World {
         }
     }
 
-    fn done(&mut self, index: usize, began_at: i64, done: Done) {
+    fn done(&mut self, index: usize, began_at: i64, done: StepResult) {
         let text = match done {
-            Done::Plan(report) => {
+            StepResult::Plan(report) => {
                 self.stats.helped += report.as_ref().map_or(0, |report| report.helped as u64);
                 format!("plan {report:?}")
             }
-            Done::Pump(more) => format!("pump {more:?}"),
-            Done::Start(Ok(started)) => self.start(index, started),
-            Done::Start(Err(error)) => format!("start failed: {error}"),
-            Done::Reap(report) => format!("reap {report:?}"),
-            Done::Attend(attended) => format!("attend {attended:?}"),
-            Done::Prune(gone) => format!("prune {gone:?}"),
-            Done::Join(Ok(())) => {
+            StepResult::Pump(more) => format!("pump {more:?}"),
+            StepResult::Start(Ok(started)) => self.start(index, started),
+            StepResult::Start(Err(error)) => format!("start failed: {error}"),
+            StepResult::Reap(report) => format!("reap {report:?}"),
+            StepResult::Attend(attended) => format!("attend {attended:?}"),
+            StepResult::Prune(gone) => format!("prune {gone:?}"),
+            StepResult::Join(Ok(())) => {
                 self.machines[index].joined = true;
                 self.machines[index].renewed_at = began_at;
                 "joined".to_owned()
             }
-            Done::Join(Err(error)) => format!("join failed: {error}"),
-            Done::Renew(renewed) => self.renewed(index, began_at, renewed),
-            Done::Leave(left) => {
+            StepResult::Join(Err(error)) => format!("join failed: {error}"),
+            StepResult::Renew(renewed) => self.renewed(index, began_at, renewed),
+            StepResult::Leave(left) => {
                 self.kill(index, SECOND);
                 format!("left {left:?}")
             }
-            Done::Command(text) => text,
+            StepResult::Command(text) => text,
         };
         self.note(&format!("m{index} {text}"));
     }
@@ -121,7 +121,7 @@ impl World {
         let at = self.clock.stamp();
         let mut text = "started".to_owned();
         for started in started {
-            let mut attempt = Attempt::begin(self.seed, &mut self.random, &started, now);
+            let mut attempt = SimAttempt::begin(self.seed, &mut self.random, &started, now);
             if self.calm || self.profile.flood {
                 attempt.calm(now);
             }
@@ -131,7 +131,7 @@ impl World {
             let machine = &mut self.machines[index];
             machine.attempts.push(attempt);
             let started = Box::new(started);
-            self.link.saw(Event::Started { at, machine: index, started });
+            self.link.saw(SimEvent::Started { at, machine: index, started });
         }
         text
     }
@@ -173,10 +173,10 @@ impl World {
         let Some(node) = &machine.node else { return };
         let running = node.become_another();
         machine.joined = false;
-        machine.steps.retain(|step| step.kind != Kind::Renew);
+        machine.steps.retain(|step| step.kind != StepKind::Renew);
         for attempt in machine.attempts.iter_mut().filter(|it| running.contains(&it.grant.run)) {
             attempt.stop(&mut self.random, AttemptEnd::Lost, now);
         }
-        self.link.saw(Event::Interrupted { machine: index });
+        self.link.saw(SimEvent::Interrupted { machine: index });
     }
 }

@@ -1,9 +1,9 @@
-//! What the executors do, and the time that passes meanwhile.
+//! The work of executors, and the time that passes meanwhile.
 
 use super::World;
 use crate::clock::SECOND;
-use crate::event::Event;
-use crate::executor::End;
+use crate::event::SimEvent;
+use crate::executor::SimEnd;
 
 impl World {
     pub(super) fn attempts_over(&self) -> Vec<(usize, usize)> {
@@ -26,15 +26,15 @@ impl World {
         let machine = &mut self.machines[index];
         let attempt = machine.attempts.remove(attempt);
         let name = self.trace.run(attempt.grant.run);
-        self.link.saw(Event::Stopped { grant: attempt.grant });
+        self.link.saw(SimEvent::Stopped { grant: attempt.grant });
         match attempt.end {
-            End::Result(result) => {
+            SimEnd::Result(result) => {
                 let end = result.end;
                 let known =
                     machine.node.as_ref().is_some_and(|node| node.complete(attempt.grant, result));
                 self.note(&format!("m{index} {name} ends {end:?}, known: {known}"));
             }
-            End::Poison => {
+            SimEnd::Poison => {
                 self.note(&format!("m{index} is killed by {name}"));
                 let off = self.random.between(0, 5 * SECOND);
                 self.kill(index, off);

@@ -1,5 +1,7 @@
 //! The action of a job.
 
+use domain::action::{AdaptiveInterval, QueueMetric};
+use domain::raw_json::RawJson;
 use serde_json::Value;
 use sqlparser::tokenizer::Token;
 
@@ -9,7 +11,7 @@ use crate::syntax::{Result, SyntaxError};
 
 const KINDS: [&str; 6] = ["CALL", "EXEC", "HTTP", "SEND", "BACKUP", "NOOP"];
 
-pub(super) fn action(reader: &mut Reader<'_>) -> Result<Clause> {
+pub(crate) fn action(reader: &mut Reader<'_>) -> Result<Clause> {
     Ok(Clause::As(if reader.eat(&["CALL"]) {
         call(reader)?
     } else if reader.eat(&["EXEC"]) {
@@ -47,18 +49,18 @@ fn argument(reader: &mut Reader<'_>) -> Result<Value> {
         return Ok(Value::String(format!(":{}", name.value)));
     }
     if reader.eat(&["JSON"]) {
-        return json(reader);
+        return Ok(json(reader)?.value());
     }
     Ok(reader.literal("a value, :name or JSON 'json'")?.value.json())
 }
 
-fn json(reader: &mut Reader<'_>) -> Result<Value> {
+pub(super) fn json(reader: &mut Reader<'_>) -> Result<RawJson> {
     if reader.is_placeholder() {
         reader.skip(1);
-        return Ok(Value::Null);
+        return Ok(RawJson::default());
     }
     let text = reader.text("JSON in quotes")?;
-    serde_json::from_str(&text.value)
+    RawJson::from_text(&text.value)
         .map_err(|error| SyntaxError::new(text.at, format!("invalid JSON: {error}")))
 }
 
@@ -110,7 +112,7 @@ fn http(reader: &mut Reader<'_>) -> Result<ActionClause> {
         } else if body.is_none() && reader.eat(&["BODY"]) {
             let is_json = reader.eat(&["JSON"]);
             body = Some(match is_json {
-                true => json(reader)?,
+                true => json(reader)?.value(),
                 false => Value::String(reader.text("a text in quotes or JSON 'json'")?.value),
             });
         } else if expected_status.is_none() && reader.eat(&["EXPECT"]) {
@@ -128,13 +130,14 @@ fn http(reader: &mut Reader<'_>) -> Result<ActionClause> {
     }
 }
 
-/// `SEND TO queue PAYLOAD 'text' | JSON 'json' [WORKSPACE 'name'] [PRIORITY n]`
+/// `SEND TO queue PAYLOAD 'text' | JSON 'json' [WORKSPACE 'name'] [PRIORITY n]
+/// [ADAPT DEPTH | AGE n FROM duration TO duration] [AWAIT]`
 fn send(reader: &mut Reader<'_>) -> Result<ActionClause> {
     reader.expect(&["TO"])?;
     let queue = reader.text_or_name("the name of a queue")?.value;
     reader.expect(&["PAYLOAD"])?;
-    let message = payload(reader)?;
-    let (mut workspace, mut priority) = (None, None);
+    let message = payload(reader)?.value();
+    let (mut workspace, mut priority, mut awaits, mut adaptive) = (None, None, false, None);
     loop {
         if workspace.is_none() && reader.eat(&["WORKSPACE"]) {
             workspace = Some(reader.text_or_name("a workspace")?.value);
@@ -142,23 +145,46 @@ fn send(reader: &mut Reader<'_>) -> Result<ActionClause> {
         } else if priority.is_none() && !reader.is_sign(1, &Token::Eq) && reader.eat(&["PRIORITY"])
         {
             priority = Some(reader.whole("a number from 0 to 9")?.value);
+        } else if adaptive.is_none() && reader.eat(&["ADAPT"]) {
+            adaptive = Some(adapt(reader)?);
+        } else if !awaits && reader.eat(&["AWAIT"]) {
+            awaits = true;
         } else {
             let workspace = workspace.unwrap_or_default();
-            return Ok(ActionClause::Send { queue, message, workspace, priority });
+            return Ok(ActionClause::Send {
+                queue,
+                message,
+                workspace,
+                priority,
+                awaits,
+                adaptive,
+            });
         }
     }
 }
 
+/// `DEPTH | AGE n FROM duration TO duration`
+fn adapt(reader: &mut Reader<'_>) -> Result<AdaptiveInterval> {
+    let words = [("DEPTH", QueueMetric::Depth), ("AGE", QueueMetric::Age)];
+    let metric = reader.one_of(&words)?.value;
+    let target = reader.decimal("a number of messages or seconds")?.value;
+    reader.expect(&["FROM"])?;
+    let min_seconds = reader.duration()?.value.as_secs_f64();
+    reader.expect(&["TO"])?;
+    let max_seconds = reader.duration()?.value.as_secs_f64();
+    Ok(AdaptiveInterval { metric, target, min_seconds, max_seconds })
+}
+
 /// The payload of a message: `'text' | JSON 'json'`. A text that is a JSON object or array is that,
 /// any other text is a JSON string.
-pub(crate) fn payload(reader: &mut Reader<'_>) -> Result<Value> {
+pub(crate) fn payload(reader: &mut Reader<'_>) -> Result<RawJson> {
     if reader.eat(&["JSON"]) {
         return json(reader);
     }
     let text = reader.text("a text in quotes or JSON 'json'")?.value;
-    Ok(match structure_of(&text) {
-        Some(json) => json,
-        None => Value::String(text),
+    Ok(match (structure_of(&text), RawJson::from_text(&text)) {
+        (Some(_), Ok(json)) => json,
+        _ => Value::String(text).into(),
     })
 }
 

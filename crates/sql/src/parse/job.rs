@@ -68,8 +68,13 @@ pub(super) fn alter(reader: &mut Reader<'_>) -> Result<Statement> {
 }
 
 pub(super) fn drop(reader: &mut Reader<'_>) -> Result<Statement> {
+    Ok(Statement::DropJob(dropped(reader, JOB)?))
+}
+
+/// `[IF EXISTS] name [KEEP HISTORY | PURGE HISTORY] [CASCADE] [CANCEL RUNNING]`.
+pub(super) fn dropped(reader: &mut Reader<'_>, what: &str) -> Result<DropJob> {
     let if_exists = reader.eat(&["IF", "EXISTS"]);
-    let name = reader.name(JOB)?;
+    let name = reader.name(what)?;
     let (mut purge_history, mut cascade, mut cancel_running) = (None, false, false);
     while !reader.is_done() {
         if purge_history.is_none() && reader.eat(&["KEEP"]) {
@@ -92,8 +97,7 @@ pub(super) fn drop(reader: &mut Reader<'_>) -> Result<Statement> {
         }
     }
     let purge_history = purge_history.unwrap_or(false);
-    let drop = DropJob { name, if_exists, purge_history, cascade, cancel_running };
-    Ok(Statement::DropJob(drop))
+    Ok(DropJob { name, if_exists, purge_history, cascade, cancel_running })
 }
 
 pub(super) fn pause(reader: &mut Reader<'_>) -> Result<Statement> {
@@ -102,13 +106,18 @@ pub(super) fn pause(reader: &mut Reader<'_>) -> Result<Statement> {
 
 pub(super) fn resume(reader: &mut Reader<'_>) -> Result<Statement> {
     let name = one(reader)?;
+    Ok(Statement::ResumeJob(name, catch_up(reader)?))
+}
+
+/// `[CATCH_UP = NONE | LAST | ALL]`.
+pub(super) fn catch_up(reader: &mut Reader<'_>) -> Result<Option<CatchUpPolicy>> {
     if !reader.eat(&["CATCH_UP"]) {
-        return Ok(Statement::ResumeJob(name, None));
+        return Ok(None);
     }
     reader.eat_sign(&Token::Eq);
     for (word, policy) in CATCH_UP_POLICIES {
         if reader.eat(&[word]) {
-            return Ok(Statement::ResumeJob(name, Some(policy)));
+            return Ok(Some(policy));
         }
     }
     Err(reader.unexpected_word("NONE, LAST or ALL", CATCH_UP_POLICIES.map(|(word, _)| word)))

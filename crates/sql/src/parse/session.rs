@@ -6,7 +6,8 @@ use crate::literal::Literal;
 use crate::name::{folded, quoted};
 use crate::reader::Reader;
 use crate::statement::{
-    Copy, Discard, SavepointStatement, SavepointVerb, SetStatement, Spanned, Statement, Transaction,
+    AccessMode, Copy, Discard, SavepointStatement, SavepointVerb, SetStatement, Spanned, Statement,
+    Transaction,
 };
 use crate::syntax::{Result, SyntaxError};
 
@@ -29,9 +30,18 @@ fn setting(reader: &mut Reader<'_>) -> Result<Spanned<String>> {
 }
 
 pub(super) fn set(reader: &mut Reader<'_>) -> Result<Statement> {
-    if reader.eat(&["TRANSACTION"]) || reader.eat(&["SESSION", "CHARACTERISTICS"]) {
-        reader.rest();
-        return Ok(Statement::Transaction(Transaction::Characteristics));
+    let at = reader.at();
+    if reader.eat(&["SESSION", "CHARACTERISTICS", "AS", "TRANSACTION"]) {
+        // The default of the transactions to come.
+        let Some(mode) = modes(reader)? else {
+            return Ok(Statement::Transaction(Transaction::Characteristics(None)));
+        };
+        let name = Spanned { value: "default_transaction_read_only".to_owned(), at };
+        let value = Some(mode.setting().to_owned());
+        return Ok(Statement::Set(SetStatement { name, value, is_local: false }));
+    }
+    if reader.eat(&["TRANSACTION"]) {
+        return Ok(Statement::Transaction(Transaction::Characteristics(modes(reader)?)));
     }
     let is_local = reader.eat(&["LOCAL"]);
     if !is_local && !reader.is_sign(1, &Token::Eq) {
@@ -66,6 +76,7 @@ fn value(reader: &mut Reader<'_>) -> Result<Option<String>> {
         Ok(match reader.literal("a value")?.value {
             Literal::Text(text) | Literal::Number(text) => text,
             Literal::Bool(value) => value.to_string(),
+            Literal::Json(value) => value.to_string(),
             Literal::Null => String::new(),
         })
     })?;
@@ -79,34 +90,36 @@ pub(super) fn reset(reader: &mut Reader<'_>) -> Result<Statement> {
 
 pub(super) fn show(reader: &mut Reader<'_>) -> Result<Statement> {
     if reader.is_done() {
-        return Err(
-            reader.unexpected("JOBS, JOB RUNS FOR, CREATE JOB, SHARDS or the name of a setting")
-        );
+        return Err(reader.unexpected(
+            "JOBS, JOB RUNS FOR, CREATE JOB, SHARDS, POOLS, HOOKS or the name of a setting",
+        ));
     }
     let all = reader.eat(&["ALL"]);
     Ok(Statement::Show(if all { None } else { Some(setting(reader)?) }))
 }
 
-/// The transaction modes after BEGIN. They are accepted, because a block with one change satisfies
-/// every isolation level.
-fn modes(reader: &mut Reader<'_>) -> Result<()> {
-    const MODES: [&[&str]; 8] = [
-        &["ISOLATION", "LEVEL", "SERIALIZABLE"],
-        &["ISOLATION", "LEVEL", "REPEATABLE", "READ"],
-        &["ISOLATION", "LEVEL", "READ", "COMMITTED"],
-        &["ISOLATION", "LEVEL", "READ", "UNCOMMITTED"],
-        &["READ", "WRITE"],
-        &["READ", "ONLY"],
-        &["NOT", "DEFERRABLE"],
-        &["DEFERRABLE"],
+/// The transaction modes after BEGIN; answers the access mode if one is named. The others are
+/// accepted, because a block whose changes happen together satisfies every isolation level.
+fn modes(reader: &mut Reader<'_>) -> Result<Option<AccessMode>> {
+    const MODES: [(&[&str], Option<AccessMode>); 8] = [
+        (&["ISOLATION", "LEVEL", "SERIALIZABLE"], None),
+        (&["ISOLATION", "LEVEL", "REPEATABLE", "READ"], None),
+        (&["ISOLATION", "LEVEL", "READ", "COMMITTED"], None),
+        (&["ISOLATION", "LEVEL", "READ", "UNCOMMITTED"], None),
+        (&["READ", "WRITE"], Some(AccessMode::ReadWrite)),
+        (&["READ", "ONLY"], Some(AccessMode::ReadOnly)),
+        (&["NOT", "DEFERRABLE"], None),
+        (&["DEFERRABLE"], None),
     ];
+    let mut access = None;
     while !reader.is_done() {
-        if !MODES.iter().any(|mode| reader.eat(mode)) {
+        let Some((_, mode)) = MODES.iter().find(|(words, _)| reader.eat(words)) else {
             return Err(reader.unexpected("ISOLATION LEVEL, READ WRITE, READ ONLY or the end"));
-        }
+        };
+        access = mode.or(access);
         reader.eat_sign(&Token::Comma);
     }
-    Ok(())
+    Ok(access)
 }
 
 fn noise(reader: &mut Reader<'_>) {
@@ -121,8 +134,7 @@ pub(super) fn begin(reader: &mut Reader<'_>) -> Result<Statement> {
 }
 
 pub(super) fn start(reader: &mut Reader<'_>) -> Result<Statement> {
-    modes(reader)?;
-    Ok(Statement::Transaction(Transaction::Begin))
+    Ok(Statement::Transaction(Transaction::Begin(modes(reader)?)))
 }
 
 pub(super) fn commit(reader: &mut Reader<'_>) -> Result<Statement> {

@@ -1,5 +1,6 @@
 //! Statements about queues.
 
+use domain::raw_json::RawJson;
 use jiff::SignedDuration;
 use serde_json::{Map, Value};
 
@@ -26,7 +27,7 @@ pub struct SendStatement {
     /// The name of the queue.
     pub queue: Spanned<String>,
     /// The payload.
-    pub payload: Value,
+    pub payload: RawJson,
     /// The workspace; empty if there is none.
     pub workspace: String,
     /// 0 to 9; that of the queue if absent.

@@ -246,7 +246,13 @@ CREATE TABLE messages (
     -- Of a leased one: the fencing token, the node that leased it for a worker, and when.
     fence INTEGER,
     node_id BLOB,
-    leased_at INTEGER
+    leased_at INTEGER,
+    -- When its time limit ends, once its worker has begun.
+    deadline INTEGER,
+    -- What its worker said last about how far it is.
+    progress TEXT,
+    -- The token of the last lease, if its worker gave the message back untouched: that report may come again.
+    released_fence INTEGER
 ) STRICT;
 CREATE INDEX messages_ready ON messages (queue_id, workspace, urgency, at) WHERE state = 0;
 CREATE INDEX messages_delayed ON messages (queue_id, at) WHERE state = 1;
@@ -425,11 +431,14 @@ CREATE TABLE awards (
     to_id BLOB NOT NULL,
     role_id BLOB,
     privilege TEXT,
+    -- The queue whose messages it is about: it goes with the queue.
+    queue_id BLOB,
     CHECK ((role_id IS NULL) <> (privilege IS NULL))
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX awards_tenant ON awards (tenant_id, id);
 CREATE INDEX awards_to ON awards (to_id);
 CREATE INDEX awards_role ON awards (role_id) WHERE role_id IS NOT NULL;
+CREATE INDEX awards_queue ON awards (queue_id) WHERE queue_id IS NOT NULL;
 
 -- What the store itself must know of a tenant.
 CREATE TABLE quotas (
@@ -540,6 +549,24 @@ CREATE TABLE parts (
     shard TEXT NOT NULL,
     PRIMARY KEY (parent_id, number)
 ) STRICT, WITHOUT ROWID;
+
+-- Runs of jobs with a pool: those that have a place of it, and those in line. A row with a turn is a place: it ends with
+-- the claim of the run that has this turn. A row without one is in line; called_at is when the run was told to take its
+-- place. A row whose run or claim has ended is void and goes with the next look.
+CREATE TABLE pool_runs (
+    run_id BLOB PRIMARY KEY,
+    tenant_id BLOB NOT NULL,
+    pool TEXT NOT NULL,
+    job_id BLOB NOT NULL,
+    weight INTEGER NOT NULL,
+    priority INTEGER NOT NULL,
+    due_at INTEGER NOT NULL,
+    turn INTEGER,
+    since INTEGER NOT NULL,
+    called_at INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE INDEX pool_runs_pool ON pool_runs (tenant_id, pool);
+CREATE INDEX pool_runs_line ON pool_runs (tenant_id, pool) WHERE turn IS NULL;
 
 -- Runs of DAGs that have begun, beside their rows of runs. A decision about one is based on a revision.
 CREATE TABLE dag_runs (

@@ -136,7 +136,7 @@ fn write_tags<'a>(wave: &'a [Change], pipeline: &mut Pipeline<'a>) {
     let gone = wave.iter().filter(|change| change.job.state == JobState::Deleted);
     let gone: Vec<Uuid> = gone.map(|change| change.job.id.0).collect();
     if !gone.is_empty() {
-        pipeline.push(sql!("secret_delete_of_jobs"), values![gone]);
+        pipeline.push(sql!("job_belongings_delete"), values![gone]);
     }
     let mut tags: Vec<(Uuid, Cow<'_, str>)> = Vec::new();
     for Change { job, .. } in wave.iter().filter(|change| change.job.state != JobState::Deleted) {

@@ -122,6 +122,8 @@ fn define_one(tx: &mut Tx<'_>, change: &Change) -> Result<Changed> {
             if job.state == JobState::Deleted {
                 let sql = "DELETE FROM secrets WHERE tenant_id = ?1 AND job_id = ?2";
                 tx.connection.prepare_cached(sql)?.execute((job.tenant.0, job.id.0))?;
+                let sql = "DELETE FROM awards WHERE queue_id = ?1";
+                tx.connection.prepare_cached(sql)?.execute((job.id.0,))?;
             }
         }
     }

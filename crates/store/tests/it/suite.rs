@@ -22,12 +22,16 @@ mod identity;
 mod list_jobs;
 mod list_runs;
 mod message;
+mod message_lease;
+mod message_report;
 mod node;
 mod object;
 mod order;
 mod output;
+mod pool;
 mod prepared;
 mod prune;
+mod queue_statistics;
 mod read;
 mod record;
 mod request;
@@ -75,6 +79,16 @@ macro_rules! promises {
 }
 
 promises! {
+    pool:
+        no_more_weight_has_a_place_than_the_size
+        a_place_that_becomes_free_goes_to_the_first_in_line
+        urgent_runs_come_first_in_a_pool
+        a_heavy_run_is_not_overtaken
+        every_end_of_a_claim_frees_its_place
+        a_reaper_calls_the_line
+        a_call_that_comes_before_the_wait_is_kept
+        the_size_of_a_pool_changes
+        racing_nodes_share_a_pool;
     dag:
         a_dag_run_begins_once_and_only_under_its_claim
         a_decision_counts_if_its_revision_is_the_present_one
@@ -103,6 +117,18 @@ promises! {
         a_dead_message_is_a_dead_letter
         racing_workers_lose_and_double_nothing
         no_workspace_waits_longer_than_a_round;
+    message_lease:
+        a_lease_ends_with_the_time_limit
+        leases_of_several_queues_are_kept_with_one_call
+        queues_with_messages_are_found
+        the_output_of_an_attempt_is_kept
+        a_completed_message_can_be_forgotten;
+    queue_statistics:
+        messages_are_counted_by_workspace
+        rates_are_those_of_the_last_minute;
+    message_report:
+        a_report_after_the_lease_is_stale
+        a_repeated_release_is_known;
     version:
         every_version_of_a_job_is_kept_with_its_author
         a_refused_change_leaves_no_version
@@ -433,6 +459,7 @@ promises! {
         entries_are_listed_by_name_in_pages
         what_belongs_to_a_user_goes_with_them
         rights_are_reached_by_way_of_roles
+        rights_to_a_queue_go_with_it
         racing_roles_never_contain_each_other
         expired_keys_are_forgotten_after_a_day
         changes_of_identity_are_recorded_with_them

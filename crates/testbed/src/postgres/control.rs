@@ -1,4 +1,4 @@
-//! What happens to servers in real life: they are restarted, crash, and are promoted.
+//! Restarts, crashes and promotions of servers.
 
 use std::fs;
 use std::process::{Command, Stdio};

@@ -2,18 +2,18 @@ use super::*;
 
 /// Each line that has a verdict, one after the other.
 fn read_as(system: bool, text: &str) -> Vec<String> {
-    let reading = Reading { system, zone: "Europe/Berlin", prefix: "" };
-    let told = |line: Line| {
+    let reading = CrontabDefaults { system, zone: "Europe/Berlin", prefix: "" };
+    let told = |line: CrontabLine| {
         let verdict = match line.verdict {
-            Verdict::Job(job) => format!(
+            LineMeaning::Job(job) => format!(
                 "{} | {} {} | {}",
                 job["name"].as_str().unwrap(),
                 job["cron_expression"].as_str().unwrap(),
                 job["timezone"].as_str().unwrap(),
                 job["payload"]["arguments"][1].as_str().unwrap()
             ),
-            Verdict::Setting(setting) => setting,
-            Verdict::Refused(why) => format!("! {why}"),
+            LineMeaning::Setting(setting) => setting,
+            LineMeaning::Refused(why) => format!("! {why}"),
         };
         format!("{} {verdict}", line.number)
     };
@@ -86,9 +86,9 @@ PATH=/opt/bin
 # everybody
 5 4 * * sun mail -s hi all%Dear all,%bye
 ";
-    let reading = Reading { system: false, zone: "UTC", prefix: "old-" };
+    let reading = CrontabDefaults { system: false, zone: "UTC", prefix: "old-" };
     let lines = read(text, &reading, &Zones::bundled());
-    let Verdict::Job(job) = &lines[3].verdict else { panic!("{lines:?}") };
+    let LineMeaning::Job(job) = &lines[3].verdict else { panic!("{lines:?}") };
     assert_eq!(
         *job,
         json!({
@@ -121,10 +121,10 @@ PATH=/opt/bin
 fn variables_reach_the_command_whatever_the_shell() {
     let arguments = |shell: &str| {
         let text = format!("SHELL={shell}\nNAME=\"it's\"\n0 0 * * * date\n");
-        let reading = Reading { system: false, zone: "UTC", prefix: "" };
+        let reading = CrontabDefaults { system: false, zone: "UTC", prefix: "" };
         let mut lines = read(&text, &reading, &Zones::bundled());
         match lines.pop().unwrap().verdict {
-            Verdict::Job(job) => job["payload"].clone(),
+            LineMeaning::Job(job) => job["payload"].clone(),
             other => panic!("{other:?}"),
         }
     };

@@ -12,7 +12,7 @@ fn fields(args: &[&str]) -> Result<Value, String> {
     let line = Line::try_parse_from(["x"].iter().chain(args)).map_err(|e| e.kind().to_string())?;
     match line.flags.fields() {
         Ok(fields) => Ok(Value::Object(fields)),
-        Err(Failure::Refused(complaint)) => Err(format!("{complaint:?}")),
+        Err(Failure::Refused(error)) => Err(format!("{error:?}")),
         Err(_) => Err("other".to_owned()),
     }
 }

@@ -13,8 +13,8 @@ fn at(text: &str) -> Timestamp {
     format!("2026-11-15T{text}Z").parse().unwrap()
 }
 
-fn seen() -> Seen {
-    let running = |job: &str, since: &str| Running {
+fn seen() -> ServerState {
+    let running = |job: &str, since: &str| RunningJob {
         job: job.into(),
         scheduled: Some(at(since)),
         since: Some(at(since)),
@@ -26,7 +26,7 @@ fn seen() -> Seen {
         last: Some(at(last)),
         why: why.into(),
     };
-    Seen {
+    ServerState {
         is_ready: true,
         health: "no due run waits".into(),
         stats: json!({
@@ -58,7 +58,7 @@ fn draw(screen: &Screen, view: View, width: u16, height: u16) -> String {
     (0..height).map(|y| format!("{}\n", row(y).trim_end())).collect()
 }
 
-fn look(time: &str, seen: Result<Seen, String>) -> Snapshot {
+fn look(time: &str, seen: Result<ServerState, String>) -> Snapshot {
     Snapshot { at: at(time), url: "http://127.0.0.1:8630/".into(), seen }
 }
 

@@ -8,7 +8,7 @@ export type JobForm = {
   description: string;
   tags: string;
   action: string;
-  payload: { endpoint: string; method: string; body: string; sql: string; database: string; procedure: string; command: string; arguments: string; target: string };
+  payload: { endpoint: string; method: string; body: string; sql: string; database: string; procedure: string; command: string; arguments: string; target: string; queue: string; message: string; workspace: string };
   kind: string;
   cron: string;
   zone: string;
@@ -25,7 +25,7 @@ export type JobForm = {
   dependsOn: string;
 };
 
-export const ACTIONS = ['HTTP', 'SQL', 'PROCEDURE', 'EXTERNAL', 'BACKUP', 'NOOP'];
+export const ACTIONS = ['HTTP', 'SQL', 'PROCEDURE', 'EXTERNAL', 'QUEUE', 'BACKUP', 'NOOP'];
 export const KINDS = ['CRON', 'INTERVAL', 'ONE_TIME', 'MANUAL', 'DEPENDENT'];
 
 /** Fields that an answer has and a definition does not. */
@@ -47,7 +47,7 @@ export function formOf(job: Values): JobForm {
   const dst = (job.dst ?? {}) as Values;
   const attempts = retry.max_attempts ?? (typeof retry.max_retries === 'number' ? retry.max_retries + 1 : undefined);
   const upstream = ((job.depends_on ?? []) as (string | Values)[]).map((it) => (typeof it === 'string' ? it : text(it.job)));
-  const implied = payload.endpoint ? 'HTTP' : payload.sql ? 'SQL' : payload.procedure ? 'PROCEDURE' : payload.command ? 'EXTERNAL' : 'NOOP';
+  const implied = payload.endpoint ? 'HTTP' : payload.sql ? 'SQL' : payload.procedure ? 'PROCEDURE' : payload.command ? 'EXTERNAL' : payload.queue ? 'QUEUE' : 'NOOP';
   return {
     name: text(job.name),
     description: text(job.description),
@@ -57,6 +57,7 @@ export function formOf(job: Values): JobForm {
       endpoint: text(payload.endpoint), method: text(payload.method), body: text(payload.body),
       sql: text(payload.sql), database: text(payload.database), procedure: text(payload.procedure),
       command: text(payload.command), target: text(payload.target),
+      queue: text(payload.queue), message: text(payload.message), workspace: text(payload.workspace),
       arguments: ((payload.arguments ?? []) as unknown[]).map(text).join('\n'),
     },
     kind: text(job.job_type) || 'CRON',
@@ -107,6 +108,10 @@ function payloadOf(form: JobForm, before: Values): Values {
   } else if (form.action === 'EXTERNAL') {
     set('command', it.command.trim());
     set('arguments', it.arguments.trim() ? it.arguments.split('\n') : undefined);
+  } else if (form.action === 'QUEUE') {
+    set('queue', it.queue.trim());
+    set('message', jsonOrText(it.message));
+    set('workspace', it.workspace.trim());
   } else if (form.action === 'BACKUP') set('target', it.target.trim());
   return old;
 }
@@ -164,7 +169,7 @@ export function definitionFrom(form: JobForm, base: Values): Values {
 /** Whether what a definition cannot do without has been typed. */
 export function isFilled(definition: Values): boolean {
   const payload = (definition.payload ?? {}) as Values;
-  const needed: Record<string, string> = { HTTP: 'endpoint', SQL: 'sql', PROCEDURE: 'procedure', EXTERNAL: 'command', BACKUP: 'target' };
+  const needed: Record<string, string> = { HTTP: 'endpoint', SQL: 'sql', PROCEDURE: 'procedure', EXTERNAL: 'command', QUEUE: 'queue', BACKUP: 'target' };
   const schedule: Record<string, string> = { CRON: 'cron_expression', INTERVAL: 'interval_seconds', ONE_TIME: 'run_at', DEPENDENT: 'depends_on' };
   const field = needed[String(payload.type)];
   const when = schedule[String(definition.job_type)];

@@ -5,7 +5,7 @@ export type JobQuery = { q?: string; status?: string; last?: string; tag?: strin
 
 const STATUSES = ['ACTIVE', 'PAUSED', 'DISABLED', 'COMPLETED'];
 const KINDS = ['CRON', 'ONE_TIME', 'INTERVAL', 'MANUAL', 'DEPENDENT'];
-const ACTIONS = ['HTTP', 'SQL', 'PROCEDURE', 'EXTERNAL', 'NOOP'];
+const ACTIONS = ['HTTP', 'SQL', 'PROCEDURE', 'EXTERNAL', 'QUEUE', 'BACKUP', 'NOOP'];
 export const LAST = ['COMPLETED', 'FAILED', 'TIMEOUT', 'CANCELLED'];
 /** The columns that the server sorts by. */
 export const SORTS = ['name', 'last', 'next'];

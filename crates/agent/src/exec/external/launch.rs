@@ -12,21 +12,21 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::{ReadHalf, WriteHalf, pipe};
 use tokio::time::{sleep, timeout};
 
-use super::launcher::{Init, Launcher, Running, Streams};
+use super::launcher::{Init, Launcher, RunningLauncher, Streams};
 use super::{ExternalOptions, LOST_GRACE};
 use crate::exec::RESULT_BYTES_MAX;
 use crate::output::{Masked, Stream};
 use crate::sandbox::cgroup::Cgroup;
 use crate::sandbox::scratch::Scratch;
-use crate::sandbox::spec::{self, Command, Ended, Limits, Message, Spec};
+use crate::sandbox::spec::{self, Command, Ended, HelperMessage, Limits, Spec};
 use crate::sandbox::{Feature, Report};
 use crate::stop::Stop;
 
 /// How long the helpers may take to kill what they were told to kill.
-const KILL_PATIENCE: Duration = Duration::from_secs(1);
+const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long output that is still under way is waited for when everything has ended.
-const DRAIN_PATIENCE: Duration = Duration::from_secs(1);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How much of the end of the complaints is remembered for the message.
 const LAST_WORDS: usize = 400;
@@ -35,7 +35,7 @@ const LAST_WORDS: usize = 400;
 /// everything.
 pub(super) struct Launched<'a> {
     launcher: &'a Launcher,
-    running: Arc<Running>,
+    running: Arc<RunningLauncher>,
     init: Init,
     stdout: Option<pipe::Receiver>,
     stderr: Option<pipe::Receiver>,
@@ -45,9 +45,9 @@ pub(super) struct Launched<'a> {
     scratch: Option<Scratch>,
 }
 
-/// What the helpers have said.
+/// The messages of the helpers.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct HelperMessages {
     pub report: Option<Report>,
     pub refused: Option<(String, String)>,
     pub ended: Option<Ended>,
@@ -57,8 +57,8 @@ pub(super) struct Told {
 }
 
 /// How it ended.
-pub(super) struct Ending {
-    pub told: Told,
+pub(super) struct CommandEnding {
+    pub told: HelperMessages,
     /// Why it was asked to stop, if it was.
     pub stopped: Option<AttemptEnd>,
     pub was_killed: bool,
@@ -110,8 +110,8 @@ impl<'a> Launched<'a> {
         Ok(Launched { launcher, running, init, stdout, stderr, cgroup, group_report, scratch })
     }
 
-    /// What the helpers say when there is no command.
-    pub async fn answer(self) -> Told {
+    /// The messages of the helpers when there is no command.
+    pub async fn answer(self) -> HelperMessages {
         let (_quiet, requests) = tokio::sync::watch::channel(None);
         let stop = &mut Stop::new(requests);
         let ending = self.finish(&Masked::default(), stop, Duration::ZERO).await;
@@ -119,7 +119,12 @@ impl<'a> Launched<'a> {
     }
 
     /// Waits for the end, or brings it about.
-    pub async fn finish(mut self, output: &Masked, stop: &mut Stop, grace: Duration) -> Ending {
+    pub async fn finish(
+        mut self,
+        output: &Masked,
+        stop: &mut Stop,
+        grace: Duration,
+    ) -> CommandEnding {
         let stopped = OnceLock::new();
         let was_killed = AtomicBool::new(false);
         let mut streams = [Stream::Stdout, Stream::Stderr].map(Pump::new);
@@ -146,8 +151,9 @@ impl<'a> Launched<'a> {
                 }
             };
             if !is_drained {
-                // Everything has ended, so the pipes end too. If not, nobody waits for long.
-                let _ = timeout(DRAIN_PATIENCE, pumps).await;
+                // All processes have ended, so the pipes end too. The timeout covers a pipe that
+                // stays open.
+                let _ = timeout(DRAIN_TIMEOUT, pumps).await;
             }
             told
         };
@@ -179,7 +185,7 @@ impl<'a> Launched<'a> {
         let said = std::mem::take(&mut streams[0].first);
         let said = (said.len() <= RESULT_BYTES_MAX).then_some(said);
         let (stopped, was_killed) = (stopped.into_inner(), was_killed.into_inner());
-        Ending { told, stopped, was_killed, bytes, said, last_words, is_clean }
+        CommandEnding { told, stopped, was_killed, bytes, said, last_words, is_clean }
     }
 }
 
@@ -192,7 +198,11 @@ fn scratch(options: &ExternalOptions, name: &str) -> io::Result<Scratch> {
 }
 
 /// Makes a control group for the command, where that is of use.
-async fn group(running: &Running, name: &str, limits: &Limits) -> io::Result<(Cgroup, String)> {
+async fn group(
+    running: &RunningLauncher,
+    name: &str,
+    limits: &Limits,
+) -> io::Result<(Cgroup, String)> {
     if running.ready.has_namespace && !running.has_group_limits {
         // To enter a group takes milliseconds.
         return Err(io::Error::other("no controllers, and the pid namespace kills as well"));
@@ -202,8 +212,8 @@ async fn group(running: &Running, name: &str, limits: &Limits) -> io::Result<(Cg
 }
 
 /// Hears the helpers out, until nothing of the command is left.
-async fn listen(reader: &mut ReadHalf<'_>) -> Told {
-    let mut told = Told::default();
+async fn listen(reader: &mut ReadHalf<'_>) -> HelperMessages {
+    let mut told = HelperMessages::default();
     while !told.is_over
         && let Ok(length) = reader.read_u32().await
     {
@@ -215,17 +225,17 @@ async fn listen(reader: &mut ReadHalf<'_>) -> Told {
             break;
         }
         match serde_json::from_slice(&text) {
-            Ok(Message::Report(report)) => told.report = Some(report),
-            Ok(Message::Probed) => told.is_over = true,
-            Ok(Message::Refused { code, message }) => {
+            Ok(HelperMessage::Report(report)) => told.report = Some(report),
+            Ok(HelperMessage::Probed) => told.is_over = true,
+            Ok(HelperMessage::Refused { code, message }) => {
                 told.refused = Some((code, message));
                 told.is_over = true;
             }
-            Ok(Message::Ended(ended)) => {
+            Ok(HelperMessage::Ended(ended)) => {
                 told.ended = Some(ended);
                 told.is_over = ended.is_all;
             }
-            Ok(Message::Swept(count)) => told.swept = count,
+            Ok(HelperMessage::Swept(count)) => told.swept = count,
             Err(error) => tracing::error!(%error, "the sandbox's helper sent something unknown"),
         }
     }
@@ -254,14 +264,14 @@ impl Ender<'_, '_> {
         sleep(if end == AttemptEnd::Lost { grace.min(LOST_GRACE) } else { grace }).await;
         was_killed.store(true, Ordering::Relaxed);
         let _ = self.writer.write_all(&[spec::KILL]).await;
-        sleep(KILL_PATIENCE).await;
+        sleep(KILL_TIMEOUT).await;
         tracing::warn!("the sandbox's helper does not answer");
         if let Some(cgroup) = self.cgroup {
             cgroup.kill();
         }
         // The launcher takes this for the agent's end, and cleans up alone.
         let _ = self.writer.shutdown().await;
-        sleep(3 * KILL_PATIENCE).await;
+        sleep(3 * KILL_TIMEOUT).await;
     }
 }
 
@@ -292,8 +302,8 @@ impl Pump {
 
     /// Keeps what may be shown of the beginning and of the end.
     fn keep(&mut self, bytes: &[u8]) {
-        let room = (RESULT_BYTES_MAX + 1).saturating_sub(self.first.len());
-        self.first.extend(&bytes[..bytes.len().min(room)]);
+        let free = (RESULT_BYTES_MAX + 1).saturating_sub(self.first.len());
+        self.first.extend(&bytes[..bytes.len().min(free)]);
         self.last.extend(&bytes[bytes.len().saturating_sub(LAST_WORDS)..]);
         let excess = self.last.len().saturating_sub(LAST_WORDS);
         self.last.drain(..excess);

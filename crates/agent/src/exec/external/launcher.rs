@@ -16,12 +16,12 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::ExternalOptions;
-use crate::sandbox::layout::{Stamp, Wanted};
+use crate::sandbox::layout::{ConfiguredPaths, Stamp};
 use crate::sandbox::spec::{self, REQUEST, REQUEST_DESCRIPTORS, Ready};
 use crate::sandbox::{MARK, cgroup};
 
 /// How long a launcher may take to be ready.
-const READY_PATIENCE: Duration = Duration::from_secs(30);
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How many init processes wait for a command at most.
 const IDLE_MAX: usize = 16;
@@ -39,7 +39,7 @@ pub(crate) struct Launcher(tokio::sync::Mutex<Option<Current>>);
 
 /// The launcher that is used, and what the root directory of its commands was built from.
 struct Current {
-    running: Arc<Running>,
+    running: Arc<RunningLauncher>,
     mounted: Vec<Stamp>,
     copied: Vec<Stamp>,
     looked: Instant,
@@ -47,7 +47,7 @@ struct Current {
 
 /// A launcher that takes requests. Dropping it lets the commands that it has started end, and then
 /// the launcher.
-pub(super) struct Running {
+pub(super) struct RunningLauncher {
     socket: UnixStream,
     pub ready: Ready,
     /// Whether a control group would limit anything.
@@ -71,7 +71,10 @@ pub(super) struct Streams {
 
 impl Launcher {
     /// The launcher for these options.
-    pub(super) async fn running(&self, options: &ExternalOptions) -> io::Result<Arc<Running>> {
+    pub(super) async fn running(
+        &self,
+        options: &ExternalOptions,
+    ) -> io::Result<Arc<RunningLauncher>> {
         let wanted = options.wanted();
         let mounted = wanted.mounted();
         let mut current = self.0.lock().await;
@@ -82,13 +85,13 @@ impl Launcher {
             return Ok(current.running.clone());
         }
         let (copied, looked) = (wanted.copied(), Instant::now());
-        let running = Arc::new(Running::new(options).await?);
+        let running = Arc::new(RunningLauncher::new(options).await?);
         *current = Some(Current { running: running.clone(), mounted, copied, looked });
         Ok(running)
     }
 
     /// Gives up a launcher that does not answer.
-    pub(super) async fn forget(&self, broken: &Arc<Running>) {
+    pub(super) async fn forget(&self, broken: &Arc<RunningLauncher>) {
         let mut current = self.0.lock().await;
         if current.as_ref().is_some_and(|current| Arc::ptr_eq(&current.running, broken)) {
             *current = None;
@@ -98,7 +101,7 @@ impl Launcher {
 
 impl Current {
     /// Whether the copied files are what they were, as far as that was looked at lately.
-    fn is_up_to_date(&mut self, wanted: &Wanted<'_>) -> bool {
+    fn is_up_to_date(&mut self, wanted: &ConfiguredPaths<'_>) -> bool {
         if self.looked.elapsed() < LOOK_EVERY {
             return true;
         }
@@ -107,7 +110,7 @@ impl Current {
     }
 }
 
-impl Running {
+impl RunningLauncher {
     async fn new(options: &ExternalOptions) -> io::Result<Self> {
         let (ours, theirs) = StdStream::pair()?;
         ours.set_nonblocking(true)?;
@@ -121,7 +124,7 @@ impl Running {
             socket.read_exact(&mut answer).await?;
             Ok(serde_json::from_slice(&answer)?)
         };
-        let ready = tokio::time::timeout(READY_PATIENCE, ready).await;
+        let ready = tokio::time::timeout(READY_TIMEOUT, ready).await;
         let ready: io::Result<Ready> =
             ready.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
         let ready = ready.map_err(|error| {
@@ -130,7 +133,7 @@ impl Running {
             io::Error::new(error.kind(), problem)
         })?;
         let (has_group_limits, idle) = (cgroup::has_limits(), Mutex::default());
-        Ok(Running { socket, ready, has_group_limits, idle })
+        Ok(RunningLauncher { socket, ready, has_group_limits, idle })
     }
 
     /// Starts a command: an init process gets its description, and its ends of what the command

@@ -1,4 +1,4 @@
-//! What the administrator allows: commands and variables.
+//! The commands and variables that the administrator allows.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

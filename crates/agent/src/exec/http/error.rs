@@ -1,6 +1,6 @@
-//! What went wrong between us and an endpoint: a name for programs, a sentence for people.
+//! Failures of HTTP calls: a code for programs, a message for people.
 //!
-//! The sentences hold the host and never the path, the query or a header, where secrets may stand.
+//! Messages contain the host and never the path, the query or a header, where secrets may stand.
 
 use std::error::Error;
 use std::io;
@@ -18,7 +18,7 @@ impl Failure {
         Failure::other("TIMEOUT", format!("{host} sent nothing for {} s", limit.as_secs_f64()))
     }
 
-    /// What an error of the HTTP client means.
+    /// Classifies an error of the HTTP client.
     pub fn from_client(error: &reqwest::Error, url: &Url, connect_timeout: Duration) -> Self {
         let host = origin(url);
         if let Some(blocked) = Blocked::within(error) {

@@ -18,11 +18,11 @@ use crate::{Attempt, context};
 /// How we name ourselves.
 const USER_AGENT: &str = concat!("punctual/", env!("CARGO_PKG_VERSION"));
 
-/// What a value of a header of ours may hold as it is.
+/// Characters that the value of a context header keeps unescaped.
 const FACT: &AsciiSet = &CONTROLS.add(b'%');
 
-/// What a secret may bring into a URL as it is: it is a value, not syntax. Slashes pass, because
-/// the path of a webhook's address is a common secret.
+/// Characters that a secret in a URL keeps unescaped: it is a value, not syntax. Slashes pass,
+/// because the path of a webhook's address is a common secret.
 const IN_URL: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
@@ -43,15 +43,15 @@ const FRAMING: [HeaderName; 9] = [
 pub(super) struct Request {
     pub method: Method,
     pub url: Url,
-    pub body: Option<Body>,
-    /// Headers of ours, for whoever is asked.
+    pub body: Option<RequestBody>,
+    /// The headers that Punctual adds.
     ours: HeaderMap,
     /// Headers of the job, for the host that it names.
     theirs: HeaderMap,
 }
 
 /// A body and what describes it.
-pub(super) struct Body {
+pub(super) struct RequestBody {
     pub bytes: Vec<u8>,
     pub content_type: Option<HeaderValue>,
     /// Whether a secret stands in it.
@@ -85,14 +85,18 @@ impl Request {
                 let resolved = resolve(text, assignment, secrets);
                 let resolved = resolved.await.map_err(|error| Failure::secret("body", &error))?;
                 let is_secret = resolved != *text;
-                Some(Body { bytes: resolved.into_owned().into_bytes(), content_type, is_secret })
+                Some(RequestBody {
+                    bytes: resolved.into_owned().into_bytes(),
+                    content_type,
+                    is_secret,
+                })
             }
             Some(value) => {
                 let resolved = resolve_within(value, assignment, secrets);
                 let resolved = resolved.await.map_err(|error| Failure::secret("body", &error))?;
                 let is_secret = resolved != *value;
                 let bytes = resolved.to_string().into_bytes();
-                Some(Body { bytes, content_type: content_type.or_else(json), is_secret })
+                Some(RequestBody { bytes, content_type: content_type.or_else(json), is_secret })
             }
             None if assignment.parameters.is_empty() => None,
             None if matches!(method, Method::GET | Method::HEAD) => {
@@ -102,7 +106,11 @@ impl Request {
             None => {
                 let parameters = assignment.parameters.clone().into_iter().collect();
                 let bytes = Value::Object(parameters).to_string().into_bytes();
-                Some(Body { bytes, content_type: content_type.or_else(json), is_secret: false })
+                Some(RequestBody {
+                    bytes,
+                    content_type: content_type.or_else(json),
+                    is_secret: false,
+                })
             }
         };
         if body.is_some() {

@@ -1,4 +1,4 @@
-//! What an answer means: success or not, a result, a wish to be left alone.
+//! Interprets responses: success or failure, the result, and the time to retry after.
 
 use domain::action::HttpAction;
 use jiff::SignedDuration;
@@ -54,7 +54,7 @@ pub(super) fn result(body: &[u8], content_type: Option<&str>) -> (Option<String>
         Some(text) => json!(text).to_string(),
         None => json!({ "bytes": body.len(), "content_type": content_type }).to_string(),
     };
-    // What a string needs to escape may make it longer.
+    // Escaping may make a string longer.
     if result.len() > RESULT_BYTES_MAX { too_large() } else { (Some(result), None) }
 }
 

@@ -13,28 +13,28 @@ use crate::exec::Failure;
 
 /// Where a statement may be carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum StatementPlacement {
     Transaction,
     NoTransaction,
     Either,
 }
 
-fn place(statement: &Statement) -> Place {
+fn place(statement: &Statement) -> StatementPlacement {
     let words: Vec<&str> = statement.words.iter().map(String::as_str).collect();
     match words.as_slice() {
-        ["SWEEP" | "VACUUM", ..] => Place::NoTransaction,
-        ["ANALYZE" | "ANALYSE", ..] => Place::Either,
-        ["REINDEX", "DATABASE" | "SYSTEM" | "SCHEMA", ..] => Place::NoTransaction,
+        ["SWEEP" | "VACUUM", ..] => StatementPlacement::NoTransaction,
+        ["ANALYZE" | "ANALYSE", ..] => StatementPlacement::Either,
+        ["REINDEX", "DATABASE" | "SYSTEM" | "SCHEMA", ..] => StatementPlacement::NoTransaction,
         ["CREATE" | "DROP", "DATABASE" | "TABLESPACE" | "SUBSCRIPTION", ..]
         | ["ALTER", "SYSTEM", ..]
-        | ["CLUSTER"] => Place::NoTransaction,
+        | ["CLUSTER"] => StatementPlacement::NoTransaction,
         // The one that may be part of a transaction.
-        ["REFRESH", ..] => Place::Transaction,
+        ["REFRESH", ..] => StatementPlacement::Transaction,
         words if is_index_or_table(words) && words.contains(&"CONCURRENTLY") => {
-            Place::NoTransaction
+            StatementPlacement::NoTransaction
         }
-        ["REINDEX", ..] => Place::Either,
-        _ => Place::Transaction,
+        ["REINDEX", ..] => StatementPlacement::Either,
+        _ => StatementPlacement::Transaction,
     }
 }
 
@@ -44,8 +44,8 @@ fn is_index_or_table(words: &[&str]) -> bool {
 
 /// Whether the statements share a transaction; if not, each is its own. Both at once cannot be.
 pub(super) fn share_a_transaction(statements: &[Statement]) -> Result<bool, Failure> {
-    let alone = statements.iter().find(|one| place(one) == Place::NoTransaction);
-    let together = statements.iter().any(|one| place(one) == Place::Transaction);
+    let alone = statements.iter().find(|one| place(one) == StatementPlacement::NoTransaction);
+    let together = statements.iter().any(|one| place(one) == StatementPlacement::Transaction);
     match alone {
         Some(alone) if together => Err(Failure::refused(
             "NOT_IN_TRANSACTION",

@@ -28,27 +28,27 @@ use jiff::Timestamp;
 use tokio::time::{interval, timeout};
 
 pub use address::PostgresDatabase;
-use job::Job;
+use job::SqlWork;
 pub(super) use job::permitted;
-use session::Session;
+use session::AttemptSession;
 use work::Work;
 
-use super::record::Record;
-use super::{Stopped, Task, patience, stopped_message};
+use super::record::StatementRecord;
+use super::{SqlTask, Stopped, stop_timeout, stopped_message};
 use crate::exec::Failure;
 use crate::{Attempt, Secrets};
 
-/// How far an attempt has come, for whoever must say what remains of it.
+/// The progress of an attempt, for the message when it is stopped.
 #[derive(Default)]
-struct Progress {
+struct AttemptProgress {
     /// Something may have been committed.
     committing: AtomicBool,
     /// The job ends transactions itself.
     by_itself: AtomicBool,
 }
 
-impl Progress {
-    /// What became of work that the server stopped.
+impl AttemptProgress {
+    /// The fate of work that the server stopped, for the message.
     fn fate(&self) -> &'static str {
         match self.by_itself.load(Ordering::SeqCst) {
             true => "what it had not committed itself was rolled back",
@@ -77,10 +77,10 @@ pub(super) async fn hello(
 pub(super) async fn run(
     database: &PostgresDatabase,
     attempt: &Attempt<'_>,
-    task: Task<'_>,
-    mut record: Record,
+    task: SqlTask<'_>,
+    mut record: StatementRecord,
     stopped: &Stopped,
-) -> (Record, Result<(), Failure>) {
+) -> (StatementRecord, Result<(), Failure>) {
     let done = supervise(database, attempt, task, &mut record, stopped).await;
     (record, done)
 }
@@ -89,22 +89,22 @@ pub(super) async fn run(
 async fn supervise(
     database: &PostgresDatabase,
     attempt: &Attempt<'_>,
-    task: Task<'_>,
-    record: &mut Record,
+    task: SqlTask<'_>,
+    record: &mut StatementRecord,
     stopped: &Stopped,
 ) -> Result<(), Failure> {
-    let job = Job::read(attempt, task).await?;
+    let job = SqlWork::read(attempt, task).await?;
     let mut stop = attempt.stop.clone();
     let session = tokio::select! {
         biased;
-        session = Session::open(database, attempt) => session?,
+        session = AttemptSession::open(database, attempt) => session?,
         end = stop.requested() => {
             stopped.set(end);
             let fate = "it had not reached the database yet";
             return Err(Failure::other("STOPPED", stopped_message(end, fate)));
         }
     };
-    let progress = Progress::default();
+    let progress = AttemptProgress::default();
     let work = Work { database, attempt, session: &session, job, stopped, progress: &progress };
     let done = {
         let mut work = std::pin::pin!(work.run(record));
@@ -124,7 +124,7 @@ async fn supervise(
                         }
                     }
                 };
-                match timeout(patience(end), settled).await {
+                match timeout(stop_timeout(end), settled).await {
                     Ok(done) => done.map_err(|failure| after_stop(end, failure, &progress)),
                     Err(_) if progress.committing.load(Ordering::SeqCst) => Err(Failure::other(
                         "COMMIT_UNKNOWN",
@@ -156,7 +156,7 @@ async fn supervise(
 }
 
 /// The words for work that failed after it was asked to stop.
-fn after_stop(end: AttemptEnd, failure: Failure, progress: &Progress) -> Failure {
+fn after_stop(end: AttemptEnd, failure: Failure, progress: &AttemptProgress) -> Failure {
     let is_ours = match &failure.code {
         ErrorCode::SqlState(code) => code == "57014",
         ErrorCode::Other(name) => name == "STOPPED",

@@ -1,4 +1,4 @@
-//! What statements did: counted, shown and kept, within limits.
+//! The record of statements: counted, shown and kept, within limits.
 
 use domain::run::{AttemptEnd, AttemptResult};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ impl Failure {
 }
 
 /// The record of an attempt while it runs.
-pub(super) struct Record {
+pub(super) struct StatementRecord {
     output: Masked,
     /// Statements that were carried out.
     pub statements: u64,
@@ -38,9 +38,9 @@ pub(super) struct Record {
     hidden_rows: u64,
 }
 
-impl Record {
+impl StatementRecord {
     pub fn new(output: Masked) -> Self {
-        Record {
+        StatementRecord {
             output,
             statements: 0,
             rows_affected: 0,
@@ -72,7 +72,7 @@ impl Record {
         self.last_rows = 0;
     }
 
-    /// Whether nobody would see another row.
+    /// Whether no further row would be shown.
     pub fn is_full(&self) -> bool {
         self.hidden_rows > 0 && self.result_rows < self.last_rows
     }
@@ -111,7 +111,7 @@ impl Record {
         }
     }
 
-    /// A line for whoever reads the output.
+    /// Adds a line to the output.
     pub fn note(&self, line: &str) {
         self.output.write(Stream::Stderr, format!("{line}\n").as_bytes());
     }
@@ -162,7 +162,7 @@ impl Record {
 mod tests {
     use super::*;
 
-    fn finished(record: Record) -> (Value, Value) {
+    fn finished(record: StatementRecord) -> (Value, Value) {
         let result = record.finish(Ok(()), None, json!({}));
         let parse = |text: Option<String>| {
             text.map_or(Value::Null, |text| serde_json::from_str(&text).unwrap())
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn rows_are_objects_in_the_order_of_their_columns() {
-        let mut record = Record::new(Masked::default());
+        let mut record = StatementRecord::new(Masked::default());
         record.columns(["b", "a", "b", "b"].into_iter());
         record.row([json!(1), json!("x\n"), json!(null), json!([2])].into_iter());
         let result = record.finish(Ok(()), None, json!({}));
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn the_last_rows_count() {
-        let mut record = Record::new(Masked::default());
+        let mut record = StatementRecord::new(Masked::default());
         record.columns(["a"].into_iter());
         record.row([json!(1)].into_iter());
         record.columns(["b"].into_iter());
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn a_result_stays_within_its_limits_and_is_a_beginning() {
         for (rows, width) in [(1_001, 1), (10, 20_000), (1, RESULT_BYTES_MAX)] {
-            let mut record = Record::new(Masked::default());
+            let mut record = StatementRecord::new(Masked::default());
             record.columns(["n", "text"].into_iter());
             for n in 0..rows {
                 // One small row after a large one must not slip in.

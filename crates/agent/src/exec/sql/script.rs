@@ -22,7 +22,7 @@ pub(super) struct Statement {
     anchors: Vec<(usize, usize)>,
 }
 
-/// What cannot be in a text.
+/// A positional parameter (`$1`), which scripts cannot have.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Positional(pub String);
 

@@ -14,8 +14,8 @@ use rusqlite::{Batch, Connection, OpenFlags, Statement, ffi};
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
-use super::record::Record;
-use super::{Stopped, Task, maintenance, patience, script, stopped_message};
+use super::record::StatementRecord;
+use super::{SqlTask, Stopped, maintenance, script, stop_timeout, stopped_message};
 use crate::Attempt;
 use crate::context::FACTS;
 use crate::exec::Failure;
@@ -60,15 +60,15 @@ impl SqliteDatabase {
         looked.unwrap_or_else(|_| Err("the file could not be looked at".to_owned()))
     }
 
-    /// How long a job waits while somebody else writes; 30 seconds if nothing is said.
+    /// How long a job waits while another connection writes; 30 seconds by default.
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
         self.busy_timeout = timeout;
         self
     }
 }
 
-/// What the thread works with.
-struct Work {
+/// The input of the thread.
+struct SqliteWork {
     file: PathBuf,
     busy_timeout: Duration,
     script: String,
@@ -80,16 +80,16 @@ struct Work {
 pub(super) async fn run(
     database: &SqliteDatabase,
     attempt: &Attempt<'_>,
-    task: Task<'_>,
-    record: Record,
+    task: SqlTask<'_>,
+    record: StatementRecord,
     stopped: &Stopped,
-) -> (Record, Result<(), Failure>) {
+) -> (StatementRecord, Result<(), Failure>) {
     let script = match allowed(attempt, task) {
         Ok(script) => script.to_owned(),
         Err(failure) => return (record, Err(failure)),
     };
     let parameters = &attempt.assignment.parameters;
-    let work = Work {
+    let work = SqliteWork {
         file: database.file.clone(),
         busy_timeout: database.busy_timeout,
         script,
@@ -110,12 +110,13 @@ pub(super) async fn run(
         joined = &mut thread => Some(joined),
         end = stop.requested() => {
             stopped.set(end);
-            timeout(patience(end), &mut thread).await.ok()
+            timeout(stop_timeout(end), &mut thread).await.ok()
         }
     };
     drop(guard);
-    let lost =
-        |message: &str| (Record::new(notes.clone()), Err(Failure::other("SQLITE_STUCK", message)));
+    let lost = |message: &str| {
+        (StatementRecord::new(notes.clone()), Err(Failure::other("SQLITE_STUCK", message)))
+    };
     let (record, done) = match joined {
         Some(Ok(ended)) => ended,
         Some(Err(_)) => lost("the thread that worked in the file has crashed"),
@@ -133,7 +134,7 @@ pub(super) async fn run(
     }
 }
 
-/// Ends the thread when nobody waits for it any more.
+/// Ends the thread when the attempt is dropped.
 struct StopOnDrop(Stopped);
 
 impl Drop for StopOnDrop {
@@ -143,10 +144,10 @@ impl Drop for StopOnDrop {
 }
 
 /// The script, if SQLite can do what the job wants.
-fn allowed<'t>(attempt: &Attempt<'_>, task: Task<'t>) -> Result<&'t str, Failure> {
+fn allowed<'t>(attempt: &Attempt<'_>, task: SqlTask<'t>) -> Result<&'t str, Failure> {
     let script = match task {
-        Task::Script(script) => script,
-        Task::Procedure(action) => {
+        SqlTask::Script(script) => script,
+        SqlTask::Procedure(action) => {
             return Err(Failure::refused(
                 "NOT_SUPPORTED",
                 format!(
@@ -172,8 +173,8 @@ fn allowed<'t>(attempt: &Attempt<'_>, task: Task<'t>) -> Result<&'t str, Failure
     Ok(script)
 }
 
-impl Work {
-    fn run(&self, record: &mut Record) -> Result<(), Failure> {
+impl SqliteWork {
+    fn run(&self, record: &mut StatementRecord) -> Result<(), Failure> {
         let mut connection = self.open().map_err(|error| failure(&error))?;
         let rules = Rules::apply(&mut connection).map_err(|error| failure(&error))?;
         let commands = match script::read(&self.script) {
@@ -228,7 +229,7 @@ impl Work {
         &self,
         connection: &Connection,
         rules: &Rules,
-        record: &mut Record,
+        record: &mut StatementRecord,
     ) -> Result<(), Failure> {
         let ours = |sql: &str| rules.suspended(|| self.insist(|| connection.execute_batch(sql)));
         ours("BEGIN IMMEDIATE")?;
@@ -245,7 +246,11 @@ impl Work {
         done
     }
 
-    fn statements(&self, connection: &Connection, record: &mut Record) -> Result<(), Failure> {
+    fn statements(
+        &self,
+        connection: &Connection,
+        record: &mut StatementRecord,
+    ) -> Result<(), Failure> {
         let mut batch = Batch::new(connection, &self.script);
         while let Some(mut statement) = batch.next().map_err(|error| not_prepared(&error))? {
             if self.stopped.is_set() {
@@ -267,7 +272,7 @@ impl Work {
         connection: &Connection,
         rules: &Rules,
         commands: &[String],
-        record: &mut Record,
+        record: &mut StatementRecord,
     ) -> Result<(), Failure> {
         for command in commands {
             let vacuum = command == "VACUUM";
@@ -282,7 +287,7 @@ impl Work {
         Ok(())
     }
 
-    /// Tries until nobody else holds the file, or it is time to stop.
+    /// Retries until the file is not locked, or it is time to stop.
     fn insist(&self, mut act: impl FnMut() -> rusqlite::Result<()>) -> Result<(), Failure> {
         let begun = Instant::now();
         loop {
@@ -318,7 +323,7 @@ impl Work {
                     (None, real) => statement.raw_bind_parameter(index, real),
                 },
                 Value::String(text) => statement.raw_bind_parameter(index, text),
-                // What SQLite's functions for JSON read.
+                // The functions of SQLite for JSON read text.
                 json => statement.raw_bind_parameter(index, json.to_string()),
             };
             bound.map_err(|error| failure(&error))?;
@@ -327,7 +332,7 @@ impl Work {
     }
 }
 
-fn execute(statement: &mut Statement<'_>, record: &mut Record) -> rusqlite::Result<()> {
+fn execute(statement: &mut Statement<'_>, record: &mut StatementRecord) -> rusqlite::Result<()> {
     let columns = statement.column_count();
     if columns > 0 {
         record.columns(statement.column_names());

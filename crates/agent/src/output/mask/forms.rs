@@ -4,10 +4,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// What is shorter is no secret, and would be found everywhere.
+/// Shorter values are not masked: they would be found everywhere.
 pub(super) const BYTES_MIN: usize = 4;
 
-/// What most libraries leave as it is in a part of a URL.
+/// Characters that most libraries leave unescaped in a part of a URL.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// The same in a path, and as our own HTTP jobs write it.

@@ -1,4 +1,4 @@
-//! What an attacker tries who may write the command: to reach the machine beyond the sandbox.
+//! Attacks of a user who may write the command and tries to reach the machine beyond the sandbox.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -82,7 +82,7 @@ async fn no_socket_of_the_machine_can_be_reached() {
         assert_eq!(lines.pop(), Some("pair"), "{}", outcome.stderr);
         assert_eq!(lines.len(), count, "{}", outcome.stdout);
         if network == Network::Allow {
-            // What lies in no folder is not absent, but refused: by the rules, or by the filter.
+            // A path outside of all folders is refused, not absent: by the rules, or by the filter.
             let last = lines.pop().unwrap();
             assert!(matches!(last, "connect EPERM" | "socket EPERM"), "{last}");
         }

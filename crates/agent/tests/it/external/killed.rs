@@ -36,7 +36,7 @@ async fn nothing_outlives_the_agent_and_the_output_so_far_is_kept() {
             let text = world.text(job.run, Stream::Stdout);
             assert!(text.starts_with("so far\n1\n"), "{text:?}");
             let slice = world.outputs.read(job.run, 1, 0, usize::MAX, None).unwrap();
-            assert!(!slice.is_final, "nobody has written the end");
+            assert!(!slice.is_final, "the end was not written");
             assert_eq!(world.outputs.attempts(job.run).unwrap(), [1]);
         }
     }

@@ -65,7 +65,7 @@ async fn what_is_replaced_on_the_machine_is_replaced_for_commands() {
     symlink(&new, &link).unwrap();
     fs::rename(link, &current).unwrap();
     assert_eq!(run(&world, &agent, &assignment(deployed)).await.stdout, "folder two\n");
-    // What is added to a folder is there at once.
+    // A file that is added to a folder is visible at once.
     fs::copy(new.join("deployed"), new.join("added")).unwrap();
     let added = current.join("added");
     assert_eq!(

@@ -1,4 +1,4 @@
-//! What may be started, and with what.
+//! The allowed commands, arguments and variables.
 
 use std::fs;
 use std::os::unix::fs::symlink;

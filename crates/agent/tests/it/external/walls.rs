@@ -1,4 +1,4 @@
-//! What a command cannot do.
+//! The restrictions of a command.
 
 use std::fs::{self, Permissions};
 use std::net::TcpListener;
@@ -162,7 +162,7 @@ async fn there_is_no_network_unless_it_is_allowed() {
 async fn a_network_is_no_way_to_the_hypervisor_or_the_kernel() {
     let mut world = World::new();
     world.options.network = Network::Allow;
-    // What was granted: Unix, both versions of the Internet protocol, and questions about routes.
+    // Allowed families: Unix, both versions of the Internet protocol, and netlink routes.
     let program = "import errno, socket\n\
                    made = []\n\
                    for family in range(64):\n    \

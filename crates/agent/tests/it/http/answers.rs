@@ -1,4 +1,4 @@
-//! What answers mean.
+//! The interpretation of responses.
 
 use std::io::Write as _;
 
@@ -60,7 +60,7 @@ async fn statuses_decide() {
         let server = Server::answering(answer(status, &[], body)).await;
         let ended = run(json!({ "endpoint": server.url("/"), "expected_status": expected })).await;
         assert_eq!(ended.result.error, code.map(ErrorCode::Http), "{status} {expected}");
-        // What the endpoint said is kept either way.
+        // The body of the response is kept either way.
         let result = (!body.is_empty()).then_some(body);
         assert_eq!(ended.result.result.as_deref(), result, "{status} {expected}");
         assert_eq!(ended.details()["status"], status);
@@ -162,7 +162,7 @@ async fn what_breaks_has_a_name() {
         assert!(!ended.result.message.contains("secret"), "{:?}", ended.result);
         assert!(!ended.result.error.unwrap().is_refusal());
     }
-    // What came before the break is in the output.
+    // The bytes before the break are in the output.
     let server = Server::answering("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf").await;
     assert_eq!(run(json!({ "endpoint": server.url("/") })).await.stdout, b"half");
 }

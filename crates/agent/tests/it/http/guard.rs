@@ -191,7 +191,7 @@ async fn permission_of_one_tenant_is_not_that_of_another() {
     assert_eq!(server.connections(), 2);
 }
 
-/// What the next test starts in a process of its own; it is true on its own, too.
+/// The next test starts this one in a process of its own; it passes on its own, too.
 #[tokio::test]
 async fn a_request_goes_straight_to_its_target() {
     let server = Server::answering(answer(200, &[], "")).await;

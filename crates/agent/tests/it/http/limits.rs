@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::server::{Server, answer, flood};
 use super::{agent, allowing, assignment, execute, run};
 
-/// What may be under way in the buffers of two sockets besides what was read.
+/// Bytes that the buffers of two sockets may hold besides those that were read.
 const BUFFERS: usize = 16 << 20;
 
 /// A server that begins an answer and never stops; the counter tells what it could send.

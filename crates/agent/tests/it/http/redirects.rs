@@ -134,7 +134,7 @@ async fn a_redirect_to_what_is_not_allowed_reaches_nobody() {
         let ended = execute(&agent, &assignment(action)).await;
         ended.assert_failed("TARGET_NOT_ALLOWED", "not allowed");
         assert_eq!(ended.details()["redirects"], 1);
-        assert_eq!(ended.details()["status"], json!(null), "nobody answered at {location}");
+        assert_eq!(ended.details()["status"], json!(null), "no response from {location}");
         assert!(ended.result.error.as_ref().unwrap().is_refusal());
         assert_eq!(first.connections(), 1, "{location}");
     }

@@ -1,4 +1,4 @@
-//! What is sent.
+//! The requests that are sent.
 
 use std::collections::BTreeMap;
 

@@ -21,7 +21,7 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use super::server::{Server, answer, finish, read_request};
 use super::{Ended, agent, allowing, assignment, execute, run};
 
-/// What accepts connections with a certificate for these names, and the certificate in PEM.
+/// An acceptor with a certificate for these names, and the certificate in PEM.
 fn acceptor(names: &[&str], protocols: &[&str]) -> (TlsAcceptor, String) {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed(names).unwrap();
@@ -34,7 +34,7 @@ fn acceptor(names: &[&str], protocols: &[&str]) -> (TlsAcceptor, String) {
     (TlsAcceptor::from(Arc::new(config)), cert.pem())
 }
 
-/// A server with a certificate for these names, in PEM, and this answer for everybody.
+/// A server with a certificate for these names, in PEM, and the same response for every request.
 async fn secure(names: &[&str], answer: Vec<u8>) -> (Server, String) {
     let (acceptor, pem) = acceptor(names, &[]);
     let answer: Arc<[u8]> = answer.into();

@@ -1,4 +1,4 @@
-//! What is written is read back.
+//! Written output is read back.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -251,7 +251,7 @@ async fn only_what_is_idle_is_swept() {
         output.finish().await.unwrap();
     }
     let writing = outputs.open(second, 2);
-    fs::create_dir(dir.path().join("outputs/2a/of-somebody-else")).unwrap();
+    fs::create_dir(dir.path().join("outputs/2a/not-a-run")).unwrap();
     fs::create_dir(dir.path().join("outputs/2a").join(run(7).to_string())).unwrap();
 
     let (long_ago, later) = (jiff::Timestamp::UNIX_EPOCH, jiff::Timestamp::MAX);

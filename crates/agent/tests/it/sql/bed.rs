@@ -27,7 +27,7 @@ pub struct Bed {
     url: String,
 }
 
-/// What became of an attempt.
+/// The result of an attempt.
 #[derive(Debug)]
 pub struct Ran {
     pub result: AttemptResult,
@@ -147,7 +147,7 @@ impl Ran {
         self.error().0
     }
 
-    /// What was noted of the circumstances.
+    /// The details of the attempt.
     pub fn details(&self) -> Value {
         serde_json::from_str(self.result.details.as_deref().unwrap()).unwrap()
     }
@@ -188,6 +188,7 @@ pub fn in_time(seconds: f64) -> Timestamp {
 
 pub fn assignment(action: Action) -> Assignment {
     Assignment {
+        effect: None,
         run: RunId(Uuid::from_u128(2)),
         job: JobId(Uuid::from_u128(1)),
         job_name: "nightly".to_owned(),

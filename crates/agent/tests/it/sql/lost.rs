@@ -43,7 +43,7 @@ async fn a_server_that_is_not_there() {
     );
 }
 
-/// Somebody who accepts connections and never says a word.
+/// A server that accepts connections and never sends a byte.
 #[tokio::test]
 async fn a_job_is_stopped_while_it_connects() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -130,7 +130,7 @@ async fn a_process_of_the_server_is_killed() {
 #[tokio::test]
 async fn the_fate_of_a_commit_is_found_out() {
     let server = Setup::default()
-        .set("synchronous_standby_names=nobody")
+        .set("synchronous_standby_names=absent")
         .set("synchronous_commit=local")
         .start();
     let bed = Bed::on(&server).await;
@@ -161,7 +161,7 @@ async fn the_fate_of_a_commit_is_found_out() {
     let ran = crash(&server, &bed, "wait_event = 'SyncRep'", running).await;
     assert_eq!((ran.result.end, ran.code()), (AttemptEnd::Failed, "COMMIT_UNKNOWN".to_owned()));
     assert_eq!(bed.ask("SELECT count(*) FROM t").await, "2");
-    // The whole server goes, and nobody can be asked.
+    // The whole server stops, and cannot be asked.
     let running = bed.start(assignment(script(sql)));
     let backend = victim(&bed, "wait_event = 'SyncRep'").await;
     assert!(kill(server.process() as i32));

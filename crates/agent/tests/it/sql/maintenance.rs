@@ -34,7 +34,7 @@ async fn every_command_does_its_work() {
         bed.until(&reached(analyzed, before.1 + analyzes)).await;
         assert_eq!(bed.ask(index).await != before.2, rebuilds, "{command}");
     }
-    // What VERBOSE tells is output.
+    // The messages of VERBOSE are output.
     let ran = bed.sql("VACUUM VERBOSE t").await.done();
     assert!(ran.err.contains("INFO: "), "{}", ran.err);
 }

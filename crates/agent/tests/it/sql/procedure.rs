@@ -113,7 +113,7 @@ async fn names_that_mean_nothing() {
         let (found, message) = ran.error();
         assert_eq!(found, code, "{name}: {message}");
         assert!(message.contains(said), "{name}: {message}");
-        // What is missing may come into being.
+        // A missing procedure may be created later.
         assert!(!ran.result.error.unwrap().is_refusal(), "{name}");
     }
 }

@@ -1,4 +1,4 @@
-//! Jobs that run as somebody.
+//! Jobs that run as another role.
 
 use domain::action::Assignment;
 use domain::run::AttemptEnd;

@@ -176,7 +176,7 @@ async fn what_reaches_beyond_the_file_is_denied() {
             "ATTACH and DETACH are not allowed: a job works in one database file"
         )
     );
-    // What reads is allowed, and what concerns this file only.
+    // Statements that read are allowed, and those that concern this file only.
     let allowed = "PRAGMA table_info(t); PRAGMA user_version = 7; PRAGMA user_version;
         SAVEPOINT s; INSERT INTO t VALUES (1); ROLLBACK TO s; RELEASE s; PRAGMA integrity_check";
     let ran = file.bed.sql(allowed).await.done();
@@ -192,7 +192,7 @@ async fn a_running_statement_is_stopped_and_rolled_back() {
     for end in [AttemptEnd::Cancelled, AttemptEnd::Timeout, AttemptEnd::Lost] {
         let sql = format!("INSERT INTO t VALUES (1); {ENDLESS}");
         let running = file.bed.start(assignment(script(&sql)));
-        // It runs when nobody else can write.
+        // It runs while other connections cannot write.
         let other = Connection::open(&file.path).unwrap();
         other.busy_timeout(Duration::ZERO).unwrap();
         while other.execute_batch("BEGIN IMMEDIATE; ROLLBACK").is_ok() {
@@ -234,7 +234,8 @@ async fn a_file_that_somebody_else_writes() {
     let ran = file.bed.sql("INSERT INTO t VALUES (1)").await;
     assert_eq!((ran.result.end, ran.code()), (AttemptEnd::Failed, "SQLITE_BUSY".to_owned()));
     assert!(!ran.result.error.unwrap().is_refusal());
-    // Who waits is stopped like who works, and goes on when the other has ended.
+    // A job that waits for a lock is stopped like one that works, and continues when the lock is
+    // free.
     let patient = Bed::of(Database::Sqlite(SqliteDatabase::new(&file.path)));
     let running = patient.start(assignment(script("INSERT INTO t VALUES (1)")));
     running.stop.send(Some(AttemptEnd::Cancelled)).unwrap();

@@ -8,7 +8,7 @@ use testbed::load::Stopwatch;
 
 use super::bed::{Bed, PATIENCE, assignment, call, in_time, script};
 
-/// Somebody else than the one who asks is busy.
+/// Another session than the asking one is busy.
 const SLEEPS: &str = "SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database()
     AND pid <> pg_backend_pid() AND state = 'active' AND wait_event = 'PgSleep'";
 const RESTS: &str = "SELECT count(*) = 0 FROM pg_stat_activity WHERE datname = current_database()
@@ -63,7 +63,7 @@ async fn a_procedure_is_stopped_too() {
         ran.result.message,
         "it was cancelled: what it had not committed itself was rolled back"
     );
-    // What it committed itself stays.
+    // The rows that it committed itself stay.
     assert_eq!(bed.ask("SELECT count(*) FROM t").await, "1");
 }
 
@@ -79,7 +79,7 @@ async fn the_server_knows_the_deadline() {
     bed.until(RESTS).await;
 }
 
-/// An end of the statement that nobody of us asked for is an error like others.
+/// A statement that is cancelled by another session fails like others.
 #[tokio::test]
 async fn an_administrator_cancels_the_statement() {
     let bed = Bed::postgres().await;

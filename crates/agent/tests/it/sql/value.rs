@@ -57,7 +57,7 @@ async fn values_of_every_kind() {
         ("ARRAY[[1, 2], [3, 4]]", json!([[1, 2], [3, 4]])),
         ("'{}'::text[]", json!([])),
         ("ARRAY[ROW('a', NULL)::place]", json!([{"name": "a", "at": null}])),
-        // What has no reader is shown as the server sent it.
+        // A value of a type without a decoder is shown as the server sent it.
         ("point '(0,0)'", json!("\\x00000000000000000000000000000000")),
     ] {
         let ran = bed.sql(&format!("SELECT {value} AS value")).await.done();

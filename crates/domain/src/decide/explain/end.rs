@@ -7,6 +7,7 @@ use super::late::held_up;
 use super::wait::{attempt_error, said};
 use super::words::{by, count, error_words, last_error, on_node, short};
 use super::{Cause, StepName};
+use crate::decide::plan::policy_of;
 use crate::job::{JobState, Overlap};
 use crate::run::{Outcome, RunState};
 use crate::schedule::Outage;
@@ -195,6 +196,7 @@ fn not_run(subject: &Subject<'_>, run: &RunFacts, detail: &RunDetail) -> Cause {
                 format!("{stored}; the rule of the job for such times is to skip them (GAP SKIP)");
             Cause::new(StepName::Scheduled, &code, text)
         }
+        "CALENDAR" | "BLACKOUT" => Cause::new(StepName::Scheduled, &code, stored),
         "START_DEADLINE" => {
             let mut text = stored;
             let mut causes = Vec::new();
@@ -236,10 +238,7 @@ fn caught_up(subject: &Subject<'_>, run: &RunFacts, detail: &RunDetail, stored: 
         if let Some((state, event)) = paused {
             parts.push(format!("the job was {}", subject.state_words(state, event)));
         } else if let Some(outage) = subject.outage_of(run) {
-            parts.push(format!(
-                "no server was running {}",
-                clock.period(outage.since, outage.until)
-            ));
+            parts.push(clock.outage(&outage));
         }
     } else if stored.contains("paused")
         && let Some((JobState::Paused, event)) = subject.state_at(run.scheduled_for)
@@ -250,7 +249,11 @@ fn caught_up(subject: &Subject<'_>, run: &RunFacts, detail: &RunDetail, stored: 
     if let Some(other) = &detail.stand_in {
         parts.push(format!("{} stands for it", other.words(subject)));
     }
-    parts.push(format!("policy CATCH_UP {}", subject.job.definition.catch_up.name()));
+    // RESUME with a policy of its own is named by the text.
+    if !stored.contains("resumed with CATCH_UP") {
+        let policy = policy_of(stored).unwrap_or(subject.job.definition.catch_up);
+        parts.push(format!("policy CATCH_UP {}", policy.name()));
+    }
     parts.join("; ")
 }
 

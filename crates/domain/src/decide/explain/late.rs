@@ -86,7 +86,7 @@ pub(super) fn held_up(
     {
         causes.push(format!("the job was {}", subject.state_words(JobState::Paused, event)));
     } else if let Some(outage) = subject.outages.iter().find(|it| it.contains(due)) {
-        causes.push(format!("no server was running {}", clock.period(outage.since, outage.until)));
+        causes.push(clock.outage(outage));
     } else if due < subject.job.created_at {
         let creator = subject.creation().map(|event| by(&event.actor)).unwrap_or_default();
         let created = clock.time(subject.job.created_at);

@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::facts::RunFacts;
 use crate::run::Outcome;
-use crate::schedule::Zone;
+use crate::schedule::{Outage, Zone};
 
 /// Writes times in the zone of a job. A time of the present day is written without its date.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +29,14 @@ impl Clock<'_> {
     /// A period. The date of its end is left out if it is that of its beginning.
     pub fn period(&self, since: Timestamp, until: Timestamp) -> String {
         format!("from {} to {}", self.time(since), self.time(until))
+    }
+
+    /// A time without a server. It began within some seconds after the last heartbeat.
+    pub fn outage(&self, outage: &Outage) -> String {
+        let (since, until) = (self.time(outage.since), self.time(outage.until));
+        format!(
+            "no server was running: the last heartbeat was at {since}, the next start at {until}"
+        )
     }
 }
 

@@ -164,7 +164,7 @@ impl Node {
                     return Ok(Err(format!("queue {queue:?} does not exist")));
                 };
                 let send = |actor: &Actor| {
-                    actor.may_use_queue(QueueRight::Send, &found.name, found.owner).is_ok()
+                    actor.may_use_queue(QueueRight::Send, found.id, found.owner).is_ok()
                 };
                 match self.owner_may(dag, send).await? {
                     true => Ok(Ok(StepRun { new: None, id: Some(called) })),
@@ -193,7 +193,11 @@ impl Node {
                 let parameters = Some(object_text(&parameters.into_iter().collect()));
                 let parameters = parameters.filter(|text| text != "{}");
                 let trigger = Trigger { parameters, ..Trigger::default() };
-                let new = NewRun { id: called, ..self.triggered_of(&job, trigger) };
+                // The job declares its parameters: what does not fit is an error of the inputs.
+                let new = match self.triggered_of(&job, trigger) {
+                    Ok(new) => NewRun { id: called, ..new },
+                    Err(error) => return Ok(Err(format!("{what} {name:?}: {error}"))),
+                };
                 Ok(Ok(StepRun { id: Some(called), new: Some(new) }))
             }
             StepWork::WaitForMessage { .. } => {
@@ -270,7 +274,7 @@ impl Node {
             return Ok(());
         };
         let body = MessageBody {
-            payload,
+            payload: payload.into(),
             headers: [
                 ("punctual-dag-run".to_owned(), known.header.run.to_string()),
                 ("punctual-step".to_owned(), step.name.clone()),

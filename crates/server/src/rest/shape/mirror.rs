@@ -53,6 +53,28 @@ mirror! {
 }
 
 mirror! {
+    /// Whether a job runs on the days of a calendar.
+    CalendarMode = domain::calendar::CalendarMode {
+        /// It does not run on them.
+        Exclude,
+        /// It runs on no other days.
+        Include,
+    }
+}
+
+mirror! {
+    /// What happens to a time on a day on which the job does not run.
+    Shift = domain::calendar::Shift {
+        /// It is skipped.
+        Skip,
+        /// It moves to the next day on which the job runs, at the same local time.
+        Next,
+        /// It moves to the last day before on which the job runs, at the same local time.
+        Previous,
+    }
+}
+
+mirror! {
     /// Where and how a job is executed.
     JobClass = domain::cluster::Class {
         /// By any node that executes.
@@ -81,6 +103,20 @@ mirror! {
         Retry,
         /// It fails: its work happens at most once.
         Fail,
+        /// It is HELD until a user decides, or `on_lost_timeout_seconds` are over.
+        Ask,
+    }
+}
+
+mirror! {
+    /// What becomes of a run that is HELD because its node was lost.
+    LostAnswer = domain::job::LostAnswer {
+        /// It is attempted again.
+        Retry,
+        /// It ends as FAILED.
+        Fail,
+        /// It ends as COMPLETED.
+        Complete,
     }
 }
 
@@ -180,5 +216,55 @@ mirror! {
         Standard,
         /// Four times the standard share.
         Premium,
+    }
+}
+
+mirror! {
+    /// Which outcomes of the tasks before it let a task run.
+    TriggerRule = domain::dag::TriggerRule {
+        /// All succeeded.
+        AllSuccess,
+        /// All ended, in any way.
+        AllDone,
+        /// At least one succeeded.
+        OneSuccess,
+        /// At least one failed.
+        OneFailed,
+        /// All ended, and none failed.
+        NoneFailed,
+        /// All ended, and none was skipped.
+        NoneSkipped,
+    }
+}
+
+mirror! {
+    /// What happens to the other tasks of a DAG run when a task fails.
+    OnTaskFailure = domain::dag::OnStepFailure {
+        /// Tasks that do not depend on it go on.
+        Continue,
+        /// Tasks that have not started are skipped, and those that execute are cancelled.
+        Stop,
+        /// No further task starts until a user resumes or cancels the run.
+        Hold,
+    }
+}
+
+mirror! {
+    /// The answer to an approval.
+    ApprovalAnswer = domain::dag::ApprovalAnswer {
+        /// The task completes.
+        Approve,
+        /// The task fails.
+        Reject,
+    }
+}
+
+mirror! {
+    /// The version of the DAG that a re-run follows.
+    RerunVersion = domain::dag::rerun::RerunVersion {
+        /// That of the run that is repeated.
+        Same,
+        /// The present one. Tasks match by name; one with another definition runs again.
+        Latest,
     }
 }

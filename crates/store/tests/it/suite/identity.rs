@@ -2,12 +2,12 @@
 //! belongs to what is gone goes with it.
 
 use domain::access::{
-    ApiKey, Award, Awarded, Entry, Kind, Privilege, Privileges, Record, Role, Tenant, User,
-    Verifier,
+    ApiKey, Award, Awarded, Entry, Kind, Privilege, Privileges, QueueGrant, QueueRight, Record,
+    Role, Tenant, User, Verifier,
 };
 use domain::fairness::Tier;
 use domain::id::{KeyId, RoleId, TenantId, UserId};
-use domain::job::Job;
+use domain::job::{Job, JobState};
 use domain::run::Outcome;
 use store::{
     AuditFilter, AuditLog, Change, Changed, ClaimRequest, EntryFilter, Given, Identity, Prepared,
@@ -237,6 +237,43 @@ pub async fn rights_are_reached_by_way_of_roles<B: Bench>(lab: &Lab<B>) {
         Award { tenant: tenant.id, to: ops.id.0, what: Awarded::Privilege(Privilege::ExecuteJob) };
     assert!(lab.store.revoke(award.id()).await.unwrap());
     assert!(!lab.store.revoke(award.id()).await.unwrap());
+}
+
+pub async fn rights_to_a_queue_go_with_it<B: Bench>(lab: &Lab<B>) {
+    let tenant = tenant(lab, "acme").await;
+    let ann = user_of(lab, tenant.id, "ann");
+    put(lab, &Entry::User(ann.clone())).await;
+    let mut mail = lab.draft("mail").await;
+    mail.tenant = tenant.id;
+    mail.definition.queue = Some(domain::queue::QueueSettings::default());
+    let grant = |queue| {
+        let what = Awarded::Queue(QueueGrant { right: QueueRight::Send, queue });
+        Award { tenant: tenant.id, to: ann.id.0, what }
+    };
+    let award = grant(mail.id);
+    assert_eq!(lab.store.award(&award).await.unwrap(), Given::Absent, "there is no queue yet");
+    lab.create(&mail).await;
+    assert_eq!(lab.store.award(&award).await.unwrap(), Given::Done);
+    assert_eq!(lab.store.award(&award).await.unwrap(), Given::Known);
+    mail.name = "post".to_owned();
+    lab.update(&mut mail, Prepared::Keep).await;
+    let queues = vec![QueueGrant { right: QueueRight::Send, queue: mail.id }];
+    assert_eq!(lab.store.reach(ann.id.0).await.unwrap().queues, queues);
+    assert_eq!(lab.store.award_by_id(award.id()).await.unwrap(), Some(award.clone()));
+    // Another queue that goes takes nothing with it.
+    let mut other = lab.draft("other").await;
+    other.tenant = tenant.id;
+    lab.create(&other).await;
+    other.state = JobState::Deleted;
+    lab.update(&mut other, Prepared::Drop).await;
+    assert_eq!(lab.store.reach(ann.id.0).await.unwrap().queues, queues);
+    mail.state = JobState::Deleted;
+    lab.update(&mut mail, Prepared::Drop).await;
+    assert_eq!(lab.store.award_by_id(award.id()).await.unwrap(), None);
+    assert_eq!(lab.store.reach(ann.id.0).await.unwrap(), Reach::default());
+    assert_eq!(lab.store.award(&award).await.unwrap(), Given::Absent, "nor any more");
+    let details = audited(lab, tenant.id).await;
+    assert!(details.iter().any(|row| row.contains("SEND ON QUEUE mail")), "{details:?}");
 }
 
 pub async fn racing_roles_never_contain_each_other<B: Bench>(lab: &Lab<B>) {

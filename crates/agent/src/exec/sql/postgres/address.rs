@@ -24,9 +24,8 @@ impl PostgresDatabase {
     /// reference, `${secrets.NAME}`.
     ///
     /// Over a network TLS is required unless the address says `sslmode=disable`. There is no
-    /// `prefer`: whoever stands between could answer that the server has no TLS. The name and the
-    /// chain of a certificate are always checked, so the stricter modes of others are the only
-    /// one.
+    /// `prefer`: an attacker on the path could answer that the server has no TLS. The name and the
+    /// chain of a certificate are always checked, so the weaker modes do not exist.
     pub fn parse(url: &str) -> Result<Self, DatabaseError> {
         let bad = |problem: String| DatabaseError::Bad { field: "url", problem };
         let mut address =

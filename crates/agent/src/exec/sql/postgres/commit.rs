@@ -7,24 +7,24 @@ use tokio::time::{sleep, timeout};
 use tokio_postgres::error::SqlState;
 
 use super::failure::{commit_unknown, describe, is_lost};
-use super::session::Session;
+use super::session::AttemptSession;
 use super::work::Work;
 use crate::exec::Failure;
 
 /// How long the server has to say what became of a commit whose answer was lost.
 const INQUIRY: Duration = Duration::from_secs(20);
 
-/// The processes of the server that serve nobody in particular. After a crash they are others.
+/// The background processes of the server. After a crash they have other ids.
 const HELPERS: &str = "ARRAY(SELECT pid FROM pg_catalog.pg_stat_activity WHERE datid IS NULL)";
 
-/// What a transaction wrote, for whoever must ask what became of it.
-pub(super) struct Written {
+/// The identity of a transaction, to ask later whether it committed.
+pub(super) struct TransactionId {
     number: i64,
     helpers: Vec<i32>,
 }
 
-/// What became of a transaction.
-enum Fate {
+/// The state of a transaction.
+enum TransactionState {
     Committed,
     Aborted,
     InProgress,
@@ -33,7 +33,7 @@ enum Fate {
 
 impl Work<'_, '_> {
     /// Under which number the server keeps what the present transaction wrote.
-    pub async fn written(&self) -> Result<Option<Written>, Failure> {
+    pub async fn written(&self) -> Result<Option<TransactionId>, Failure> {
         // As a number, because the type of ids is younger than some servers.
         let sql = format!("SELECT pg_catalog.txid_current_if_assigned(), {HELPERS}");
         let read = async {
@@ -41,13 +41,13 @@ impl Work<'_, '_> {
             let Some(row) = rows.first() else { return Ok(None) };
             let number: Option<i64> = row.try_get(0)?;
             let helpers: Vec<i32> = row.try_get(1)?;
-            Ok(number.map(|number| Written { number, helpers }))
+            Ok(number.map(|number| TransactionId { number, helpers }))
         };
         read.await.map_err(|error| describe(&error, None))
     }
 
     /// Commits, and finds out whether it happened when the answer is lost.
-    pub async fn commit(&self, written: Option<Written>) -> Result<(), Failure> {
+    pub async fn commit(&self, written: Option<TransactionId>) -> Result<(), Failure> {
         self.progress.committing.store(written.is_some(), Ordering::SeqCst);
         let Err(error) = self.session.client.batch_execute("COMMIT").await else {
             return Ok(());
@@ -60,20 +60,22 @@ impl Work<'_, '_> {
         let inquiry = async {
             loop {
                 match self.fate_of(&written).await {
-                    Ok(Fate::Committed) => return Ok(()),
-                    Ok(Fate::Aborted) => return Err(describe(&error, None)),
-                    Ok(Fate::Unknown) => return Err(commit_unknown(&error)),
-                    Ok(Fate::InProgress) | Err(_) => sleep(Duration::from_millis(100)).await,
+                    Ok(TransactionState::Committed) => return Ok(()),
+                    Ok(TransactionState::Aborted) => return Err(describe(&error, None)),
+                    Ok(TransactionState::Unknown) => return Err(commit_unknown(&error)),
+                    Ok(TransactionState::InProgress) | Err(_) => {
+                        sleep(Duration::from_millis(100)).await
+                    }
                 }
             }
         };
         timeout(INQUIRY, inquiry).await.unwrap_or_else(|_| Err(commit_unknown(&error)))
     }
 
-    /// What the server knows of a transaction. After a crash it may have given the number of one
-    /// that left no trace to another: then only "no" is an answer.
-    async fn fate_of(&self, written: &Written) -> Result<Fate, Failure> {
-        let session = Session::open(self.database, self.attempt).await?;
+    /// Asks the server for the state of a transaction. After a crash the server may have reused the
+    /// number of a transaction that left no trace: then only "aborted" can be trusted.
+    async fn fate_of(&self, written: &TransactionId) -> Result<TransactionState, Failure> {
+        let session = AttemptSession::open(self.database, self.attempt).await?;
         let sql = format!("SELECT pg_catalog.txid_status($1), {HELPERS}");
         let answer = async {
             let row = session.client.query_one(&sql, &[&written.number]).await?;
@@ -85,16 +87,16 @@ impl Work<'_, '_> {
             Ok(answer) => answer,
             // A number that the server has not come to: what we wrote left no trace.
             Err(error) if error.code() == Some(&SqlState::INVALID_PARAMETER_VALUE) => {
-                return Ok(Fate::Aborted);
+                return Ok(TransactionState::Aborted);
             }
             Err(error) => return Err(describe(&error, None)),
         };
         let crashed = !helpers.iter().any(|helper| written.helpers.contains(helper));
         Ok(match status.as_deref() {
-            Some("aborted") => Fate::Aborted,
-            Some("committed") if !crashed => Fate::Committed,
-            Some("in progress") if !crashed => Fate::InProgress,
-            _ => Fate::Unknown,
+            Some("aborted") => TransactionState::Aborted,
+            Some("committed") if !crashed => TransactionState::Committed,
+            Some("in progress") if !crashed => TransactionState::InProgress,
+            _ => TransactionState::Unknown,
         })
     }
 }

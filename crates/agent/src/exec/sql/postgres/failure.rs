@@ -8,7 +8,7 @@ use super::super::script::Statement;
 use crate::exec::Failure;
 use dial::words;
 
-/// What the server says about a statement of a script.
+/// Describes the server's error about a statement of a script.
 pub(super) fn describe(error: &Error, of: Option<(&str, &Statement)>) -> Failure {
     let Some(db) = error.as_db_error() else {
         return match is_lost(error) {
@@ -94,12 +94,12 @@ pub(super) fn is_lost(error: &Error) -> bool {
     }
 }
 
-/// Nobody can say whether the work was done.
+/// The failure when it is unknown whether the work was committed.
 pub(super) fn commit_unknown(error: &Error) -> Failure {
     Failure::other(
         "COMMIT_UNKNOWN",
         format!(
-            "the connection was lost during COMMIT, and nobody can say whether it took effect: {}",
+            "the connection was lost during COMMIT, so it is unknown whether it took effect: {}",
             words(error)
         ),
     )
@@ -111,7 +111,7 @@ pub(super) fn of_procedure(failure: Failure) -> Failure {
         ErrorCode::Other(name) if name == "CONNECTION_LOST" => Failure::other(
             "COMMIT_UNKNOWN",
             "the connection was lost while the procedure ran: what it has committed stays, the \
-             rest is rolled back, and nobody can say how far it came",
+             rest is rolled back; how far it came is unknown",
         ),
         _ => failure,
     }

@@ -1,16 +1,16 @@
-//! What a job wants, as far as it is known without the server.
+//! The work of a job, as far as it is known before the connection.
 
 use serde_json::Value;
 
 use super::super::script::{self, Positional, Statement};
-use super::super::{Task, maintenance, parameter};
-use super::procedure::Call;
+use super::super::{SqlTask, maintenance, parameter};
+use super::procedure::ProcedureCall;
 use crate::Attempt;
 use crate::exec::Failure;
 use crate::secrets::{OPEN, resolve};
 
-/// What to do.
-pub(super) enum Job<'t> {
+/// The statements of a job.
+pub(super) enum SqlWork<'t> {
     Script {
         script: &'t str,
         statements: Vec<Statement>,
@@ -18,15 +18,15 @@ pub(super) enum Job<'t> {
         values: Vec<(String, Value)>,
         in_transaction: bool,
     },
-    Call(Call),
+    Call(ProcedureCall),
 }
 
-impl<'t> Job<'t> {
-    pub async fn read(attempt: &Attempt<'_>, task: Task<'t>) -> Result<Self, Failure> {
+impl<'t> SqlWork<'t> {
+    pub async fn read(attempt: &Attempt<'_>, task: SqlTask<'t>) -> Result<Self, Failure> {
         let script = match task {
-            Task::Script(script) => script,
-            Task::Procedure(action) => {
-                return Ok(Job::Call(Call::read(attempt, action).await?));
+            SqlTask::Script(script) => script,
+            SqlTask::Procedure(action) => {
+                return Ok(SqlWork::Call(ProcedureCall::read(attempt, action).await?));
             }
         };
         let statements = statements_of(script)?;
@@ -49,7 +49,7 @@ impl<'t> Job<'t> {
                 values.push((name.clone(), value));
             }
         }
-        Ok(Job::Script { script, statements, values, in_transaction })
+        Ok(SqlWork::Script { script, statements, values, in_transaction })
     }
 }
 

@@ -8,7 +8,7 @@ use super::super::parameter;
 use super::super::script::Statement;
 use super::failure::describe;
 use super::quoted;
-use super::session::Session;
+use super::session::AttemptSession;
 use crate::Attempt;
 use crate::exec::Failure;
 use crate::secrets::resolve;
@@ -28,21 +28,21 @@ const CANDIDATES: &str = "
     ORDER BY p.oid";
 
 /// A call as the job wants it.
-pub(super) struct Call {
+pub(super) struct ProcedureCall {
     schema: Option<String>,
     name: String,
     arguments: Vec<Value>,
 }
 
 /// A call as the server understands it.
-pub(super) struct Found {
+pub(super) struct ResolvedCall {
     pub statement: Statement,
     pub values: Vec<(String, Value)>,
     /// Whether it may end transactions, and so must not be inside of one.
     pub may_commit: bool,
 }
 
-impl Call {
+impl ProcedureCall {
     pub async fn read(attempt: &Attempt<'_>, action: &ProcedureAction) -> Result<Self, Failure> {
         let mut parts = name(&action.procedure).map_err(|problem| {
             Failure::other("BAD_NAME", format!("procedure: {:?} {problem}", action.procedure))
@@ -64,12 +64,12 @@ impl Call {
                 other => other.clone(),
             });
         }
-        Ok(Call { schema: parts.pop(), name, arguments })
+        Ok(ProcedureCall { schema: parts.pop(), name, arguments })
     }
 
     /// Looks the routine up. One that is not there is called all the same: the server says best
     /// what is wrong.
-    pub async fn find(&self, session: &Session) -> Result<Found, Failure> {
+    pub async fn find(&self, session: &AttemptSession) -> Result<ResolvedCall, Failure> {
         let rows = session.client.query(CANDIDATES, &[&self.name, &self.schema]).await;
         let rows = rows.map_err(|error| describe(&error, None))?;
         let mut candidates = Vec::new();
@@ -94,7 +94,7 @@ impl Call {
         let mut statement = Statement::own(text);
         statement.parameters = names;
         let may_commit = routine.is_none_or(|routine| routine.is_procedure);
-        Ok(Found { statement, values, may_commit })
+        Ok(ResolvedCall { statement, values, may_commit })
     }
 }
 
@@ -126,8 +126,8 @@ impl Routine {
         given >= least && (given <= inputs || is_variadic)
     }
 
-    /// The arguments of the call: what a procedure gives out has a place in its call too, which
-    /// nobody needs to fill.
+    /// The arguments of the call. An OUT parameter has a position in the call too, filled with
+    /// NULL.
     fn arguments(&self, given: usize) -> Vec<String> {
         let mut numbers = (1..=given).map(|at| format!("${at}"));
         let mut arguments = Vec::new();

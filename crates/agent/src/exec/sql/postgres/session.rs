@@ -1,5 +1,5 @@
-//! A connection for one attempt: what the server says besides goes to the output, and when nobody
-//! waits any more the server is told to stop.
+//! A connection for one attempt: notices of the server go to the output, and when the attempt is
+//! dropped the server is told to cancel.
 
 use std::future::poll_fn;
 use std::time::Duration;
@@ -30,20 +30,20 @@ const WATCHED: &str = "SELECT set_config('client_connection_check_interval', '2s
 const CANCEL: Duration = Duration::from_secs(3);
 
 /// An open connection.
-pub(super) struct Session {
+pub(super) struct AttemptSession {
     pub client: Client,
-    guard: Guard,
+    guard: CancelGuard,
 }
 
 /// Ends the connection, and what the server does for it.
-struct Guard {
+struct CancelGuard {
     token: CancelToken,
     tls: Tls,
     listener: JoinHandle<()>,
     is_over: bool,
 }
 
-impl Session {
+impl AttemptSession {
     pub async fn open(database: &PostgresDatabase, attempt: &Attempt<'_>) -> Result<Self, Failure> {
         let config = database.complete(attempt.assignment, attempt.secrets).await?;
         let tls = database.tls()?;
@@ -59,8 +59,9 @@ impl Session {
             }
         });
         let token = client.cancel_token();
-        let session = Session { client, guard: Guard { token, tls, listener, is_over: false } };
-        // What a server does not know, it does without.
+        let session =
+            AttemptSession { client, guard: CancelGuard { token, tls, listener, is_over: false } };
+        // Older servers do not know all of these settings, and continue without.
         let (vanished, watched) = tokio::join!(
             session.client.simple_query(VANISHED),
             session.client.simple_query(WATCHED)
@@ -78,15 +79,15 @@ impl Session {
 
     /// Says goodbye, and waits until everything that the server said is written.
     pub async fn close(self) {
-        let Session { client, mut guard } = self;
+        let AttemptSession { client, mut guard } = self;
         guard.is_over = true;
-        // The listener ends when there is nobody to answer.
+        // The listener ends when the client is dropped.
         drop(client);
         let _ = timeout(Duration::from_secs(1), &mut guard.listener).await;
     }
 }
 
-impl Guard {
+impl CancelGuard {
     fn cancel(&self) {
         let (token, tls) = (self.token.clone(), self.tls.clone());
         let cancel = async move {
@@ -98,7 +99,7 @@ impl Guard {
     }
 }
 
-impl Drop for Guard {
+impl Drop for CancelGuard {
     fn drop(&mut self) {
         if !self.is_over && tokio::runtime::Handle::try_current().is_ok() {
             self.cancel();

@@ -14,15 +14,15 @@ use tokio_postgres::types::{FromSql, Kind, Type};
 const DEPTH_MAX: u32 = 16;
 
 /// A value of whichever type.
-pub(super) struct Cell(pub Value);
+pub(super) struct SqlCell(pub Value);
 
-impl<'a> FromSql<'a> for Cell {
+impl<'a> FromSql<'a> for SqlCell {
     fn from_sql(kind: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {
-        Ok(Cell(json(kind, raw, DEPTH_MAX)))
+        Ok(SqlCell(json(kind, raw, DEPTH_MAX)))
     }
 
     fn from_sql_null(_: &Type) -> Result<Self, Box<dyn Error + Sync + Send>> {
-        Ok(Cell(Value::Null))
+        Ok(SqlCell(Value::Null))
     }
 
     fn accepts(_: &Type) -> bool {

@@ -6,19 +6,20 @@ use std::time::Duration;
 use futures_util::TryStreamExt;
 use serde_json::Value;
 use tokio::time::timeout;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::super::parameters::Bound;
-use super::super::record::{OUTPUT_BYTES_MAX, Record};
+use super::super::record::{OUTPUT_BYTES_MAX, StatementRecord};
 use super::super::script::Statement;
 use super::super::{Stopped, maintenance};
 use super::address::PostgresDatabase;
-use super::commit::Written;
+use super::commit::TransactionId;
 use super::failure::{self, describe};
-use super::job::Job;
-use super::session::Session;
-use super::value::Cell;
-use super::{Progress, quoted, remaining};
+use super::job::SqlWork;
+use super::session::AttemptSession;
+use super::value::SqlCell;
+use super::{AttemptProgress, quoted, remaining};
 use crate::Attempt;
 use crate::context::FACTS;
 use crate::exec::Failure;
@@ -27,26 +28,40 @@ use crate::exec::Failure;
 pub(super) struct Work<'w, 'a> {
     pub database: &'w PostgresDatabase,
     pub attempt: &'w Attempt<'a>,
-    pub session: &'w Session,
-    pub job: Job<'w>,
+    pub session: &'w AttemptSession,
+    pub job: SqlWork<'w>,
     pub stopped: &'w Stopped,
-    pub progress: &'w Progress,
+    pub progress: &'w AttemptProgress,
 }
 
 impl Work<'_, '_> {
-    pub async fn run(&self, record: &mut Record) -> Result<(), Failure> {
+    pub async fn run(&self, record: &mut StatementRecord) -> Result<(), Failure> {
         match &self.job {
-            Job::Script { script, statements, values, in_transaction } => {
+            SqlWork::Script { in_transaction: false, .. }
+                if self.attempt.assignment.effect.is_some() =>
+            {
+                Err(Failure::refused(
+                    "EXACTLY_ONCE",
+                    "a job that runs exactly once is one transaction, and these statements cannot be in one",
+                ))
+            }
+            SqlWork::Script { script, statements, values, in_transaction } => {
                 let statements = Statements { script, all: statements, values };
                 match in_transaction {
                     true => self.transact(&statements, record).await,
                     false => self.maintain(&statements, record).await,
                 }
             }
-            Job::Call(call) => {
+            SqlWork::Call(call) => {
                 let call = call.find(self.session).await?;
                 let all = [call.statement];
                 let statements = Statements { script: "", all: &all, values: &call.values };
+                if call.may_commit && self.attempt.assignment.effect.is_some() {
+                    return Err(Failure::refused(
+                        "EXACTLY_ONCE",
+                        "a job that runs exactly once is one transaction, and a procedure may end it; call a function",
+                    ));
+                }
                 if call.may_commit {
                     self.prepare(false).await?;
                     self.progress.committing.store(true, Ordering::SeqCst);
@@ -64,7 +79,7 @@ impl Work<'_, '_> {
     async fn transact(
         &self,
         statements: &Statements<'_>,
-        record: &mut Record,
+        record: &mut StatementRecord,
     ) -> Result<(), Failure> {
         self.own("BEGIN READ WRITE").await?;
         let done = self.in_transaction(statements, record).await;
@@ -85,8 +100,8 @@ impl Work<'_, '_> {
     async fn in_transaction(
         &self,
         statements: &Statements<'_>,
-        record: &mut Record,
-    ) -> Result<Option<Written>, Failure> {
+        record: &mut StatementRecord,
+    ) -> Result<Option<TransactionId>, Failure> {
         self.prepare(true).await?;
         for statement in statements.all {
             if self.stopped.is_set() {
@@ -94,13 +109,33 @@ impl Work<'_, '_> {
             }
             self.execute(statements, statement, record).await?;
         }
+        self.record_effect().await?;
         self.written().await
+    }
+
+    /// Records, in the transaction of the statements, that they were carried out. The store's function
+    /// refuses if the claim of the attempt has ended.
+    async fn record_effect(&self) -> Result<(), Failure> {
+        let Some(effect) = &self.attempt.assignment.effect else { return Ok(()) };
+        let run = self.attempt.assignment.run.to_string();
+        let generation = effect.generation.cast_signed();
+        let sql = "SELECT punctual.record_effect($1::text::uuid, $2, $3)";
+        let values: [(&(dyn ToSql + Sync), Type); 3] =
+            [(&run, Type::TEXT), (&generation, Type::INT4), (&effect.secret, Type::TEXT)];
+        let recorded = self.session.client.query_typed(sql, &values).await;
+        recorded.map(drop).map_err(|error| match error.code().map(SqlState::code) {
+            Some("3F000" | "42883" | "42501") => Failure::refused(
+                "EXACTLY_ONCE",
+                "this is not the database of the store: it has no function punctual.record_effect",
+            ),
+            _ => describe(&error, None),
+        })
     }
 
     async fn maintain(
         &self,
         statements: &Statements<'_>,
-        record: &mut Record,
+        record: &mut StatementRecord,
     ) -> Result<(), Failure> {
         self.prepare(false).await?;
         let client = &self.session.client;
@@ -151,7 +186,7 @@ impl Work<'_, '_> {
         &self,
         statements: &Statements<'_>,
         statement: &Statement,
-        record: &mut Record,
+        record: &mut StatementRecord,
     ) -> Result<(), Failure> {
         let client = &self.session.client;
         let failed =
@@ -174,7 +209,7 @@ impl Work<'_, '_> {
             if record.is_full() || row.raw_size_bytes() > OUTPUT_BYTES_MAX {
                 record.row_unseen();
             } else {
-                let cells = (0..columns.len()).map(|at| row.try_get::<_, Cell>(at));
+                let cells = (0..columns.len()).map(|at| row.try_get::<_, SqlCell>(at));
                 let cells = cells.collect::<Result<Vec<_>, _>>().map_err(failed)?;
                 record.row(cells.into_iter().map(|cell| cell.0));
             }
@@ -191,7 +226,7 @@ impl Work<'_, '_> {
         self.session.client.batch_execute(sql).await.map_err(|error| describe(&error, None))
     }
 
-    /// What the server would do anyhow when the connection ends, but now.
+    /// Rolls back at once. The server would do so anyhow when the connection ends.
     async fn roll_back(&self) {
         let _ = timeout(Duration::from_secs(1), self.own("ROLLBACK")).await;
     }

@@ -1,5 +1,5 @@
-//! What a job may not do in a SQLite file: reach for other files, load code, or end the
-//! transaction that is not its own.
+//! The restrictions of a job in a SQLite file: it cannot open other files, load code, or end the
+//! transaction that surrounds it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -73,7 +73,7 @@ impl Rules {
         done
     }
 
-    /// What was denied last.
+    /// The last operation that was denied.
     pub fn denied(&self) -> Option<String> {
         self.denied.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -95,7 +95,9 @@ fn a_late_start_names_its_cause() {
             run("02:00:12"),
             none(),
             "COMPLETED EXECUTION",
-            &["no server was running from 01:50:00Z to 02:00:10Z"],
+            &[
+                "no server was running: the last heartbeat was at 01:50:00Z, the next start at 02:00:10Z",
+            ],
         ),
         Row(
             "pause",

@@ -56,7 +56,7 @@ fn a_failing_job_is_told_from_health_to_next_times() {
             "health FAILING: 1 of the last 2 runs did not complete, 1 dead letter",
             "now 02:00:00Z RETRYING: waits for attempt 3 of 4 at 02:07:10Z; attempt 2 failed: exit code 5: no route; 2 attempts left",
             "last 01:00:00Z COMPLETED: completed in 4.1 s on node a; started 12 s late: waited for a slot: 64 of 64 busy",
-            "skipped 2 ticks from 2026-11-16T23:00:00Z to 00:00:00Z SKIPPED (CATCH_UP): no server was running from 2026-11-16T22:58:10Z to 00:21:03Z; the run of 2026-11-17T00:30:00Z stands for it; policy CATCH_UP LAST",
+            "skipped 2 ticks from 2026-11-16T23:00:00Z to 00:00:00Z SKIPPED (CATCH_UP): no server was running: the last heartbeat was at 2026-11-16T22:58:10Z, the next start at 00:21:03Z; the run of 2026-11-17T00:30:00Z stands for it; policy CATCH_UP LAST",
             "state enabled; created at 2026-11-01T00:30:00Z by ann; schedule changed at 2026-11-16T17:03:00Z by admin (was: every 2h), version 2",
             "next Tue 2026-11-17 03:00:00 +00:00",
             "next Tue 2026-11-17 04:00:00 +00:00",

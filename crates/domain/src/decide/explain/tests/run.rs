@@ -332,7 +332,7 @@ fn a_time_that_did_not_run_names_its_cause() {
             "SKIPPED PLANNED",
             &[
                 "with 1 others from 00:00:00Z to 01:00:00Z",
-                "no server was running from 2026-11-16T22:58:10Z to 00:21:03Z",
+                "no server was running: the last heartbeat was at 2026-11-16T22:58:10Z, the next start at 00:21:03Z",
                 "00000200 of 02:00:00Z",
                 "COMPLETED",
                 "CATCH_UP LAST",
@@ -348,7 +348,20 @@ fn a_time_that_did_not_run_names_its_cause() {
             ),
             none(),
             "SKIPPED PLANNED",
-            &["no server was running from A to B", "does not catch up"],
+            // The job has CATCH_UP LAST by now.
+            &["no server was running from A to B", "does not catch up; policy CATCH_UP NONE"],
+        ),
+        Row(
+            "resumed with another policy",
+            Stage::hourly(),
+            ended(
+                Outcome::Skipped,
+                "CATCH_UP",
+                "the job was paused until A and was resumed with CATCH_UP NONE; the job does not catch up",
+            ),
+            none(),
+            "SKIPPED PLANNED",
+            &["resumed with CATCH_UP NONE; the job does not catch up"],
         ),
         Row(
             "pause",
@@ -412,7 +425,9 @@ fn a_time_that_did_not_run_names_its_cause() {
             ended(Outcome::Missed, "START_DEADLINE", "it could not start within 30s of its time"),
             none(),
             "MISSED DEADLINE",
-            &["no server was running from 01:50:00Z to 02:04:00Z"],
+            &[
+                "no server was running: the last heartbeat was at 01:50:00Z, the next start at 02:04:00Z",
+            ],
         ),
         Row(
             "disabled",

@@ -200,7 +200,10 @@ fn a_time_without_a_run_names_its_cause() {
             late(),
             "02:00",
             "LATE PLANNED",
-            &["will be caught up", "no server was running from 00:30:00Z to 02:04:30Z"],
+            &[
+                "will be caught up",
+                "no server was running: the last heartbeat was at 00:30:00Z, the next start at 02:04:30Z",
+            ],
         ),
         (
             "late and dropped",

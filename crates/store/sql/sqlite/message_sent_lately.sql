@@ -1,0 +1,3 @@
+-- How many messages of a queue were sent since a time, of how many that were looked at, and when the first of them was.
+SELECT count(*), count(*), min(created_at)
+FROM (SELECT created_at FROM runs WHERE job_id = $1 AND id >= $2 AND created_at >= $3 ORDER BY id DESC LIMIT $4)

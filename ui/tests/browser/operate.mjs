@@ -1,0 +1,153 @@
+// The pages of administrators: audit, SQL, cluster, administration.
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { login, openPage, pressUntil, settled, until, untilEqual, XSS } from './world.mjs';
+
+const button = (page, name) => page.getByRole('button', { name, exact: true });
+const title = (page, name) => page.getByRole('heading', { level: 1, name, exact: true }).waitFor();
+
+export const operate = {
+  async auditIsFilteredVerifiedAndSaved({ server, browser }) {
+    const { page, check, context } = await openPage(browser);
+    await server.call('POST', '/v1/jobs', { name: 'audited', job_type: 'MANUAL', payload: { type: 'NOOP' } });
+    await server.call('PATCH', '/v1/jobs/audited', { description: '=1+1' });
+    await login(page, server.url, server.key);
+    await pressUntil(page, ['g', 'a'], page.getByRole('heading', { level: 1, name: 'Audit' }));
+    await page.getByLabel('Events').first().selectOption({ label: 'Changes of jobs' });
+    await page.getByLabel('Job', { exact: true }).fill('audited');
+    await until('the filter in the address', () => page.url().includes('job=audited') && page.url().includes('JOB_MODIFIED'));
+    const events = page.getByRole('region', { name: 'Events' });
+    await untilEqual('events of the job', ['Job modified', 'Job created'], () => events.locator('tbody tr td:nth-child(2)').allInnerTexts());
+    await page.reload();
+    await untilEqual('events of the job', 2, () => events.locator('tbody tr').count());
+    const [download] = await Promise.all([page.waitForEvent('download'), button(page, 'CSV').click()]);
+    const text = readFileSync(await download.path(), 'utf8');
+    assert.ok(text.startsWith('at,event_type,actor,'), text.slice(0, 80));
+    assert.equal(text.trim().split('\r\n').length, 3);
+    await button(page, 'Verify').click();
+    await page.getByRole('region', { name: 'Verification' }).getByText('The chain is intact').waitFor();
+    await events.getByRole('link', { name: 'audited' }).first().click();
+    await page.getByRole('region', { name: 'Versions' }).waitFor();
+    await check('audit');
+    await context.close();
+  },
+
+  async sqlAnswersCompletesAndShowsWhereItIsWrong({ server, browser }) {
+    const { page, check, context } = await openPage(browser, { expected: (text) => /status of 4\d\d/.test(text) });
+    await login(page, server.url, server.key);
+    await page.goto(`${server.url}/ui/sql`);
+    const text = page.getByLabel('Statements');
+    await text.fill("SELECT job_name FROM sys.jobs WHERE job_name = 'nightly-ledger'");
+    await page.keyboard.press('Control+Enter');
+    const answer = page.getByRole('region', { name: 'Answer 1' });
+    await answer.getByRole('link', { name: 'nightly-ledger' }).waitFor();
+    await page.getByRole('region', { name: 'History' }).getByRole('button').first().waitFor();
+    // The error is selected in the text.
+    await text.fill('SELECT *\nFROM sys.nowhere');
+    await button(page, /Run/).click();
+    await page.getByRole('alert').first().waitFor();
+    await text.fill('SELEC 1');
+    await page.keyboard.press('Control+Enter');
+    await page.getByRole('alert').getByText('SELEC').first().waitFor();
+    await until('the place of the error', () => text.evaluate((it) => it.value.slice(it.selectionStart, it.selectionEnd) === 'SELEC'));
+    // Completion of tables and columns.
+    await text.fill('');
+    await text.pressSequentially('SELECT * FROM sys.job_r');
+    await page.getByRole('option', { name: 'sys.job_run_acks', selected: true }).waitFor();
+    await page.keyboard.press('ArrowDown');
+    await page.getByRole('option', { name: 'sys.job_runs', selected: true, exact: true }).waitFor();
+    await page.keyboard.press('Tab');
+    await untilEqual('the completed text', 'SELECT * FROM sys.job_runs', () => text.inputValue());
+    // Text of jobs is text; a formula is none in the file.
+    await text.fill(`SELECT '${XSS[0]}' AS a, '=1+1' AS b`);
+    await page.keyboard.press('Control+Enter');
+    await answer.getByRole('cell', { name: XSS[0] }).waitFor();
+    const [download] = await Promise.all([page.waitForEvent('download'), answer.getByRole('button', { name: 'CSV' }).click()]);
+    assert.ok(readFileSync(await download.path(), 'utf8').includes("'=1+1"));
+    await button(page, 'Share').click();
+    await until('the text behind the number sign', () => page.url().includes('/ui/sql#q='));
+    await page.reload();
+    await until('the shared text', async () => (await text.inputValue()).includes('=1+1'));
+    await check('sql');
+    await context.close();
+  },
+
+  async nodesAreDrainedAndResumed({ server, browser }) {
+    const { page, check, context } = await openPage(browser);
+    await login(page, server.url, server.key);
+    await page.goto(`${server.url}/ui/cluster`);
+    const nodes = page.getByRole('region', { name: 'Nodes' });
+    await nodes.getByText('leader').waitFor();
+    await button(page, 'Drain…').click();
+    await page.getByRole('dialog').getByText('It takes no new run').waitFor();
+    await page.getByRole('dialog').getByRole('button', { name: 'Drain' }).click();
+    await nodes.getByText('DRAINING').waitFor();
+    await button(page, 'Resume…').click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Resume' }).click();
+    await nodes.getByText('ACTIVE').waitFor();
+    await check('cluster');
+    await context.close();
+  },
+
+  async usersKeysAndSecretsAreMadeAndRemoved({ server, browser }) {
+    const { page, check, context } = await openPage(browser, { expected: (text) => /status of 4(09|22)/.test(text) });
+    await login(page, server.url, server.key);
+    await page.goto(`${server.url}/ui/administration`);
+    await button(page, 'New user…').click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Name').fill('walter');
+    await dialog.getByLabel('Password').fill('short');
+    await dialog.getByRole('button', { name: 'Create' }).click();
+    // What is wrong is said at its field, and the form keeps its text.
+    await dialog.getByRole('alert').waitFor();
+    await untilEqual('the name', 'walter', () => dialog.getByLabel('Name').inputValue());
+    await dialog.getByLabel('Password').fill('correct horse battery');
+    await dialog.getByRole('button', { name: 'Create' }).click();
+    await page.getByRole('cell', { name: 'walter', exact: true }).waitFor();
+    await page.getByRole('row', { name: /^walter/ }).getByRole('link', { name: 'Keys' }).click();
+    await page.getByText('Of the user walter').waitFor();
+    await button(page, 'New key…').click();
+    await dialog.getByLabel('Label').fill('for walter');
+    await dialog.getByLabel('User').fill('walter');
+    await dialog.getByRole('button', { name: 'Create' }).click();
+    const key = await dialog.locator('pre').innerText();
+    assert.match(key, /^pk_/);
+    assert.equal((await server.call('GET', '/v1/whoami', undefined, key)).user, 'walter');
+    await button(page, 'I have copied it').click();
+    await button(page, 'Remove for walter').click();
+    await dialog.getByRole('button', { name: 'Remove' }).click();
+    await page.getByRole('cell', { name: 'for walter', exact: true }).waitFor({ state: 'detached' });
+    await assert.rejects(server.call('GET', '/v1/whoami', undefined, key), /401/);
+    await page.getByRole('link', { name: 'Secrets', exact: true }).click();
+    await button(page, 'New secret…').click();
+    await dialog.getByLabel('Name').fill('smtp');
+    await dialog.getByLabel('Value').fill('hidden value');
+    await dialog.getByRole('button', { name: 'Create' }).click();
+    await page.getByRole('cell', { name: 'smtp', exact: true }).waitFor();
+    assert.ok(!(await page.content()).includes('hidden value'));
+    await page.getByRole('link', { name: 'Settings', exact: true }).click();
+    await page.getByLabel('Filter').fill('ui.environment');
+    await page.getByRole('row', { name: /ui.environment staging/ }).waitFor();
+    await check('administration');
+    await context.close();
+  },
+
+  async theMenuShowsWhatTheUserMaySee({ server, browser }) {
+    const { page, check, context } = await openPage(browser, { width: 390, height: 844 });
+    await page.goto(`${server.url}/ui/`);
+    await page.getByLabel('User').fill('vera');
+    await page.getByLabel('Password', { exact: true }).last().fill('correct horse battery');
+    await button(page, 'Log in').click();
+    await page.getByText('More', { exact: true }).click();
+    const menu = page.getByRole('navigation', { name: 'Pages' });
+    await menu.getByRole('link', { name: 'SQL' }).last().waitFor();
+    for (const name of ['Audit', 'Cluster']) assert.equal(await menu.getByRole('link', { name, exact: true }).count(), 0, name);
+    await menu.getByRole('link', { name: 'Administration' }).click();
+    await title(page, 'Administration');
+    await settled(page);
+    assert.equal(await page.getByRole('link', { name: 'Users', exact: true }).count(), 0);
+    await check('menu');
+    await context.close();
+  },
+};
