@@ -15,7 +15,7 @@
 //! lost with a node are found by the next look at the DAG run, at the latest after
 //! [`super::divide::LOOK_AGAIN`].
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::dag::state::{Control, DagState, StepCounts, StepKey, StepRecord, dag_outcome};
@@ -68,7 +68,8 @@ pub(super) struct DagDesk {
 
 #[derive(Default)]
 struct Desk {
-    news: HashMap<RunId, Vec<DagNews>>,
+    /// By id, so that one order of events has one order of decisions.
+    news: BTreeMap<RunId, Vec<DagNews>>,
     /// DAG runs that a call to the store is about.
     busy: HashSet<RunId>,
     known: HashMap<RunId, KnownRun>,
