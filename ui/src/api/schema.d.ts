@@ -6858,7 +6858,7 @@ export interface components {
             description?: string | null;
             /**
              * @description What it does. `action` makes it a message for workers. Otherwise it is the payload of a job,
-             *     or `{"type": "JOB", "job": …}`, `DAG`, `APPROVAL`, `SLEEP`, `WAIT_FOR_MESSAGE` or `MESSAGE`.
+             *     or `{"type": "JOB", "job": …}`, `DAG`, `APPROVAL`, `SLEEP` or `MESSAGE`.
              *     Texts may contain templates: `${steps.NAME.result.PATH}`, `${config.NAME}`,
              *     `${run.scheduled_for | date}`.
              */
