@@ -206,7 +206,6 @@ async fn every_payload_is_shown_as_it_was_sent(world: &World) {
         ),
         task("nap", json!({"type": "SLEEP", "duration_seconds": 5})),
         task("wake", json!({"type": "SLEEP", "until": "2030-01-01T00:00:00Z"})),
-        task("wait", json!({"type": "WAIT_FOR_MESSAGE", "queue": "mails", "timeout_seconds": 9})),
         rich,
     ]);
     let body = json!({

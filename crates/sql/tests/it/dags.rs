@@ -77,8 +77,6 @@ fn work() -> BoxedStrategy<StepWork> {
         ),
         duration().prop_map(|it| StepWork::Sleep { duration: Some(it), until: None }),
         Just(StepWork::Sleep { duration: None, until: Some("2030-01-01T00:00:00Z".into()) }),
-        (text(), option::of(duration()))
-            .prop_map(|(queue, timeout)| StepWork::WaitForMessage { queue, timeout }),
     ]
     .boxed()
 }
@@ -142,7 +140,7 @@ fn step(number: usize) -> BoxedStrategy<Step> {
             let (description, result_bytes, on_failure, on_success) = third;
             // The name of the step before carries its number.
             let parents = after.into_iter().filter(|it| *it < number);
-            let waits = matches!(work, StepWork::Approval { .. } | StepWork::WaitForMessage { .. });
+            let waits = matches!(work, StepWork::Approval { .. });
             Step {
                 name: format!("{name}{number}"),
                 after: parents.map(|it| it.to_string()).collect(),

@@ -30,7 +30,7 @@ pub struct TaskSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// What it does. `action` makes it a message for workers. Otherwise it is the payload of a job,
-    /// or `{"type": "JOB", "job": …}`, `DAG`, `APPROVAL`, `SLEEP`, `WAIT_FOR_MESSAGE` or `MESSAGE`.
+    /// or `{"type": "JOB", "job": …}`, `DAG`, `APPROVAL`, `SLEEP` or `MESSAGE`.
     /// Texts may contain templates: `${steps.NAME.result.PATH}`, `${config.NAME}`,
     /// `${run.scheduled_for | date}`.
     #[schema(value_type = Object, example = json!({"action": "transform_data"}))]
@@ -313,8 +313,7 @@ pub fn work(place: &str, payload: &Map<String, Value>) -> Result<StepWork> {
             Some(_) => problem,
             None if problem.details.iter().any(|detail| detail.field == "payload.type") => {
                 let text = "is missing: send an action for workers, or one of HTTP, SQL, PROCEDURE, \
-                            EXTERNAL, QUEUE, BACKUP, NOOP, JOB, DAG, APPROVAL, SLEEP, \
-                            WAIT_FOR_MESSAGE and MESSAGE";
+                            EXTERNAL, QUEUE, BACKUP, NOOP, JOB, DAG, APPROVAL, SLEEP and MESSAGE";
                 Problem::invalid("payload.type", text)
             }
             None => problem,
