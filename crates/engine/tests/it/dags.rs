@@ -43,8 +43,8 @@ fn result(json: &str) -> AttemptResult {
 
 /// The step that a run executes, with its item: `load`, `load[2]`.
 fn name(started: &Started) -> String {
-    let name = started.job.name.split('/').next_back().unwrap_or_default().to_owned();
-    name
+    
+    started.job.name.split('/').next_back().unwrap_or_default().to_owned()
 }
 
 async fn triggered(node: &Node, job: &Job, parameters: Option<&str>) -> RunId {
