@@ -12,9 +12,9 @@ dag_runs
 dag_steps
 dead_letter_notices
 deliveries
-enqueue_roles
 effect_keys
 effects
+enqueue_roles
 gate with fillfactor=10, autovacuum_vacuum_threshold=10000, autovacuum_vacuum_scale_factor=0
 history by RANGE (id)
 history_ranges
@@ -138,15 +138,15 @@ deliveries.delivered_at bigint
 deliveries.error text
 deliveries.begun_at bigint not null default 0
 deliveries.tried_at bigint not null default 0
-enqueue_roles.role name not null
-enqueue_roles.queue_id uuid not null
-enqueue_roles.user_id uuid not null
 effect_keys.run_id uuid not null
 effect_keys.generation integer not null
 effect_keys.hash bytea not null
 effects.run_id uuid not null
 effects.generation integer not null
 effects.at bigint not null
+enqueue_roles.role name not null
+enqueue_roles.queue_id uuid not null
+enqueue_roles.user_id uuid not null
 gate.one smallint not null
 gate.fence bigint not null
 gate.front_tenant uuid
@@ -384,12 +384,12 @@ claims claims_pkey PRIMARY KEY (id)
 compatibility compatibility_one_check CHECK ((one = 1))
 compatibility compatibility_pkey PRIMARY KEY (one)
 dag_runs dag_runs_pkey PRIMARY KEY (run_id)
-dag_steps dag_steps_pkey PRIMARY KEY (dag_run_id, step, item)
+dag_steps dag_steps_pkey PRIMARY KEY (dag_run_id, item, step)
 dead_letter_notices dead_letter_notices_pkey PRIMARY KEY (tenant_id)
 deliveries deliveries_pkey PRIMARY KEY (channel, alert_id)
-enqueue_roles enqueue_roles_pkey PRIMARY KEY (role, queue_id)
 effect_keys effect_keys_pkey PRIMARY KEY (run_id)
 effects effects_pkey PRIMARY KEY (run_id)
+enqueue_roles enqueue_roles_pkey PRIMARY KEY (role, queue_id)
 gate gate_one_check CHECK ((one = 1))
 gate gate_pkey PRIMARY KEY (one)
 history history_pkey PRIMARY KEY (id)
@@ -488,12 +488,12 @@ CREATE UNIQUE INDEX awards_pkey ON punctual.awards USING btree (id)
 CREATE UNIQUE INDEX claims_pkey ON punctual.claims USING btree (id)
 CREATE UNIQUE INDEX compatibility_pkey ON punctual.compatibility USING btree (one)
 CREATE UNIQUE INDEX dag_runs_pkey ON punctual.dag_runs USING btree (run_id)
-CREATE UNIQUE INDEX dag_steps_pkey ON punctual.dag_steps USING btree (dag_run_id, step, item)
+CREATE UNIQUE INDEX dag_steps_pkey ON punctual.dag_steps USING btree (dag_run_id, item, step)
 CREATE UNIQUE INDEX dead_letter_notices_pkey ON punctual.dead_letter_notices USING btree (tenant_id)
 CREATE UNIQUE INDEX deliveries_pkey ON punctual.deliveries USING btree (channel, alert_id)
-CREATE UNIQUE INDEX enqueue_roles_pkey ON punctual.enqueue_roles USING btree (role, queue_id)
 CREATE UNIQUE INDEX effect_keys_pkey ON punctual.effect_keys USING btree (run_id)
 CREATE UNIQUE INDEX effects_pkey ON punctual.effects USING btree (run_id)
+CREATE UNIQUE INDEX enqueue_roles_pkey ON punctual.enqueue_roles USING btree (role, queue_id)
 CREATE UNIQUE INDEX gate_pkey ON punctual.gate USING btree (one)
 CREATE UNIQUE INDEX history_pkey ON ONLY punctual.history USING btree (id)
 CREATE UNIQUE INDEX history_ranges_first_key ON punctual.history_ranges USING btree (first)
@@ -580,7 +580,7 @@ enqueue(queue text, payload jsonb, workspace text, priority integer, process_aft
 DECLARE
     to_queue uuid;
     as_user uuid;
-    of_job record;
+    of_job jobs%ROWTYPE;
     settings jsonb;
     now bigint := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
     due bigint := greatest(now, (extract(epoch FROM process_after) * 1000000)::bigint);

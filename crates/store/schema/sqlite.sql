@@ -141,12 +141,10 @@ CREATE TABLE dag_steps (
     adopted INTEGER NOT NULL,
     -- Whether its run is one of another job, which is found by its id only here.
     called INTEGER NOT NULL,
-    PRIMARY KEY (dag_run_id, step, item)
+    PRIMARY KEY (dag_run_id, item, step)
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX dag_steps_called ON dag_steps (run_id) WHERE called;
-
-CREATE INDEX dag_steps_open ON dag_steps (dag_run_id, run_id) WHERE outcome IS NULL AND run_id IS NOT NULL;
 
 CREATE TABLE dead_letter_notices (
     tenant_id BLOB PRIMARY KEY,

@@ -448,7 +448,7 @@ impl DagState {
             slot.items_left -= 1;
             slot.items_succeeded += u32::from(outcome == Outcome::Completed);
             for follower in &step.followers {
-                self.judge.push_back((StepKey { step: *follower, item: Some(item) }, Some(key)));
+                self.judge.push_front((StepKey { step: *follower, item: Some(item) }, Some(key)));
             }
             return;
         }
@@ -462,12 +462,13 @@ impl DagState {
             if graph.step(*child).along != Some(key.step) {
                 self.slots[*child as usize].tally.count(outcome, step.step.allow_failure);
             }
-            self.judge.push_back((StepKey::of_step(*child), Some(key)));
+            // Before what a load asks to be judged: the end that decides is recorded with the step.
+            self.judge.push_front((StepKey::of_step(*child), Some(key)));
         }
         if self.left == 0 {
             let last = graph.steps().iter().enumerate().filter(|(_, step)| step.finally.is_some());
             for (handler, _) in last {
-                self.judge.push_back((StepKey::of_step(handler as u32), Some(key)));
+                self.judge.push_front((StepKey::of_step(handler as u32), Some(key)));
             }
         }
     }

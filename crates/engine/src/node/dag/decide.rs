@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use domain::dag::state::{Changes, Control, DagState, Inputs, StepKey, StepRecord};
-use domain::dag::{Graph, Json, JsonMap, RESULTS_BYTES_MAX, StepWork, parse_object, parse_result};
+use domain::dag::{
+    Graph, Json, JsonMap, RESULTS_BYTES_MAX, Step, StepWork, parse_object, parse_result,
+};
 use domain::id::{JobId, RunId};
 use domain::job::{Job, When};
 use domain::run::{Outcome, Reason, ReasonCode};
@@ -113,7 +115,7 @@ impl Node {
                 }
             }
         }
-        self.end_steps(known, &ends);
+        self.end_steps(known, &ends).await?;
         let changes = self.decide_with_results(known).await?;
         let (changes, runs, records) = self.release_steps(known, changes).await?;
         cancels_open |= changes.cancel_open;
@@ -132,9 +134,13 @@ impl Node {
         Ok((Some(advance), cancels_open))
     }
 
-    fn end_steps(&self, known: &mut KnownRun, ends: &[(StepKey, Outcome)]) {
+    async fn end_steps(
+        &self,
+        known: &mut KnownRun,
+        ends: &[(StepKey, Outcome)],
+    ) -> store::Result<()> {
         let dag = Arc::clone(&known.dag);
-        let Some(definition) = &dag.job.definition.dag else { return };
+        let Some(definition) = &dag.job.definition.dag else { return Ok(()) };
         for (key, outcome) in ends {
             let Some(step) = dag.graph.get(key.step) else { continue };
             let (outcome, reason) = match &step.step.work {
@@ -147,10 +153,36 @@ impl Node {
                         domain::dag::ApprovalAnswer::Reject => (Outcome::Failed, Some(reason)),
                     }
                 }
-                _ => (*outcome, None),
+                _ => match self.oversize(known, *key, &step.step, *outcome).await? {
+                    Some(reason) => (Outcome::Failed, Some(reason)),
+                    None => (*outcome, None),
+                },
             };
             known.state.end(&dag.graph, definition, *key, outcome, reason);
         }
+        Ok(())
+    }
+
+    /// Why the result of a called run fails its step: it is larger than the step allows. A node
+    /// limits the results of actions before they are recorded.
+    async fn oversize(
+        &self,
+        known: &KnownRun,
+        key: StepKey,
+        step: &Step,
+        outcome: Outcome,
+    ) -> store::Result<Option<Reason>> {
+        let (Some(most), Outcome::Completed) = (step.result_bytes, outcome) else {
+            return Ok(None);
+        };
+        let Some(run) = known.runs.get(&key).filter(|_| step.work.action().is_none()) else {
+            return Ok(None);
+        };
+        let result = self.store.run_results(&[*run]).await?.pop().flatten();
+        let bytes = result.map_or(0, |result| result.len());
+        let text = format!("the result has {bytes} bytes, at most {most} are allowed");
+        let is_oversize = bytes > most as usize;
+        Ok(is_oversize.then_some(Reason { code: ReasonCode::ResultTooLarge, text }))
     }
 
     /// Decides, and loads the results that this needs.

@@ -450,7 +450,7 @@ impl Node {
     /// A result that is larger than the step allows fails the step.
     pub(in crate::node) fn limit_result(&self, run: &ClaimedRun, result: &mut AttemptResult) {
         let bytes = result.result.as_ref().map_or(0, String::len);
-        if bytes <= RESULT_BYTES_DEFAULT as usize {
+        if bytes == 0 {
             return;
         }
         let call = run.run.parameters.as_deref().and_then(StepCall::from_parameters);
