@@ -28,7 +28,18 @@ pub fn steady() -> impl Fn() -> Timestamp + Send + Sync {
 /// The machine's time zones, with the compiled-in ones for names that it does not have.
 #[expect(clippy::disallowed_methods, reason = "the one place that opens the machine's time zones")]
 pub fn zones() -> Zones {
-    Zones::preferring(jiff::tz::db().clone())
+    Zones::preferring(jiff::tz::db().clone(), machine_version())
+}
+
+/// The version of the machine's time-zone database, where its files tell it.
+fn machine_version() -> Option<String> {
+    let folders = ["/usr/share/zoneinfo", "/usr/lib/zoneinfo", "/etc/zoneinfo"];
+    folders.iter().find_map(|folder| {
+        let table = || std::fs::read_to_string(format!("{folder}/tzdata.zi")).ok();
+        let first = || table()?.lines().next()?.strip_prefix("# version ").map(str::to_owned);
+        let own = std::fs::read_to_string(format!("{folder}/+VERSION")).ok();
+        own.or_else(first).map(|version| version.trim().to_owned())
+    })
 }
 
 /// This machine's own time zone; UTC when it does not tell.

@@ -5,6 +5,8 @@ mod agent;
 mod apply;
 mod audit;
 mod backup;
+mod blackout;
+mod calendar;
 mod channel;
 mod completions;
 mod config;
@@ -16,11 +18,13 @@ mod dlq;
 mod doctor;
 mod export;
 mod familiar;
+mod hook;
 mod import;
 mod job;
 mod man;
 mod named;
 mod node;
+mod pool;
 mod queue;
 mod restore;
 mod run;
@@ -143,6 +147,28 @@ enum Command {
     #[command(subcommand, arg_required_else_help = true)]
     Queue(queue::QueueCommand),
 
+    /// Manage calendars: days that jobs include or exclude
+    #[command(subcommand, arg_required_else_help = true)]
+    Calendar(calendar::CalendarCommand),
+
+    /// Manage blackouts: windows of time in which no tick starts
+    #[command(subcommand, arg_required_else_help = true)]
+    Blackout(blackout::BlackoutCommand),
+
+    /// Pause all jobs of the tenant, or of the cluster
+    PauseAll(blackout::PauseArgs),
+
+    /// End the pause of all jobs
+    ResumeAll(blackout::ResumeArgs),
+
+    /// Manage hooks: addresses at which programs elsewhere trigger a job
+    #[command(subcommand, arg_required_else_help = true)]
+    Hook(hook::HookCommand),
+
+    /// Manage pools: limits across jobs
+    #[command(subcommand, arg_required_else_help = true)]
+    Pool(pool::PoolCommand),
+
     /// Manage shards: slices of data, each owned by a node
     #[command(subcommand, arg_required_else_help = true)]
     Shard(shard::ShardCommand),
@@ -239,6 +265,12 @@ pub fn run() -> Result<(), Failure> {
         Command::Tenant(command) => access::tenant(command),
         Command::Node(command) => node::run(command),
         Command::Queue(command) => queue::run(command),
+        Command::Calendar(command) => calendar::run(command),
+        Command::Blackout(command) => blackout::run(command),
+        Command::PauseAll(args) => blackout::pause(args),
+        Command::ResumeAll(args) => blackout::resume(args),
+        Command::Hook(command) => hook::run(command),
+        Command::Pool(command) => pool::run(command),
         Command::Shard(command) => shard::run(command),
         Command::Sql(args) => sql::run(args),
         Command::Status(args) => status::run(args),

@@ -81,7 +81,10 @@ pub fn read(path: &str) -> Result<Vec<Document>, Failure> {
 pub fn check_names(documents: &[Document]) -> Result<(), Failure> {
     let mut by_name = std::collections::HashMap::new();
     for document in documents {
-        if let Some(first) = by_name.insert(&document.name, &document.source) {
+        let kind = document.fields.get("kind").and_then(Value::as_str).unwrap_or("job");
+        // Jobs and queues share their names; a calendar may have that of a job.
+        let is_calendar = kind.eq_ignore_ascii_case("calendar");
+        if let Some(first) = by_name.insert((is_calendar, &document.name), &document.source) {
             let Document { name, source, .. } = document;
             let text = format!("the job {name} is described twice: {first} and {source}");
             return Err(CliError::new(text).into());

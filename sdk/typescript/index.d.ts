@@ -29,8 +29,14 @@ export interface Lease<P = unknown> {
   headers: Record<string, string>;
   ordering_key?: string;
   priority: number;
+  /** The name of its queue. */
+  queue: string;
   /** The number of this attempt, from 1. */
   attempt: number;
+  max_attempts: number;
+  /** How long an attempt may take, from its start. */
+  timeout_seconds: number;
+  correlation_id: string;
   sent_at: string;
   lease_until: string;
 }
@@ -41,6 +47,14 @@ export interface Message<P = unknown> extends Lease<P> {
   action?: string;
   /** Aborted when the lease has ended or the message was cancelled. */
   signal: AbortSignal;
+  /** When its time limit ends. */
+  deadline: Date;
+  /** Its texts are the output of the run. */
+  log: Record<'debug' | 'info' | 'warn' | 'error', (text: string) => void>;
+  /** Says how far it is: any JSON value, shown with the message. */
+  progress(value: unknown): void;
+  /** Asks for so much time from now on, instead of the time limit of the queue. */
+  extend(seconds: number): void;
 }
 
 /** The result for one message of a report. */
@@ -97,6 +111,17 @@ export class Client {
     messages: Report[],
     fields?: { lease_s?: number },
   ): Promise<ReportResult[]>;
+  /** A poll of a worker's session: results in, messages out. */
+  poll(session: string, body: object): Promise<PollAnswer>;
+}
+
+export interface PollAnswer {
+  messages: Lease[];
+  /** Messages that the worker should stop. */
+  cancel: string[];
+  state: 'RUN' | 'QUIET' | 'STOP';
+  lease_until: string;
+  server_time: string;
 }
 
 export type Handler<P = unknown> = (message: Message<P>) => unknown | Promise<unknown>;
@@ -104,17 +129,37 @@ export type Handler<P = unknown> = (message: Message<P>) => unknown | Promise<un
 export interface WorkerOptions {
   /** Handlers that run at the same time. */
   concurrency?: number;
-  /** Seconds of a lease; it is extended while a handler runs. */
+  /** Seconds that the worker keeps its messages without a poll; as the server is set when absent. */
   lease?: number;
+  /** Seconds that running handlers have to finish after a stop; then their messages go back. */
+  grace?: number;
+  /** The name of the session; a random one when absent. */
+  session?: string;
   /** Seconds that a request waits for messages. */
   wait?: number;
   log?: Pick<Console, 'warn' | 'error'>;
 }
 
 export class Worker {
-  constructor(client: Client, queue: string, options?: WorkerOptions);
+  constructor(client: Client, queue: string | string[], options?: WorkerOptions);
   handle<P = unknown>(handler: Handler<P>): this;
   action<P = unknown>(name: string, handler: Handler<P>): this;
+  /** A handler of several messages: it returns nothing, or a result, `Retry` or `Fail` for each. */
+  batch<P = unknown>(
+    name: string | undefined,
+    handler: (messages: Message<P>[]) => unknown[] | void | Promise<unknown[] | void>,
+    options?: { max?: number },
+  ): this;
+  /** Tries the handler of a message without a server; answers what the worker would report. */
+  deliver(payload: unknown, fields?: Partial<Lease>): Promise<{
+    kind: 'done' | 'failed';
+    result?: unknown;
+    error?: string;
+    is_permanent?: boolean;
+    delay_seconds?: number;
+    output: string;
+    progress: unknown[];
+  }>;
   stop(): void;
   run(options?: { signals?: boolean }): Promise<void>;
 }

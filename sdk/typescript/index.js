@@ -1,14 +1,9 @@
-// Client and worker for queues of Punctual. Only the platform is used: fetch, timers, AbortSignal.
+// Client and worker for queues of Punctual. Only the platform is used.
 
-/** A request was refused: `status`, `code` and the text of the server. */
-export class PunctualError extends Error {
-  constructor(status, code, text) {
-    super(code ? `${code}: ${text}` : text);
-    this.name = 'PunctualError';
-    this.status = status;
-    this.code = code;
-  }
-}
+import { randomUUID } from 'node:crypto';
+import { Worker as Thread } from 'node:worker_threads';
+
+export { Client, PunctualError } from './client.js';
 
 /** The message is delivered again, after `after` seconds if that is given. */
 export class Retry extends Error {
@@ -28,231 +23,218 @@ export class Fail extends Error {
 }
 
 const ERROR_LENGTH_MAX = 4000;
-const REPORT_PAUSES = [100, 500, 1000, 2000, 5000];
+const RESULT_BYTES_MAX = 16 << 10;
+const OUTPUT_LENGTH_MAX = 64 << 10;
 
-const sleep = (ms, signal) =>
-  new Promise((resolve) => {
-    if (signal?.aborted) return resolve();
-    const timer = setTimeout(done, ms);
-    function done() {
-      clearTimeout(timer);
-      signal?.removeEventListener('abort', done);
-      resolve();
-    }
-    signal?.addEventListener('abort', done);
-  });
+const failed = (error, more = {}) => ['failed', { error: error.slice(0, ERROR_LENGTH_MAX), ...more }];
 
-/** A server of Punctual. */
-export class Client {
-  constructor({ url, token, timeout = 30 } = {}) {
-    this.url = (url ?? process.env.PUNCTUAL_SERVER ?? 'http://127.0.0.1:8630').replace(/\/+$/, '');
-    this.token = token ?? process.env.PUNCTUAL_TOKEN;
-    this.timeout = timeout;
+/** What came of a message, by what its handler returned. */
+function resultOf(value) {
+  if (value instanceof Fail || value instanceof Retry) return errorOf(value);
+  if (value === undefined || value === null) return ['done', {}];
+  let text;
+  try {
+    text = JSON.stringify(value);
+  } catch (error) {
+    return failed(`the result is no JSON: ${error.message}`, { is_permanent: true });
   }
-
-  async send(queue, payload, fields = {}) {
-    const [id] = await this.sendMany(queue, [{ payload, ...fields }]);
-    return id;
+  if (text === undefined) return ['done', {}];
+  const size = Buffer.byteLength(text);
+  if (size > RESULT_BYTES_MAX) {
+    return failed(`the result has ${size} bytes; the most are ${RESULT_BYTES_MAX}`, { is_permanent: true });
   }
-
-  async sendMany(queue, messages) {
-    const answer = await this.post(queue, 'messages', { messages });
-    return answer.messages.map((message) => message.id);
-  }
-
-  async lease(queue, { max = 1, wait = 0, lease } = {}, signal = undefined) {
-    const body = { max, wait_s: wait, ...(lease === undefined ? {} : { lease_s: lease }) };
-    const answer = await this.post(queue, 'lease', body, this.timeout + wait, signal);
-    return answer.messages.map((message) => ({ headers: {}, ...message }));
-  }
-
-  async report(queue, verb, messages, fields = {}) {
-    return (await this.post(queue, verb, { messages, ...fields })).messages;
-  }
-
-  async post(queue, verb, body, timeout = this.timeout, signal = undefined) {
-    const limit = AbortSignal.timeout(timeout * 1000);
-    const answer = await fetch(`${this.url}/v1/queues/${encodeURIComponent(queue)}/${verb}`, {
-      method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        ...(this.token ? { authorization: `Bearer ${this.token}` } : {}),
-      },
-      body: JSON.stringify(body),
-      signal: signal ? AbortSignal.any([limit, signal]) : limit,
-    });
-    const text = await answer.text();
-    if (answer.ok) return JSON.parse(text);
-    let error = {};
-    try {
-      error = JSON.parse(text).error ?? {};
-    } catch {
-      // A proxy may answer with something else than JSON.
-    }
-    throw new PunctualError(answer.status, error.code ?? '', error.message ?? answer.statusText);
-  }
+  return ['done', { result: JSON.parse(text) }];
 }
 
-/** Works on the messages of a queue until it is stopped. */
+/** What came of a message, by what its handler threw. */
+function errorOf(error) {
+  const text = String(error?.message ?? error);
+  if (error instanceof Fail) return failed(text, { is_permanent: true });
+  if (error instanceof Retry) {
+    return failed(text, error.after === undefined ? {} : { delay_seconds: error.after });
+  }
+  return failed(`${error?.name ?? 'Error'}: ${text}`);
+}
+
+/** A message as a handler gets it; `say` tells the session what the handler wishes. */
+function makeMessage(lease, say) {
+  const cancelled = new AbortController();
+  const lines = [];
+  const write = (level) => (text) => void lines.push(`${level} ${text}\n`);
+  const message = {
+    ...lease,
+    action: lease.payload?.action,
+    signal: cancelled.signal,
+    deadline: new Date(Date.now() + lease.timeout_seconds * 1000),
+    log: { debug: write('DEBUG'), info: write('INFO'), warn: write('WARN'), error: write('ERROR') },
+    progress: (value) => say({ type: 'progress', id: lease.id, value: JSON.parse(JSON.stringify(value)) }),
+    extend(seconds) {
+      message.deadline = new Date(Date.now() + seconds * 1000);
+      say({ type: 'extend', id: lease.id, seconds });
+    },
+  };
+  const output = () => lines.join('').slice(-OUTPUT_LENGTH_MAX);
+  return { message, cancelled, output };
+}
+
+/** Works on the messages of queues until it is stopped. */
 export class Worker {
   #handlers = new Map();
   #default = undefined;
-  #stopping = new AbortController();
   #running = new Map();
-  #reports = [];
-  #reporting = undefined;
+  #thread = undefined;
+  #stop = () => {};
   #freed = () => {};
 
-  constructor(client, queue, { concurrency = 4, lease = 30, wait = 20, log = console } = {}) {
+  constructor(client, queue, { concurrency = 4, lease, wait = 20, grace = 30, session, log = console } = {}) {
     if (concurrency < 1 || lease < 1) throw new RangeError('concurrency and lease must be at least 1');
-    Object.assign(this, { client, queue, concurrency, lease, wait, log });
+    const queues = Array.isArray(queue) ? queue : [queue];
+    Object.assign(this, { client, queues, concurrency, lease, wait, grace, log });
+    this.session = session ?? randomUUID();
   }
 
-  /** The handler of messages that no action is for. */
+  /** The handler of messages that no `action` is for. */
   handle(handler) {
-    this.#default = handler;
+    this.#default = { handler };
     return this;
   }
 
-  /** The handler of messages whose payload has this `action`. */
+  /** The handler of messages whose payload has `"action": name`. */
   action(name, handler) {
-    this.#handlers.set(name, handler);
+    this.#handlers.set(name, { handler });
     return this;
   }
 
-  /** Takes nothing new; `run` returns when the running handlers have ended. */
-  stop() {
-    this.#stopping.abort();
+  /** A handler of several messages at a time; `name` is undefined for those that no action is for. */
+  batch(name, handler, { max = 100 } = {}) {
+    const entry = { handler, max };
+    if (name === undefined) this.#default = entry;
+    else this.#handlers.set(name, entry);
+    return this;
   }
 
-  /** Works until `stop`, SIGTERM or SIGINT. */
+  /** Takes nothing new and gives back what was not begun; `run` resolves when what runs has ended. */
+  stop() {
+    this.#stop();
+  }
+
+  /** Works until `stop`, SIGTERM, SIGINT, or until the server says STOP. */
   async run({ signals = true } = {}) {
-    const stop = () => this.stop();
-    if (signals) for (const name of ['SIGTERM', 'SIGINT']) process.on(name, stop);
-    const beat = setInterval(() => this.#extend(), (this.lease * 1000) / 3);
+    const { url, token, timeout } = this.client;
+    const { session, queues, concurrency, lease, wait } = this;
+    const stopped = new Promise((resolve) => {
+      this.#stop = resolve;
+    });
+    const onSignal = () => this.#stop();
+    if (signals) for (const name of ['SIGTERM', 'SIGINT']) process.on(name, onSignal);
+    const workerData = { client: { url, token, timeout }, session, queues, concurrency, lease, wait };
+    const thread = new Thread(new URL('./session.js', import.meta.url), { workerData });
+    this.#thread = thread;
+    const ended = new Promise((resolve, reject) => {
+      thread.on('error', reject);
+      thread.on('message', (message) => this.#hear(message, resolve));
+    });
     try {
-      while (!this.#stopping.signal.aborted) await this.#take();
-      await Promise.all([...this.#running.values()].map((it) => it.ended));
-      while (this.#reporting) await this.#reporting;
+      await Promise.race([stopped, ended]);
+      thread.postMessage({ type: 'stop' });
+      await Promise.race([this.#drained(), new Promise((resolve) => setTimeout(resolve, this.grace * 1000).unref())]);
+      for (const { cancelled } of this.#running.values()) cancelled.abort();
+      thread.postMessage({ type: 'end' });
+      await ended;
     } finally {
-      clearInterval(beat);
-      if (signals) for (const name of ['SIGTERM', 'SIGINT']) process.off(name, stop);
+      await thread.terminate();
+      if (signals) for (const name of ['SIGTERM', 'SIGINT']) process.off(name, onSignal);
     }
   }
 
-  /** Leases as many messages as there are free slots, and begins them. */
-  async #take() {
-    const free = this.concurrency - this.#running.size;
-    if (free < 1) {
+  async #drained() {
+    while (this.#running.size > 0) {
       await new Promise((resolve) => {
         this.#freed = resolve;
       });
-      return;
-    }
-    // A short wait while others run: their slots become free.
-    const wait = this.#running.size === 0 ? this.wait : Math.min(this.wait, 1);
-    let messages = [];
-    try {
-      messages = await this.client.lease(this.queue, { max: free, wait, lease: this.lease });
-    } catch (error) {
-      this.log.warn(`no messages: ${error.message}`);
-      await sleep(1000, this.#stopping.signal);
-    }
-    for (const message of messages) {
-      if (this.#stopping.signal.aborted) {
-        this.#report('nack', message, { is_unstarted: true });
-      } else {
-        this.#begin(message);
-      }
     }
   }
 
-  #begin(lease) {
-    const cancelled = new AbortController();
-    const message = { ...lease, action: lease.payload?.action, signal: cancelled.signal };
-    const ended = this.#outcome(message).then(([verb, fields]) => {
-      this.#running.delete(lease.id);
-      this.#freed();
-      this.#report(verb, lease, fields);
+  #hear(message, ended) {
+    switch (message.type) {
+      case 'messages':
+        this.#begin(message.messages);
+        break;
+      case 'cancel':
+        for (const id of message.ids) this.#running.get(id)?.cancelled.abort();
+        break;
+      case 'state':
+        if (message.state === 'STOP') this.#stop();
+        break;
+      case 'log':
+        this.log[message.level](message.text);
+        break;
+      case 'ended':
+        ended();
+        break;
+    }
+  }
+
+  #entryOf(lease) {
+    return this.#handlers.get(lease.payload?.action) ?? this.#default;
+  }
+
+  #begin(leases) {
+    const groups = [];
+    for (const lease of leases) {
+      const entry = this.#entryOf(lease);
+      const last = groups.at(-1);
+      if (entry?.max && last?.entry === entry && last.leases.length < entry.max) last.leases.push(lease);
+      else groups.push({ entry, leases: [lease] });
+    }
+    for (const { entry, leases: group } of groups) void this.#work(entry, group);
+  }
+
+  async #work(entry, leases) {
+    const begun = leases.map((lease) => makeMessage(lease, (wish) => this.#thread.postMessage(wish)));
+    leases.forEach((lease, i) => this.#running.set(lease.id, begun[i]));
+    this.#thread.postMessage({ type: 'begun', ids: leases.map((lease) => lease.id) });
+    const outcomes = await this.#outcomes(entry, begun.map((it) => it.message));
+    leases.forEach(({ id, fence, queue }, i) => {
+      const [kind, fields] = outcomes[i];
+      const output = begun[i].output();
+      this.#running.delete(id);
+      this.#thread.postMessage({
+        type: 'report', kind, id, fence, queue, fields: output ? { ...fields, output } : fields,
+      });
     });
-    this.#running.set(lease.id, { lease, cancelled, ended });
+    this.#freed();
   }
 
-  async #outcome(message) {
-    const handler = this.#handlers.get(message.action) ?? this.#default;
-    if (!handler) return ['fail', { error: `no handler for action ${JSON.stringify(message.action)}` }];
+  async #outcomes(entry, messages) {
+    if (!entry) {
+      const error = new Fail(`no handler for action ${JSON.stringify(messages[0].action)}`);
+      return messages.map(() => errorOf(error));
+    }
     try {
-      const result = await handler(message);
-      // A value that JSON cannot hold fails here, and not with the reports of other messages.
-      JSON.stringify(result);
-      return ['ack', result === undefined ? {} : { result }];
+      const result = await entry.handler(entry.max ? messages : messages[0]);
+      if (!entry.max) return [resultOf(result)];
+      const results = result ?? messages.map(() => undefined);
+      if (results.length === messages.length) return results.map(resultOf);
+      const text = `the handler returned ${results.length} results for ${messages.length} messages`;
+      return messages.map(() => failed(text));
     } catch (error) {
-      const text = String(error?.message ?? error).slice(0, ERROR_LENGTH_MAX);
-      if (error instanceof Fail) return ['fail', { error: text }];
-      if (error instanceof Retry) {
-        return ['nack', { error: text, ...(error.after === undefined ? {} : { delay_seconds: error.after }) }];
+      if (!(error instanceof Fail || error instanceof Retry)) {
+        this.log.error(`message ${messages[0].id} failed:`, error);
       }
-      this.log.error(`message ${message.id} failed:`, error);
-      return ['nack', { error: `${error?.name ?? 'Error'}: ${text}`.slice(0, ERROR_LENGTH_MAX) }];
+      return messages.map(() => errorOf(error));
     }
   }
 
-  /** Sends reports; those that are there at the same time go together. */
-  #report(verb, lease, fields) {
-    this.#reports.push([verb, { id: lease.id, fence: lease.fence, ...fields }]);
-    this.#reporting ??= this.#sendReports();
-  }
-
-  async #sendReports() {
-    // Handlers that end in the same turn share a request.
-    await null;
-    while (this.#reports.length > 0) {
-      const batch = this.#reports.splice(0);
-      for (const verb of ['ack', 'nack', 'fail']) {
-        const reports = batch.filter(([it]) => it === verb).map(([, report]) => report);
-        if (reports.length > 0) await this.#send(verb, reports);
-      }
-    }
-    this.#reporting = undefined;
-  }
-
-  async #send(verb, reports) {
-    const lost = (id) => this.log.warn(`message ${id} was given to another worker`);
-    // The lease may end meanwhile; until then, the same report is answered in the same way.
-    for (const pause of [...REPORT_PAUSES, undefined]) {
-      try {
-        const results = await this.client.report(this.queue, verb, reports);
-        for (const result of results) if (result.status !== 200) lost(result.id);
-        return;
-      } catch (error) {
-        if (error.code === 'STALE_FENCE') return reports.forEach((report) => lost(report.id));
-        const isRefused = error instanceof PunctualError && error.status < 500 && error.status !== 429;
-        if (isRefused || pause === undefined) {
-          this.log.error(`${verb} could not be reported: ${error.message}`);
-          return;
-        }
-        await sleep(pause);
-      }
-    }
-  }
-
-  /** Keeps the leases of running handlers, three times in each lease. */
-  async #extend() {
-    const held = new Map(this.#running);
-    if (held.size === 0) return;
-    const leases = [...held.values()].map(({ lease }) => ({ id: lease.id, fence: lease.fence }));
-    let results;
-    try {
-      results = await this.client.report(this.queue, 'extend', leases, { lease_s: this.lease });
-    } catch (error) {
-      if (error.code !== 'STALE_FENCE') {
-        this.log.warn(`leases could not be extended: ${error.message}`);
-        return;
-      }
-      results = leases.map(({ id }) => ({ id, status: 409 }));
-    }
-    for (const result of results) {
-      if (result.status !== 200 || result.cancel) held.get(result.id)?.cancelled.abort();
-    }
+  /** Tries the handler of a message without a server; answers what the worker would report. */
+  async deliver(payload, fields = {}) {
+    const lease = {
+      id: randomUUID(), fence: 1, queue: 'test', workspace: '', payload, headers: {}, priority: 5,
+      attempt: 1, timeout_seconds: 3600, ...fields,
+    };
+    const progress = [];
+    const { message, output } = makeMessage(lease, (wish) => wish.type === 'progress' && progress.push(wish.value));
+    const [[kind, told]] = await this.#outcomes(this.#entryOf(lease), [message]);
+    return { kind, ...told, output: output(), progress };
   }
 }

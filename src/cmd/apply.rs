@@ -3,9 +3,12 @@
 //! Everything is checked before the first job changes. A job that already is what its document
 //! says is not touched, so that applying twice is the same as applying once.
 
+mod calendars;
 mod order;
 mod plan;
 mod queues;
+
+pub use calendars::fields as calendar_fields;
 
 use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
@@ -139,11 +142,12 @@ fn mark(document: &mut Document, tag: &str) -> Result<(), Failure> {
 pub fn apply(documents: Vec<Document>, applying: &Applying<'_>) -> Result<(), Failure> {
     let client = applying.asking.client()?;
     let (jobs, _) = client.list(&["v1", "jobs"], &[], None)?;
-    let (queues, documents) = queues::split(documents)?;
+    let queues::Kinds { calendars, queues, jobs: documents } = queues::split(documents)?;
     let mut plan =
         ApplyPlan::new(order::upstream_first(documents), &jobs, applying.prune.as_deref());
-    // Jobs can feed queues of the same files.
+    // Jobs can feed queues and use calendars of the same files.
     plan.steps.splice(0..0, queues::steps(&client, queues)?);
+    plan.steps.splice(0..0, calendars::steps(&client, calendars)?);
     check(&client, &plan, &applying.asking.output)?;
     let pruned = plan.steps.iter().filter(|step| matches!(step, ApplyStep::Prune { .. })).count();
     if !applying.dry_run && pruned > 0 {
@@ -184,10 +188,10 @@ fn check(client: &Client, plan: &ApplyPlan, output: &OutputArgs) -> Result<(), F
             ApplyStep::Change { document, .. } => (document, true),
             ApplyStep::Keep { .. }
             | ApplyStep::Prune { .. }
-            | ApplyStep::CreateQueue { .. }
-            | ApplyStep::ChangeQueue { .. } => continue,
+            | ApplyStep::CreateResource { .. }
+            | ApplyStep::ChangeResource { .. } => continue,
         };
-        // An upstream job of the same files does not exist before they are applied.
+        // An upstream job or a calendar of the same files does not exist before they are applied.
         if plan.waits_for_new(document) {
             continue;
         }
@@ -214,14 +218,14 @@ fn carry_out(client: &Client, step: &ApplyStep) -> Result<(), Failure> {
             let call = client.call(Method::PUT, &["v1", "jobs", id]).if_version(*version);
             call.json(&body).send().map(drop).map_err(|failure| failure.about(&document.source))
         }
-        ApplyStep::CreateQueue { document } => {
+        ApplyStep::CreateResource { path, document } => {
             let body = Value::Object(document.fields.clone());
-            let made = client.post(&["v1", "queues"]).json(&body).send();
+            let made = client.post(&["v1", path]).json(&body).send();
             made.map(drop).map_err(|failure| failure.about(&document.source))
         }
-        ApplyStep::ChangeQueue { document, id, version, .. } => {
+        ApplyStep::ChangeResource { path, document, id, version, .. } => {
             let body = Value::Object(document.fields.clone());
-            let call = client.call(Method::PUT, &["v1", "queues", id]).if_version(*version);
+            let call = client.call(Method::PUT, &["v1", path, id]).if_version(*version);
             call.json(&body).send().map(drop).map_err(|failure| failure.about(&document.source))
         }
         ApplyStep::Prune { id, version, .. } => {

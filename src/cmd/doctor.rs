@@ -201,8 +201,9 @@ fn check_server(client: &Client) -> Vec<DoctorCheck> {
         }
         Err(_) => return vec![check_port(client)],
     };
-    let version = client.get(&["version"]).map(|answer| text(&answer, "version"));
-    let found = format!("{url} answers, version {}", version.unwrap_or_default());
+    let about = client.get(&["version"]).unwrap_or_default();
+    let (version, zones) = (text(&about, "version"), text(&about, "tzdb_version"));
+    let found = format!("{url} answers, version {version}, time zones {zones}");
     let mut checks = vec![DoctorCheck::new("server", CheckResult::Ok, found)];
     for what in ["store", "scheduling"] {
         let health = if ready[what]["ok"] == true { CheckResult::Ok } else { CheckResult::Wrong };

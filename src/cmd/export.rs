@@ -1,11 +1,12 @@
 //! `punctual export`: the documents of the jobs that there are.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
 
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value};
 
+use super::apply::calendar_fields;
 use super::job::{Filter, find_to_export};
 use crate::cli_error::{CliError, visible};
 use crate::client::{Client, ServerArgs};
@@ -71,7 +72,8 @@ pub fn run(args: ExportArgs) -> Result<(), Failure> {
     let (done, wanted): (Vec<&Value>, Vec<&Value>) =
         jobs.iter().partition(|job| job["status"] == "COMPLETED" && !args.completed);
     let document = |job: &&Value| document::of_job(job, |id| names.get(id).cloned());
-    let documents: Vec<Map<String, Value>> = wanted.iter().map(document).collect();
+    let mut documents = calendars(&client, &wanted)?;
+    documents.extend(wanted.iter().map(document));
     let mut out = io::stdout().lock();
     match args.output {
         DocumentFormat::Yaml => write!(out, "{}", document::to_yaml(&documents)?)?,
@@ -91,6 +93,19 @@ pub fn run(args: ExportArgs) -> Result<(), Failure> {
         eprintln!("note: {name} has run and is left out; --completed takes it along");
     }
     Ok(())
+}
+
+/// The documents of the calendars that jobs use: they come before the jobs.
+fn calendars(client: &Client, jobs: &[&Value]) -> Result<Vec<Map<String, Value>>, Failure> {
+    let uses = jobs.iter().filter_map(|job| job["calendars"].as_array()).flatten();
+    let names: BTreeSet<&str> = uses.filter_map(|it| it["calendar"].as_str()).collect();
+    let mut documents = Vec::new();
+    for name in names {
+        let mut fields = calendar_fields(&client.get(&["v1", "calendars", name])?);
+        fields.insert("kind".into(), "calendar".into());
+        documents.push(fields);
+    }
+    Ok(documents)
 }
 
 /// The names of jobs and of the jobs that they wait for, by id.

@@ -7,9 +7,9 @@ use std::ffi::OsString;
 const WITH_VALUE: [&str; 5] = ["--tenant", "--server", "--token", "--context", "--data"];
 
 /// The verbs of `punctual run`. Any other word behind `run` is the name of a job to run.
-const RUN_VERBS: [&str; 15] = [
+const RUN_VERBS: [&str; 16] = [
     "explain", "list", "ls", "show", "describe", "get", "logs", "log", "output", "cancel", "stop",
-    "kill", "retry", "rerun", "help",
+    "kill", "retry", "rerun", "decide", "help",
 ];
 
 /// The commands that one or two words of other tools stand for.

@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::job::Asking;
+use super::job::{Asking, explanation_rows};
 use super::named::{ListArgs, Noun, OneArgs, fields, from_file};
 use crate::cli_error::CliError;
 use crate::exit::Failure;
@@ -35,14 +35,20 @@ pub enum QueueCommand {
     Delete(DeleteArgs),
     /// Hold a queue: workers get no message of it
     Pause(OneArgs),
-    /// Let a paused queue go on
+    /// Let a paused or draining queue go on
     Resume(OneArgs),
+    /// Let a queue take no new messages; workers finish those that it has
+    Drain(OneArgs),
     /// Send a message
     Send(SendArgs),
     /// List messages, newest first, without leasing them
     Peek(PeekArgs),
     /// Cancel a message
     Cancel(CancelArgs),
+    /// Say where a message stands: place in line, workspaces before it, estimate
+    Explain(CancelArgs),
+    /// List the workspaces of a queue that have messages
+    Workspaces(OneArgs),
     /// List messages that failed for good, with their last error
     DeadLetters(DeadArgs),
     /// Send dead letters again, as new messages
@@ -93,6 +99,14 @@ struct Settings {
     /// A message that no worker gets within this time ends as MISSED
     #[arg(long, value_name = "SECONDS", value_parser = finite)]
     time_to_live: Option<f64>,
+
+    /// How long an attempt may take [default: 3600]
+    #[arg(long, value_name = "SECONDS", value_parser = finite)]
+    timeout: Option<f64>,
+
+    /// Which completed messages are kept: ALL, NONE, or 'SAMPLE N' for one of N
+    #[arg(long, value_name = "WHICH")]
+    keep_completed: Option<String>,
 }
 
 /// A new queue.
@@ -199,7 +213,7 @@ pub struct PeekArgs {
     asking: Asking,
 }
 
-/// A message to be cancelled.
+/// One message.
 #[derive(Args)]
 pub struct CancelArgs {
     /// Name or id of the queue
@@ -313,6 +327,19 @@ const MESSAGES: Shape = Shape {
     name: "id",
 };
 
+const WORKSPACES: Shape = Shape {
+    columns: &[
+        Column { title: "WORKSPACE", cell: |it| text(it, "workspace") },
+        Column { title: "READY", cell: |it| text(it, "ready") },
+        Column { title: "LEASED", cell: |it| text(it, "leased") },
+        Column { title: "WAITING", cell: |it| text(it, "waiting") },
+        Column { title: "WEIGHT", cell: |it| text(it, "weight") },
+        Column { title: "OLDEST", cell: |it| instant(it, "oldest_ready_at") },
+    ],
+    wide: &[],
+    name: "workspace",
+};
+
 const DEAD_LETTERS: Shape = Shape {
     columns: &[
         Column { title: "ID", cell: |it| text(it, "id") },
@@ -346,6 +373,8 @@ fn rows(it: &Value) -> Vec<(String, String)> {
         ("per workspace", text(it, "workspace_concurrency")),
         ("rate", text(it, "rate_per_second")),
         ("max depth", text(it, "max_depth")),
+        ("time limit", text(it, "timeout_seconds")),
+        ("keep completed", text(it, "keep_completed")),
         ("created", instant(it, "created_at")),
         ("version", text(it, "version")),
         ("id", text(it, "queue_id")),
@@ -380,6 +409,8 @@ impl Settings {
             ("weights", (!weights.is_empty()).then_some(Value::Object(weights))),
             ("retry_config", (!retry.is_empty()).then_some(Value::Object(retry))),
             ("time_to_live_seconds", self.time_to_live.map(Into::into)),
+            ("timeout_seconds", self.timeout.map(Into::into)),
+            ("keep_completed", self.keep_completed.as_deref().map(Into::into)),
         ]))
     }
 }
@@ -399,6 +430,9 @@ pub fn run(command: QueueCommand) -> Result<(), Failure> {
         QueueCommand::Delete(args) => delete(&args),
         QueueCommand::Pause(args) => turn(&args, "pause", "paused"),
         QueueCommand::Resume(args) => turn(&args, "resume", "resumed"),
+        QueueCommand::Drain(args) => turn(&args, "drain", "draining"),
+        QueueCommand::Explain(args) => explain(&args),
+        QueueCommand::Workspaces(args) => workspaces(&args),
         QueueCommand::Send(args) => send(&args),
         QueueCommand::Peek(args) => peek(&args),
         QueueCommand::Cancel(args) => cancel(&args),
@@ -526,6 +560,20 @@ fn settle(
     }
     let words = format!("{words} {} dead letters of {queue}", text(&settled, "count"));
     output::print_done(&asking.output, &settled, "count", &words)
+}
+
+fn explain(args: &CancelArgs) -> Result<(), Failure> {
+    let client = args.asking.client()?;
+    let path = ["v1", "queues", &args.queue, "messages", &args.message, "explain"];
+    let answer = client.get(&path)?;
+    output::print_one(&args.asking.output, &answer, "verdict", |it| explanation_rows(it, true))
+}
+
+fn workspaces(args: &OneArgs) -> Result<(), Failure> {
+    let client = args.asking.client()?;
+    let answer = client.get(&["v1", "queues", &args.name, "workspaces"])?;
+    let rows = answer["data"].as_array().cloned().unwrap_or_default();
+    output::print_list(&args.asking.output, &rows, &WORKSPACES)
 }
 
 fn cancel(args: &CancelArgs) -> Result<(), Failure> {

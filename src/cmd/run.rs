@@ -1,6 +1,7 @@
 //! `punctual run`: runs of jobs.
 
 mod cancel;
+mod decide;
 mod explain;
 mod list;
 mod logs;
@@ -38,6 +39,8 @@ pub enum RunCommand {
     /// Cancel runs, also before they start
     #[command(aliases = ["stop", "kill"])]
     Cancel(cancel::CancelArgs),
+    /// Decide what becomes of a run that is HELD because its node was lost
+    Decide(decide::DecideArgs),
     /// Start ended runs again
     #[command(alias = "rerun")]
     Retry(retry::RetryArgs),
@@ -51,13 +54,14 @@ pub fn run(command: RunCommand) -> Result<(), Failure> {
         RunCommand::Explain(args) => explain::run(args),
         RunCommand::Logs(args) => logs::run(args),
         RunCommand::Cancel(args) => cancel::run(args),
+        RunCommand::Decide(args) => decide::run(args),
         RunCommand::Retry(args) => retry::run(args),
     }
 }
 
 /// Whether nothing more happens to a run.
 pub fn is_ended(run: &Value) -> bool {
-    !matches!(run["status"].as_str(), Some("PENDING" | "QUEUED" | "RUNNING"))
+    !matches!(run["status"].as_str(), Some("PENDING" | "QUEUED" | "RUNNING" | "HELD"))
 }
 
 /// The filter that leaves out what is planned for later. The server's clock may be a little ahead

@@ -347,6 +347,7 @@ async fn serve(
     });
     let agents = AgentDoor::new(Arc::clone(&engine), vault.clone(), source);
     front.spawn(server::Sweeper::new(&app).run());
+    front.spawn(server::take_job_requests(app.clone()));
     tokio::spawn(look_into(vault));
     tokio::spawn(audit_heads::log_heads(Arc::clone(&engine), plan.audit_head_every));
     let mut signals = signals::Signals::new()?;

@@ -39,9 +39,11 @@ pub fn run(args: StatusArgs) -> Result<(), Failure> {
     let (status, ready) =
         client.call(Method::GET, &["readyz"]).query("verbose", "true").send_any()?;
     let is_ready = status == 200;
+    let version = client.get(&["version"])?;
     let mut report = json!({
         "url": client.place().url().as_str(),
-        "version": client.get(&["version"])?["version"],
+        "version": version["version"],
+        "tzdb_version": version["tzdb_version"],
         "ready": is_ready,
         "store": ready["store"],
         "scheduling": ready["scheduling"],
@@ -99,6 +101,7 @@ fn rows(report: &Value) -> Vec<(String, String)> {
     };
     let mut rows = vec![
         ("server", format!("{} {}", text(report, "url"), text(report, "version"))),
+        ("time zones", text(report, "tzdb_version")),
         ("store", check("store")),
         ("scheduling", check("scheduling")),
     ];

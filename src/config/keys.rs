@@ -177,6 +177,11 @@ pub const KEYS: &[SettingKey] = &[
         "lease of a node: after this time without a renewal it is declared dead",
     ),
     key("engine.renew_every", "3s", "interval of lease renewals"),
+    key(
+        "engine.worker_lease",
+        "20s",
+        "lease of a worker session: after this time without a poll its messages are ready again; 10s to 5m",
+    ),
     key("engine.poll_every", "1s", "interval of claims without a notification"),
     key("engine.retention_days", "30", "days that history is kept; 0 keeps none"),
     key(

@@ -5,6 +5,7 @@
 
 mod cut;
 mod database;
+mod effects;
 mod failover;
 mod joining;
 mod keys;

@@ -1,7 +1,7 @@
 //! Queues with real processes: servers and workers are killed, and no message is lost.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
 use serde_json::{Value, json};
@@ -9,20 +9,49 @@ use serde_json::{Value, json};
 use crate::rest::program;
 use crate::serve::process::Server;
 
-/// The SDKs: the program, its options, and a worker that notes in a file what it has done.
-const PYTHON: (&str, &[&str], &str) = ("python3", &["-B"], "sdk/python/tests/work.py");
-const NODE: (&str, &[&str], &str) = ("node", &[], "sdk/typescript/tests/work.js");
+/// An SDK: what starts the worker of its tests, which notes in a file what it has done, and how it
+/// names an error.
+struct Sdk {
+    program: fn() -> Command,
+    error: &'static str,
+}
 
-fn worker(
-    (interpreter, options, script): (&str, &[&str], &str),
-    server: &Server,
-    queue: &str,
-    done: &Path,
-    more: &[&str],
-) -> Child {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(script);
-    let mut command: Command = program(interpreter);
-    command.args(options).arg(script).arg(queue).arg(done).args(more);
+const PYTHON: Sdk = Sdk {
+    program: || with_script("python3", &["-B"], "sdk/python/tests/work.py"),
+    error: "RuntimeError: broken",
+};
+const NODE: Sdk = Sdk {
+    program: || with_script("node", &[], "sdk/typescript/tests/work.js"),
+    error: "TypeError: broken",
+};
+const RUST: Sdk = Sdk { program: || program(rust_worker().to_str().unwrap()), error: "broken" };
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn with_script(interpreter: &str, options: &[&str], script: &str) -> Command {
+    let mut command = program(interpreter);
+    command.args(options).arg(root().join(script));
+    command
+}
+
+/// The worker of the Rust SDK, which is built once: it is a workspace of its own.
+fn rust_worker() -> &'static Path {
+    static BUILT: std::sync::OnceLock<PathBuf> = std::sync::OnceLock::new();
+    BUILT.get_or_init(|| {
+        let target = root().join("target/sdk-rust");
+        let mut cargo = program(env!("CARGO"));
+        cargo.args(["build", "--quiet", "--locked", "--example", "work", "--manifest-path"]);
+        cargo.arg(root().join("sdk/rust/Cargo.toml")).arg("--target-dir").arg(&target);
+        assert!(cargo.status().unwrap().success(), "the Rust SDK does not build");
+        target.join("debug/examples/work")
+    })
+}
+
+fn worker(sdk: &Sdk, server: &Server, queue: &str, done: &Path, more: &[&str]) -> Child {
+    let mut command = (sdk.program)();
+    command.arg(queue).arg(done).args(more);
     command.env("PUNCTUAL_SERVER", format!("http://{}", server.address));
     command.env("PUNCTUAL_TOKEN", &server.key);
     command.spawn().unwrap()
@@ -93,12 +122,15 @@ fn survive(store: &[&str]) {
     let message = |n: u64| json!({"payload": {"n": n}, "workspace": format!("w{}", n % 7)});
     let messages: Vec<Value> = (0..1_000).map(message).collect();
     let sent = post(&server, "/v1/queues/tasks/messages", &json!({ "messages": messages }));
-    let mut first = worker(PYTHON, &server, "tasks", &notes, &[]);
-    wait_for("the first messages", || done(&notes).len() > 200);
-    first.kill().unwrap();
-    first.wait().unwrap();
-    let mut second = worker(NODE, &server, "tasks", &notes, &["--until-idle"]);
-    wait_for("half of the messages", || done(&notes).len() > 500);
+    // Each SDK does a part, and is killed in the middle of its work.
+    for (sdk, part) in [(PYTHON, 200), (RUST, 400)] {
+        let mut killed = worker(&sdk, &server, "tasks", &notes, &[]);
+        wait_for("the first messages", || done(&notes).len() > part);
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+    }
+    let mut second = worker(&NODE, &server, "tasks", &notes, &["--until-idle"]);
+    wait_for("half of the messages", || done(&notes).len() > 600);
     // Leases are in the store: the worker goes on with the next process.
     server.kill();
     let args: Vec<&str> = store.iter().copied().chain(["--http", &address]).collect();
@@ -108,7 +140,7 @@ fn survive(store: &[&str]) {
     assert_eq!(done.len(), 1_000, "every message was done");
     let doubled = done.values().filter(|times| **times > 1).count();
     // Only messages that were at work when a process was killed can be done again.
-    assert!(doubled <= 16, "{doubled} messages were done twice");
+    assert!(doubled <= 24, "{doubled} messages were done twice");
     let (_, queue) = server.call("GET", "/v1/queues/tasks", None);
     assert_eq!((&queue["ready"], &queue["leased"]), (&json!(0), &json!(0)), "{queue}");
     // Each message that was sent ended once.
@@ -153,50 +185,66 @@ fn a_lease_outlives_a_killed_server_and_is_acknowledged_once() {
 }
 
 #[test]
-fn the_python_worker_does_what_handlers_say() {
-    handlers_decide(PYTHON, "RuntimeError: broken");
+fn the_python_sdk_conforms() {
+    conforms(&PYTHON);
 }
 
 #[test]
-fn the_typescript_worker_does_what_handlers_say() {
-    handlers_decide(NODE, "TypeError: broken");
+fn the_typescript_sdk_conforms() {
+    conforms(&NODE);
 }
 
-fn handlers_decide(sdk: (&str, &[&str], &str), error: &str) {
+#[test]
+fn the_rust_sdk_conforms() {
+    conforms(&RUST);
+}
+
+/// Runs the conformance script of all SDKs.
+fn conforms(sdk: &Sdk) {
+    let script = std::fs::read_to_string(root().join("sdk/conformance.json")).unwrap();
+    let script: Value = serde_json::from_str(&script).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let notes = folder.path().join("done");
     let server = Server::start(&folder.path().join("data"), &[]);
-    let retry = json!({"max_attempts": 3, "backoff_seconds": 0.1});
-    post(&server, "/v1/queues", &json!({"name": "tasks", "retry_config": retry}));
-    let payloads = [
-        json!({"n": 1}),
-        json!({"n": 2, "do": "retry"}),
-        json!({"n": 3, "do": "fail"}),
-        json!({"n": 4, "do": "raise"}),
-        json!({"n": 5, "do": "block"}),
-        json!({"n": 6, "action": "greet"}),
-    ];
-    let messages: Vec<Value> = payloads.iter().map(|it| json!({ "payload": it })).collect();
+    let mut queue = script["queue"].clone();
+    queue["name"] = json!("tasks");
+    post(&server, "/v1/queues", &queue);
+    let cases = script["messages"].as_array().unwrap();
+    let messages: Vec<Value> = cases.iter().map(|it| json!({"payload": it["payload"]})).collect();
     let sent = post(&server, "/v1/queues/tasks/messages", &json!({ "messages": messages }));
     let mut worker = worker(sdk, &server, "tasks", &notes, &["--until-idle"]);
     assert!(worker.wait().unwrap().success());
-    let shown = |n: usize| {
-        let id = sent["messages"][n - 1]["id"].as_str().unwrap();
-        server.call("GET", &format!("/v1/queues/tasks/messages/{id}"), None).1
-    };
-    for (n, status, attempts, reason) in [
-        (1, "COMPLETED", 1, None),
-        (2, "COMPLETED", 3, None),
-        (3, "FAILED", 1, Some("NOT_RETRYABLE")),
-        (4, "FAILED", 3, Some("RETRIES_EXHAUSTED")),
-        // It took three leases, and kept its message.
-        (5, "COMPLETED", 1, None),
-        (6, "COMPLETED", 1, None),
-    ] {
-        let it = shown(n);
-        assert_eq!((&it["status"], &it["attempts"]), (&json!(status), &json!(attempts)), "{it}");
-        assert_eq!(it["reason"].as_str(), reason, "{it}");
+    for (case, sent) in cases.iter().zip(sent["messages"].as_array().unwrap()) {
+        let (name, id) = (&case["name"], sent["id"].as_str().unwrap());
+        let (_, it) = server.call("GET", &format!("/v1/queues/tasks/messages/{id}"), None);
+        for field in ["status", "attempts", "reason", "result", "message"] {
+            let expected = match &case[field] {
+                Value::String(text) => json!(text.replace("{error}", sdk.error)),
+                Value::Null => continue,
+                value => value.clone(),
+            };
+            assert_eq!(it[field], expected, "{name}: {field} of {it}");
+        }
+        if let Some(output) = case["output"].as_str() {
+            let (status, logs) =
+                server.call("GET", &format!("/v1/executions/{id}/logs?attempt=1"), None);
+            assert!(status == 200 && logs.to_string().contains(output.trim()), "{name}: {logs}");
+        }
     }
-    assert_eq!(shown(6)["result"], "hello");
-    assert_eq!(shown(4)["message"], error);
+}
+
+#[test]
+fn handlers_are_tried_without_a_server() {
+    for mut command in [
+        with_script("python3", &["-B"], "sdk/python/tests/without_server.py"),
+        with_script("node", &[], "sdk/typescript/tests/without-server.js"),
+    ] {
+        let tried = command.output().unwrap();
+        assert!(tried.status.success(), "{}", String::from_utf8_lossy(&tried.stderr));
+    }
+    let mut cargo = program(env!("CARGO"));
+    cargo.args(["test", "--quiet", "--locked", "--test", "without_server", "--manifest-path"]);
+    cargo.arg(root().join("sdk/rust/Cargo.toml"));
+    cargo.arg("--target-dir").arg(root().join("target/sdk-rust"));
+    assert!(cargo.status().unwrap().success());
 }

@@ -44,6 +44,7 @@ fn agent(sandbox: Level) -> Agent {
 
 fn assignment(number: u32) -> Assignment {
     Assignment {
+        effect: None,
         run: RunId(Uuid::from_u128(u128::from(number))),
         job: JobId(Uuid::from_u128(1)),
         job_name: "bench".into(),

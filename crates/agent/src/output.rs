@@ -22,7 +22,7 @@ mod reader;
 mod recent;
 mod writer;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -37,7 +37,7 @@ use tokio::sync::watch;
 
 pub use mask::Mask;
 pub(crate) use masked::Masked;
-use pending::PendingOutput;
+use pending::{OutputChunk, PendingOutput};
 pub use printable::printable;
 pub use reader::Slice;
 use recent::Recent;
@@ -155,6 +155,22 @@ impl Outputs {
         stream: Option<Stream>,
     ) -> io::Result<Slice> {
         reader::read_frames(frames, from, max, stream)
+    }
+
+    /// A text as a short output that can be kept, with the end of the text if it is too long; none
+    /// if there is nothing.
+    pub fn short_of_text(text: &str) -> Option<Vec<u8>> {
+        let mut from = 0;
+        while from < text.len() {
+            let bytes = text.as_bytes()[from..].to_vec();
+            let total = bytes.len() as u64;
+            let chunk = OutputChunk { stream: Stream::Stdout, millis: 0, position: 0, bytes };
+            if let Some(frames) = writer::whole(VecDeque::from([chunk]), total) {
+                return Some(frames.to_vec());
+            }
+            from = text.ceil_char_boundary(from + (text.len() - from).div_ceil(2));
+        }
+        None
     }
 
     /// Begins the output of an attempt. Nothing is created before something is written; what an

@@ -4,6 +4,7 @@
 //! by the agent.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -139,6 +140,64 @@ pub struct QueueAction {
     /// 0 to 9; that of the queue if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
+    /// Whether the run ends with the outcome of the message, and not when the message is recorded.
+    #[serde(default, rename = "await", skip_serializing_if = "std::ops::Not::not")]
+    pub awaits: bool,
+    /// How the interval of the job follows the queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adaptive: Option<AdaptiveInterval>,
+}
+
+/// An interval that follows a metric of a queue: while the metric is above the target the interval
+/// doubles with each run, while it is below half of it the interval halves.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdaptiveInterval {
+    /// The metric.
+    pub metric: QueueMetric,
+    /// Messages, or seconds.
+    pub target: f64,
+    /// The shortest interval.
+    pub min_seconds: f64,
+    /// The longest interval.
+    pub max_seconds: f64,
+}
+
+/// A metric of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum QueueMetric {
+    /// How many messages have not ended.
+    Depth,
+    /// For how many seconds the oldest ready message has waited.
+    Age,
+}
+
+impl AdaptiveInterval {
+    /// The interval after one of this length, at this value of the metric.
+    pub fn next(&self, interval: SignedDuration, value: f64) -> SignedDuration {
+        let seconds = interval.as_secs_f64();
+        let wanted = if value > self.target {
+            seconds * 2.0
+        } else if value < self.target / 2.0 {
+            seconds / 2.0
+        } else {
+            seconds
+        };
+        let bounded = wanted.max(self.min_seconds).min(self.max_seconds);
+        SignedDuration::from_millis((bounded * 1e3).round() as i64)
+    }
+
+    fn check(&self) -> Result<(), ActionError> {
+        let year = 366.0 * 86_400.0;
+        let is_sound = self.target.is_finite()
+            && self.target > 0.0
+            && self.min_seconds >= 1.0
+            && self.max_seconds >= self.min_seconds
+            && self.max_seconds <= year;
+        let problem = "needs a target above 0 and 1 <= min_seconds <= max_seconds".to_owned();
+        if is_sound { Ok(()) } else { Err(ActionError { field: "adaptive", problem }) }
+    }
 }
 
 impl QueueAction {
@@ -196,6 +255,8 @@ impl Action {
     pub fn slot_kind(&self) -> SlotKind {
         match self {
             Action::Http(_) => SlotKind::Http,
+            // It waits for a worker.
+            Action::Queue(send) if send.awaits => SlotKind::Http,
             _ => SlotKind::Process,
         }
     }
@@ -282,7 +343,7 @@ impl Action {
                 if bytes > PAYLOAD_BYTES_MAX {
                     return wrong("message", format!("is longer than {PAYLOAD_BYTES_MAX} bytes"));
                 }
-                Ok(())
+                send.adaptive.map_or(Ok(()), |adaptive| adaptive.check())
             }
             Action::Procedure(procedure) => text("procedure", &procedure.procedure),
             Action::Backup(backup) => {
@@ -351,6 +412,26 @@ pub struct Assignment {
     pub parameters: BTreeMap<String, Value>,
     /// The action to execute.
     pub action: Action,
+    /// What proves to the store that the work of this attempt is committed, if the job runs exactly
+    /// once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effect: Option<EffectKey>,
+}
+
+/// The right to record the effect of one attempt in the store's own database, once.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EffectKey {
+    /// The turn of the claim.
+    pub generation: u32,
+    /// The secret of the attempt.
+    pub secret: String,
+}
+
+/// Without the secret.
+impl fmt::Debug for EffectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EffectKey").field("generation", &self.generation).finish_non_exhaustive()
+    }
 }
 
 #[cfg(test)]
@@ -362,6 +443,31 @@ mod tests {
             Ok(action) => action.check().err().map_or("ok".to_owned(), |error| error.to_string()),
             Err(error) => error.to_string(),
         }
+    }
+
+    #[test]
+    fn an_interval_follows_a_metric_within_its_bounds() {
+        let adaptive = |target| AdaptiveInterval {
+            metric: QueueMetric::Depth,
+            target,
+            min_seconds: 10.0,
+            max_seconds: 60.0,
+        };
+        for (seconds, value, expected) in [
+            (20, 101.0, 40),
+            (40, 101.0, 60),
+            (20, 100.0, 20),
+            (20, 50.0, 20),
+            (20, 49.0, 10),
+            (12, 0.0, 10),
+            (5, 75.0, 10),
+        ] {
+            let next = adaptive(100.0).next(SignedDuration::from_secs(seconds), value);
+            assert_eq!(next, SignedDuration::from_secs(expected), "{seconds} {value}");
+        }
+        assert!(adaptive(100.0).check().is_ok());
+        assert!(adaptive(f64::NAN).check().is_err());
+        assert!(AdaptiveInterval { max_seconds: 9.0, ..adaptive(1.0) }.check().is_err());
     }
 
     #[test]

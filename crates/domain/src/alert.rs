@@ -44,11 +44,13 @@ pub enum AlertKind {
     SettingsDrift,
     /// All slots of a node were occupied for a while, and runs waited.
     SlotsFull,
+    /// The node of a run was lost, and the run waits for a decision.
+    RunHeld,
 }
 
 impl AlertKind {
     /// Every kind.
-    pub const ALL: [AlertKind; 9] = [
+    pub const ALL: [AlertKind; 10] = [
         AlertKind::MaxRetriesExceeded,
         AlertKind::FinalFailure,
         AlertKind::Missed,
@@ -58,6 +60,7 @@ impl AlertKind {
         AlertKind::ClockOffset,
         AlertKind::SettingsDrift,
         AlertKind::SlotsFull,
+        AlertKind::RunHeld,
     ];
 
     /// The name in every interface.
@@ -72,6 +75,7 @@ impl AlertKind {
             AlertKind::ClockOffset => "NODE_CLOCK_OFFSET",
             AlertKind::SettingsDrift => "NODE_SETTINGS_DRIFT",
             AlertKind::SlotsFull => "NODE_SLOTS_FULL",
+            AlertKind::RunHeld => "RUN_HELD",
         }
     }
 

@@ -70,13 +70,17 @@ pub enum Kind {
     Tested,
     /// A user exported the definitions of jobs.
     JobsExported,
+    /// A user decided what becomes of a run whose node was lost.
+    RunDecided,
+    /// A delivery at a hook triggered a run.
+    HookDelivered,
     /// Something that this release does not know.
     Other(String),
 }
 
 impl Kind {
     /// Every kind that this release knows.
-    pub const ALL: [Kind; 22] = [
+    pub const ALL: [Kind; 24] = [
         Kind::JobCreated,
         Kind::JobModified,
         Kind::JobDeleted,
@@ -99,6 +103,8 @@ impl Kind {
         Kind::DeadLetterAcknowledged,
         Kind::Tested,
         Kind::JobsExported,
+        Kind::RunDecided,
+        Kind::HookDelivered,
     ];
 
     /// The word for it.
@@ -126,6 +132,8 @@ impl Kind {
             Kind::DeadLetterAcknowledged => "DEAD_LETTER_ACKNOWLEDGED",
             Kind::Tested => "TESTED",
             Kind::JobsExported => "JOBS_EXPORTED",
+            Kind::RunDecided => "RUN_DECIDED",
+            Kind::HookDelivered => "HOOK_DELIVERED",
             Kind::Other(name) => name,
         }
     }

@@ -53,7 +53,9 @@ impl EarlierRun {
     /// Whether it has started and not ended: it waits for its next attempt or for its child runs.
     pub fn has_begun(&self) -> bool {
         match self.wait {
-            Some(Wait::Parts) => true,
+            // A run that waits for a place in a pool was admitted: its job is at work for it.
+            // So was one that is HELD: it may be at work still.
+            Some(Wait::Parts | Wait::Pool | Wait::Decision) => true,
             Some(Wait::Overlap | Wait::Upstream) => false,
             Some(Wait::Quorum) | None => self.was_tried,
         }

@@ -3,14 +3,20 @@
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use std::sync::Arc;
+
 use crate::action::Action;
+use crate::blackout::CompiledBlackout;
+use crate::calendar::CalendarUse;
 use crate::cluster::{Class, Labels, Place};
-use crate::id::{JobId, TenantId, UserId};
+use crate::id::{JobId, ObjectId, TenantId, UserId};
+use crate::parameter::ParameterRule;
 use crate::partition::{Parameters, Partition};
+use crate::pool::PoolUse;
 use crate::queue::QueueSettings;
 use crate::schedule::{
     AtError, CatchUpPolicy, CatchUpRules, Cron, CronError, CronSchedule, DstPolicy, Every,
-    EveryError, Schedule, ZoneError, Zones,
+    EveryError, Filter, FilteredSchedule, Schedule, Zone, ZoneError, Zones,
 };
 
 /// A stored job.
@@ -117,6 +123,25 @@ pub struct Definition {
     /// The settings of a queue. A job with them has no schedule and no action: workers pull its runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueSettings>,
+    /// The calendars that its schedule includes or excludes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub calendars: Vec<CalendarUse>,
+    /// The pause of all jobs that paused it. It ends with that pause.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused_by: Option<ObjectId>,
+    /// The pool in which a run takes a place before it begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool: Option<PoolUse>,
+    /// The parameters that its runs accept; all if empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parameter_rules: Vec<ParameterRule>,
+    /// How long a run waits for a decision if `on_lost` asks for one.
+    #[serde(skip_serializing_if = "LostQuestion::is_default")]
+    pub lost_question: LostQuestion,
+    /// Whether its statements are committed together with the record that they were: they work in
+    /// the database of the store.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub exactly_once: bool,
 }
 
 impl Default for Definition {
@@ -147,6 +172,12 @@ impl Default for Definition {
             partition: None,
             parameters: Parameters::default(),
             queue: None,
+            calendars: Vec::new(),
+            paused_by: None,
+            pool: None,
+            parameter_rules: Vec::new(),
+            lost_question: LostQuestion::default(),
+            exactly_once: false,
         }
     }
 }
@@ -184,12 +215,42 @@ impl Job {
             ("partition", new.partition != old.partition),
             ("parameters", new.parameters != old.parameters),
             ("queue", new.queue != old.queue),
+            ("calendars", new.calendars != old.calendars),
+            ("pool", new.pool != old.pool),
+            ("parameter_rules", new.parameter_rules != old.parameter_rules),
+            ("lost_question", new.lost_question != old.lost_question),
+            ("exactly_once", new.exactly_once != old.exactly_once),
         ];
         fields.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
     }
 }
 
 impl Definition {
+    /// The compiled schedule with the calendars of the job; none if the job has no scheduled times.
+    pub fn schedule(&self, zones: &Zones) -> Result<Option<Schedule>, WhenError> {
+        self.schedule_under(zones, &Arc::from([]))
+    }
+
+    /// The same under blackouts.
+    pub fn schedule_under(
+        &self,
+        zones: &Zones,
+        blackouts: &Arc<[CompiledBlackout]>,
+    ) -> Result<Option<Schedule>, WhenError> {
+        let Some(base) = self.when.compile(zones)? else { return Ok(None) };
+        let own = self.calendars.iter().filter_map(|it| it.resolved.as_ref());
+        let own = own.filter_map(|it| it.calendar.timezone.as_deref()).next();
+        let zone = match (&base, own) {
+            (Schedule::Cron(cron), _) => cron.zone().clone(),
+            (_, Some(own)) => zones.find(own)?,
+            (_, None) => Zone::UTC,
+        };
+        Ok(Some(match Filter::new(&self.calendars, &zone, blackouts) {
+            Some(filter) => Schedule::Filtered(Box::new(FilteredSchedule::new(base, filter))),
+            None => base,
+        }))
+    }
+
     /// The rules of its catch-up decision.
     pub fn catch_up_rules(&self) -> CatchUpRules {
         CatchUpRules {
@@ -287,6 +348,18 @@ pub enum WhenError {
 }
 
 impl When {
+    /// This schedule with the first occurrence of another one, if both are the same interval.
+    pub fn with_start_of(self, other: &When) -> Self {
+        match (self, other) {
+            (When::Every { interval, ends, .. }, When::Every { interval: same, starts, .. })
+                if interval == *same =>
+            {
+                When::Every { interval, starts: *starts, ends }
+            }
+            (when, _) => when,
+        }
+    }
+
     /// The compiled schedule; none if the job has no scheduled times.
     pub fn compile(&self, zones: &Zones) -> Result<Option<Schedule>, WhenError> {
         Ok(Some(match self {
@@ -425,6 +498,57 @@ pub enum OnLost {
     Retry,
     /// It fails: its action happens at most once.
     Fail,
+    /// It is HELD until a user decides, or the time for that is over.
+    Ask,
+}
+
+/// What becomes of a run that is HELD because its node was lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum LostAnswer {
+    /// It is attempted again.
+    Retry,
+    /// It ends as FAILED.
+    #[default]
+    Fail,
+    /// It ends as COMPLETED: its work was done before its node was lost.
+    Complete,
+}
+
+impl LostAnswer {
+    /// Every answer.
+    pub const ALL: [LostAnswer; 3] = [LostAnswer::Retry, LostAnswer::Fail, LostAnswer::Complete];
+
+    /// The name in every interface.
+    pub fn name(self) -> &'static str {
+        match self {
+            LostAnswer::Retry => "RETRY",
+            LostAnswer::Fail => "FAIL",
+            LostAnswer::Complete => "COMPLETE",
+        }
+    }
+}
+
+/// How long a run that is HELD waits for a decision, and what becomes of it afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LostQuestion {
+    /// How long it waits.
+    pub timeout: SignedDuration,
+    /// The answer if none was given.
+    pub then: LostAnswer,
+}
+
+impl Default for LostQuestion {
+    fn default() -> Self {
+        LostQuestion { timeout: SignedDuration::from_hours(24), then: LostAnswer::Fail }
+    }
+}
+
+impl LostQuestion {
+    fn is_default(&self) -> bool {
+        *self == LostQuestion::default()
+    }
 }
 
 /// A job that must have ended before another one starts.

@@ -1,4 +1,5 @@
-//! Named resources: databases, alert channels, shards, agents and join tokens.
+//! Named resources: databases, alert channels, shards, agents, join tokens, calendars, blackouts,
+//! pauses, pools and hooks.
 //!
 //! All of them are stored in the same way; only their bodies differ.
 
@@ -22,16 +23,31 @@ pub enum ObjectKind {
     Agent,
     /// A token to join as an agent, once.
     JoinToken,
+    /// A set of days that jobs include or exclude.
+    Calendar,
+    /// A window of time in which no tick starts.
+    Blackout,
+    /// A pause of all jobs.
+    Pause,
+    /// A limit across jobs.
+    Pool,
+    /// An address at which programs elsewhere trigger a job.
+    Hook,
 }
 
 impl ObjectKind {
     /// Every kind.
-    pub const ALL: [ObjectKind; 5] = [
+    pub const ALL: [ObjectKind; 10] = [
         ObjectKind::Database,
         ObjectKind::AlertChannel,
         ObjectKind::Shard,
         ObjectKind::Agent,
         ObjectKind::JoinToken,
+        ObjectKind::Calendar,
+        ObjectKind::Blackout,
+        ObjectKind::Pause,
+        ObjectKind::Pool,
+        ObjectKind::Hook,
     ];
 
     /// The stored name.
@@ -42,6 +58,11 @@ impl ObjectKind {
             ObjectKind::Shard => "SHARD",
             ObjectKind::Agent => "AGENT",
             ObjectKind::JoinToken => "JOIN_TOKEN",
+            ObjectKind::Calendar => "CALENDAR",
+            ObjectKind::Blackout => "BLACKOUT",
+            ObjectKind::Pause => "PAUSE",
+            ObjectKind::Pool => "POOL",
+            ObjectKind::Hook => "HOOK",
         }
     }
 

@@ -158,7 +158,7 @@ impl Parameters {
 }
 
 /// Whether a word can follow a colon in a statement.
-fn is_name(word: &str) -> bool {
+pub(crate) fn is_name(word: &str) -> bool {
     let begins = word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     begins && word.len() <= 100 && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }

@@ -49,6 +49,9 @@ pub const WEIGHT_MAX: u32 = 100;
 pub struct QueueSettings {
     /// How long a lease lasts if the worker does not ask for another time.
     pub lease: SignedDuration,
+    /// Whether it takes no new messages: workers finish those that it has.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_draining: bool,
     /// The maximum number of leased messages of one workspace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace_concurrency: Option<u32>,
@@ -58,6 +61,12 @@ pub struct QueueSettings {
     /// The maximum number of messages that have not ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_depth: Option<u64>,
+    /// The least and the largest priority of a message; 0 to 9 if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority_range: Option<(u8, u8)>,
+    /// Which completed messages are kept in the history.
+    #[serde(skip_serializing_if = "KeepCompleted::is_all")]
+    pub keep_completed: KeepCompleted,
     /// How many messages a workspace gets in one round; one if it is not listed.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub weights: BTreeMap<String, u32>,
@@ -69,13 +78,45 @@ pub struct QueueSettings {
     pub time_to_live: Option<SignedDuration>,
 }
 
+/// Which completed messages are kept in the history. All others are always kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum KeepCompleted {
+    /// All of them.
+    #[default]
+    All,
+    /// One of so many, chosen at random.
+    Sample(u32),
+    /// None.
+    None,
+}
+
+impl KeepCompleted {
+    /// Whether all are kept.
+    pub fn is_all(&self) -> bool {
+        *self == KeepCompleted::All
+    }
+
+    /// Whether a message that completed is kept; `chance` is in 0..1.
+    pub fn keeps(self, chance: f64) -> bool {
+        match self {
+            KeepCompleted::All => true,
+            KeepCompleted::Sample(n) => chance * f64::from(n.max(1)) < 1.0,
+            KeepCompleted::None => false,
+        }
+    }
+}
+
 impl Default for QueueSettings {
     fn default() -> Self {
         QueueSettings {
             lease: SignedDuration::from_secs(30),
+            is_draining: false,
             workspace_concurrency: None,
             rate_per_second: None,
             max_depth: None,
+            priority_range: None,
+            keep_completed: KeepCompleted::All,
             weights: BTreeMap::new(),
             deduplication: SignedDuration::from_mins(5),
             time_to_live: None,
@@ -103,6 +144,14 @@ impl QueueSettings {
         }
         if self.time_to_live.is_some_and(|time| !time.is_positive() || time > DELAY_MAX) {
             return Err(("time_to_live_seconds", "must be between 1 and 31622400".to_owned()));
+        }
+        if let Some((least, most)) = self.priority_range
+            && (least > most || most > 9)
+        {
+            return Err(("priority_range", "must be two numbers from 0 to 9".to_owned()));
+        }
+        if self.keep_completed == KeepCompleted::Sample(0) {
+            return Err(("keep_completed", "SAMPLE needs a number from 1 on".to_owned()));
         }
         for (workspace, weight) in &self.weights {
             if *weight == 0 || *weight > WEIGHT_MAX {
@@ -169,6 +218,8 @@ pub enum Report {
     Release,
     /// The lease ended without a report.
     Expired,
+    /// The time limit of the message ended without a report.
+    TimedOut,
 }
 
 /// Settles a message whose lease ends with this report. `attempts` counts the ended attempts before
@@ -213,9 +264,17 @@ pub fn settle_message(
             let settlement = match settle(definition, attempts, &result, chance) {
                 // The time of the lease has passed already.
                 Settlement::Retry { .. } => Settlement::Retry { delay: SignedDuration::ZERO },
-                end @ Settlement::End { .. } => end,
+                end @ (Settlement::End { .. } | Settlement::Hold { .. }) => end,
             };
             (settlement, result)
+        }
+        Report::TimedOut => {
+            let result = AttemptResult {
+                end: AttemptEnd::Timeout,
+                message: "the time limit ended without a report of the worker".to_owned(),
+                ..AttemptResult::completed()
+            };
+            (settle(definition, attempts, &result, chance), result)
         }
     })
 }
@@ -230,6 +289,7 @@ mod tests {
         let end = result.end.name();
         match settlement {
             Settlement::Retry { delay } => format!("{end} retry {}s", delay.as_secs()),
+            Settlement::Hold { timeout } => format!("{end} hold {}s", timeout.as_secs()),
             Settlement::End { outcome, reason, dead_letter } => {
                 let reason = reason.map_or("", |reason| reason.code.name());
                 format!("{end} {outcome} {reason}{}", if dead_letter { " dead" } else { "" })
@@ -255,6 +315,8 @@ mod tests {
             (0, Report::Expired, "LOST retry 0s"),
             (1, Report::Expired, "LOST retry 0s"),
             (2, Report::Expired, "LOST FAILED RETRIES_EXHAUSTED dead"),
+            (0, Report::TimedOut, "TIMEOUT retry 60s"),
+            (2, Report::TimedOut, "TIMEOUT TIMEOUT RETRIES_EXHAUSTED dead"),
             (2, Report::Release, "released"),
         ] {
             let settled = settle_message(&definition, attempts, &report, || 0.0);
@@ -277,6 +339,12 @@ mod tests {
                 QueueSettings { workspace_concurrency: Some(0), ..usual() },
                 Some("workspace_concurrency"),
             ),
+            (QueueSettings { priority_range: Some((5, 4)), ..usual() }, Some("priority_range")),
+            (QueueSettings { priority_range: Some((3, 3)), ..usual() }, None),
+            (
+                QueueSettings { keep_completed: KeepCompleted::Sample(0), ..usual() },
+                Some("keep_completed"),
+            ),
             (QueueSettings { weights: weights(0), ..usual() }, Some("weights")),
             (QueueSettings { weights: weights(3), ..usual() }, None),
             (
@@ -289,6 +357,19 @@ mod tests {
             ),
         ] {
             assert_eq!(settings.check().err().map(|(field, _)| field), field, "{settings:?}");
+        }
+    }
+
+    #[test]
+    fn a_sample_keeps_one_of_so_many() {
+        for (keep, chance, expected) in [
+            (KeepCompleted::All, 0.99, true),
+            (KeepCompleted::None, 0.0, false),
+            (KeepCompleted::Sample(1), 0.99, true),
+            (KeepCompleted::Sample(10), 0.099, true),
+            (KeepCompleted::Sample(10), 0.1, false),
+        ] {
+            assert_eq!(keep.keeps(chance), expected, "{keep:?} {chance}");
         }
     }
 

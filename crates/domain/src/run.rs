@@ -74,14 +74,18 @@ pub enum Wait {
     Quorum = 3,
     /// Its child runs. It has started.
     Parts = 4,
+    /// A place in the pool of its job. The number 5 belongs to messages, which workers pull.
+    Pool = 6,
+    /// A decision of a user: its node was lost, and it may have done its work.
+    Decision = 7,
 }
 
 impl Wait {
     /// The wait with a stored number.
     pub fn from_number(number: i64) -> Option<Self> {
-        [Wait::Overlap, Wait::Upstream, Wait::Quorum, Wait::Parts]
-            .into_iter()
-            .find(|wait| *wait as i64 == number)
+        const ALL: [Wait; 6] =
+            [Wait::Overlap, Wait::Upstream, Wait::Quorum, Wait::Parts, Wait::Pool, Wait::Decision];
+        ALL.into_iter().find(|wait| *wait as i64 == number)
     }
 }
 
@@ -123,6 +127,12 @@ pub enum ReasonCode {
     JobChanged,
     /// Some of its child runs did not complete.
     PartsFailed,
+    /// A calendar of the job excludes its day.
+    Calendar,
+    /// It lies in a blackout of the tenant or the cluster.
+    Blackout,
+    /// Its node was lost, and a user or the rule of its job decided what becomes of it.
+    Decided,
 }
 
 impl ReasonCode {
@@ -141,6 +151,9 @@ impl ReasonCode {
             ReasonCode::Lost => "LOST",
             ReasonCode::JobChanged => "JOB_CHANGED",
             ReasonCode::PartsFailed => "PARTS_FAILED",
+            ReasonCode::Calendar => "CALENDAR",
+            ReasonCode::Blackout => "BLACKOUT",
+            ReasonCode::Decided => "DECIDED",
         }
     }
 }

@@ -12,6 +12,8 @@ mod cron;
 mod dst;
 mod duration;
 mod every;
+mod filter;
+mod filtered;
 mod jitter;
 mod lint;
 mod wall;
@@ -24,6 +26,8 @@ pub use cron::{Cron, CronError, Field};
 pub use dst::{DstPolicy, GapRule, OverlapRule};
 pub use duration::{DurationError, parse_duration};
 pub use every::{Every, EveryError};
+pub use filter::{Closing, Filter, SHIFT_DAYS_MAX};
+pub use filtered::{ExcludedRange, FilteredSchedule};
 pub use jitter::jitter;
 pub use lint::Warning;
 pub use wall::{CronSchedule, SkippedRange};
@@ -40,6 +44,8 @@ pub enum Schedule {
     Every(Every),
     /// Once.
     At(Timestamp),
+    /// At some of the times of another one.
+    Filtered(Box<FilteredSchedule>),
 }
 
 impl Schedule {
@@ -49,6 +55,7 @@ impl Schedule {
             Schedule::Cron(cron) => cron.next(after),
             Schedule::Every(every) => every.next(after),
             Schedule::At(at) => Some(*at).filter(|at| *at > after),
+            Schedule::Filtered(filtered) => filtered.next(after),
         }
     }
 
@@ -58,6 +65,7 @@ impl Schedule {
             Schedule::Cron(cron) => cron.prev(before),
             Schedule::Every(every) => every.prev(before),
             Schedule::At(at) => Some(*at).filter(|at| *at < before),
+            Schedule::Filtered(filtered) => filtered.prev(before),
         }
     }
 
@@ -67,6 +75,7 @@ impl Schedule {
             Schedule::Cron(cron) => cron.count(after, until),
             Schedule::Every(every) => every.count(after, until),
             Schedule::At(at) => u64::from(*at > after && *at <= until),
+            Schedule::Filtered(filtered) => filtered.count(after, until),
         }
     }
 
@@ -75,6 +84,40 @@ impl Schedule {
         match self {
             Schedule::Cron(cron) => cron.skipped(after, until),
             Schedule::Every(_) | Schedule::At(_) => Vec::new(),
+            Schedule::Filtered(filtered) => filtered.base().skipped(after, until),
+        }
+    }
+
+    /// The schedule without calendars and blackouts.
+    pub fn base(&self) -> &Schedule {
+        match self {
+            Schedule::Filtered(filtered) => filtered.base(),
+            schedule => schedule,
+        }
+    }
+
+    /// The first nominal time strictly after an instant: an occurrence, or a time that a calendar or
+    /// a blackout excludes.
+    pub fn next_nominal(&self, after: Timestamp) -> Option<Timestamp> {
+        match self {
+            Schedule::Filtered(filtered) => filtered.next_nominal(after),
+            schedule => schedule.next(after),
+        }
+    }
+
+    /// The times in `(after, until]` that calendars or blackouts exclude.
+    pub fn excluded(&self, after: Timestamp, until: Timestamp) -> Vec<ExcludedRange> {
+        match self {
+            Schedule::Filtered(filtered) => filtered.excluded(after, until),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Why a nominal time does not run, and when it runs instead; none if it runs.
+    pub fn exclusion(&self, at: Timestamp) -> Option<(Closing, Option<Timestamp>)> {
+        match self {
+            Schedule::Filtered(filtered) => filtered.exclusion(at),
+            _ => None,
         }
     }
 }

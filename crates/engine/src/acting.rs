@@ -26,10 +26,13 @@ mod objects;
 mod queues;
 mod runs;
 mod versions;
+mod workers;
 
 pub use dead_letters::SettledLetters;
 pub use explain::Explained;
+pub use objects::Scope;
 pub use queues::QueueStatisticsView;
+pub use workers::{PollRequest, WorkerMessage};
 
 /// An engine as somebody sees it.
 pub struct AuthorizedEngine<'a> {

@@ -75,7 +75,7 @@ pub struct Trigger {
 }
 
 /// Runs for times of the past.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Backfill {
     /// From this time on.
     pub from: Timestamp,
@@ -85,6 +85,8 @@ pub struct Backfill {
     pub newest_first: bool,
     /// Only say what would run.
     pub dry_run: bool,
+    /// Values for the action, as a JSON object.
+    pub parameters: Option<String>,
     /// The user who asks.
     pub requested_by: Option<UserId>,
 }
@@ -151,8 +153,13 @@ impl Node {
         if job.definition.when.needs_start() {
             job.definition.when.start_at(next_second(now));
         }
+        self.resolve_calendars(job.tenant, &mut job.definition, None).await?;
+        self.under_pause(&mut job, None).await?;
+        job.definition.parameter_rules = job.definition.checked_rules()?;
         self.check(&job)?;
         self.check_dependencies(&job, among).await?;
+        self.check_pool(&job).await?;
+        self.check_exactly_once(&job).await?;
         (job.created_at, job.updated_at) = (now, now);
         job.next_run = self.first_time(&job, now)?;
         Ok(job)
@@ -177,17 +184,35 @@ impl Node {
         self.alter_job_catching_up(id, None, edit).await
     }
 
+    /// Plans a job again from now on, as if its schedule had changed.
+    pub(crate) async fn replan_job(&self, id: JobId) -> Result<Job> {
+        self.alter_job_by(id, None, true, |_| Ok::<(), EngineError>(())).await
+    }
+
     /// The same, where a pause that ends with it follows another catch-up policy than the job's.
-    async fn alter_job_catching_up<E: From<EngineError>>(
+    pub(crate) async fn alter_job_catching_up<E: From<EngineError>>(
         &self,
         id: JobId,
         catch_up: Option<CatchUpPolicy>,
+        edit: impl FnOnce(&mut Job) -> std::result::Result<(), E> + Send,
+    ) -> std::result::Result<Job, E> {
+        self.alter_job_by(id, catch_up, false, edit).await
+    }
+
+    async fn alter_job_by<E: From<EngineError>>(
+        &self,
+        id: JobId,
+        catch_up: Option<CatchUpPolicy>,
+        is_replanned: bool,
         edit: impl FnOnce(&mut Job) -> std::result::Result<(), E> + Send,
     ) -> std::result::Result<Job, E> {
         let mut old = self.existing(id).await?;
         let mut job = old.clone();
         edit(&mut job)?;
         let mut altered = self.altered(&old, job, &JobChanges::default()).await?;
+        if is_replanned {
+            altered.replan();
+        }
         let mut tries = 0;
         loop {
             let now = self.store.now().await.map_err(EngineError::from)?;
@@ -231,6 +256,14 @@ impl Node {
         let job = self.before_state(id, JobState::Enabled, &from).await?;
         if job.state == JobState::Enabled {
             return Ok(job);
+        }
+        if job.definition.paused_by.is_some()
+            && let Some((_, pause)) = self.active_pause(job.tenant).await?
+        {
+            return Err(EngineError::WrongState(format!(
+                "all jobs are paused: {}; end the pause with RESUME ALL",
+                pause.reason
+            )));
         }
         let resume = |job: &mut Job| {
             job.state = JobState::Enabled;
@@ -304,7 +337,7 @@ impl Node {
     /// Asks for the end of every run of a deleted job that has not ended. Answers those that nodes
     /// hold.
     pub(crate) async fn cancel_runs_of(&self, job: JobId) -> Result<Vec<RunId>> {
-        let states = vec![RunState::Pending, RunState::Queued, RunState::Running];
+        let states = vec![RunState::Pending, RunState::Queued, RunState::Running, RunState::Held];
         let filter = RunFilter { states, ..RunFilter::of_job(job) };
         let text = "its job was deleted".to_owned();
         let reason = Reason { code: ReasonCode::CancelRequested, text };
@@ -351,14 +384,14 @@ impl Node {
     pub async fn triggered(&self, id: JobId, trigger: Trigger) -> Result<NewRun> {
         let job =
             self.job(id, 0).await?.ok_or_else(|| EngineError::NotFound(format!("job {id}")))?;
-        Ok(self.triggered_of(&job, trigger))
+        self.triggered_of(&job, trigger)
     }
 
     /// The run that a trigger of a job asks for.
-    pub(crate) fn triggered_of(&self, job: &Job, trigger: Trigger) -> NewRun {
+    pub(crate) fn triggered_of(&self, job: &Job, trigger: Trigger) -> Result<NewRun> {
         let now = self.now();
         let at = trigger.at.unwrap_or(now);
-        NewRun {
+        Ok(NewRun {
             id: match trigger.chosen {
                 Some(chosen) => RunId::of_chosen(job.id, chosen),
                 None => RunId::of_request(at, (self.parts.random)()),
@@ -366,18 +399,18 @@ impl Node {
             // A run for a time of the past could not start before it was asked for.
             due_at: at.max(now),
             ignore_dependencies: !trigger.with_dependencies,
-            parameters: job.definition.parameters.with(trigger.parameters),
+            parameters: job.definition.run_parameters(trigger.parameters)?,
             priority: job.definition.priority,
             requested_by: trigger.requested_by,
             ..tick(job, at, Origin::Manual, 0)
-        }
+        })
     }
 
     /// Asks for runs of times that have passed; works while the job is paused. Answers the times,
     /// in the order in which they run.
     pub async fn backfill(&self, id: JobId, backfill: Backfill) -> Result<Vec<Timestamp>> {
         let job = self.existing(id).await?;
-        let Some(schedule) = job.definition.when.compile(&self.parts.zones)? else {
+        let Some(schedule) = job.definition.schedule(&self.parts.zones)? else {
             return Err(EngineError::WrongState(format!(
                 "job {} has no schedule to fill",
                 job.name
@@ -399,6 +432,7 @@ impl Node {
         if backfill.newest_first {
             times.reverse();
         }
+        let mut parameters = job.definition.run_parameters(backfill.parameters.clone())?;
         if backfill.dry_run {
             return Ok(times);
         }
@@ -411,6 +445,7 @@ impl Node {
                 due_at: now.saturating_add(SignedDuration::from_micros(i as i64)).unwrap_or(now),
                 ignore_dependencies: true,
                 requested_by: backfill.requested_by,
+                parameters: parameters.clone(),
                 ..tick(&job, *at, Origin::Backfill, 0)
             })
             .collect();
@@ -421,11 +456,20 @@ impl Node {
             }
             // The job was changed meanwhile: the runs are those of its present version.
             let job = self.existing(id).await?;
+            parameters = job.definition.run_parameters(backfill.parameters.clone())?;
             runs.retain(|run| stale.contains(&run.id));
             for run in &mut runs {
                 let (id, due_at, requested_by) = (run.id, run.due_at, run.requested_by);
                 let tick = tick(&job, run.scheduled_for, Origin::Backfill, 0);
-                *run = NewRun { id, due_at, requested_by, ignore_dependencies: true, ..tick };
+                let parameters = parameters.clone();
+                *run = NewRun {
+                    id,
+                    due_at,
+                    requested_by,
+                    parameters,
+                    ignore_dependencies: true,
+                    ..tick
+                };
             }
         }
     }
@@ -466,13 +510,13 @@ impl Node {
 
     /// The first time that an enabled job is due when its schedule begins now.
     fn first_time(&self, job: &Job, now: Timestamp) -> Result<Option<Timestamp>> {
-        let schedule = job.definition.when.compile(&self.parts.zones)?;
+        let schedule = job.definition.schedule(&self.parts.zones)?;
         Ok(match (&job.definition.when, schedule) {
             // A one-time job of the past is late, not forgotten.
             (When::At { at }, _) => Some(*at),
             (_, Some(schedule)) => {
                 let just_before = now.saturating_sub(SignedDuration::from_nanos(1)).unwrap_or(now);
-                schedule.next(just_before)
+                schedule.next_nominal(just_before)
             }
             (_, None) => None,
         })

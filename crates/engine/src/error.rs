@@ -4,6 +4,7 @@ use domain::access::Refusal;
 use domain::action::ActionError;
 use domain::id::JobId;
 use domain::job::WhenError;
+use domain::parameter::ParameterError;
 use jiff::Timestamp;
 use store::StoreError;
 
@@ -24,6 +25,9 @@ pub enum EngineError {
         /// What is wrong, and what would be right.
         problem: String,
     },
+    /// A value does not follow the rule of its parameter, or the rule is invalid.
+    #[error(transparent)]
+    Parameter(#[from] ParameterError),
     /// The schedule cannot be read.
     #[error("schedule: {0}")]
     Schedule(#[from] WhenError),

@@ -8,6 +8,7 @@
 
 mod acting;
 mod batch;
+mod calendars;
 mod commands;
 mod courier;
 mod error;
@@ -15,6 +16,7 @@ mod explain;
 mod holder;
 mod identity;
 mod node;
+mod pauses;
 mod questions;
 mod queues;
 mod refusals;
@@ -25,7 +27,11 @@ mod start_log;
 mod stats;
 mod tracer;
 
-pub use acting::{AuthorizedEngine, Explained, QueueStatisticsView, SettledLetters};
+pub use acting::{
+    AuthorizedEngine, Explained, PollRequest, QueueStatisticsView, Scope, SettledLetters,
+    WorkerMessage,
+};
+pub use calendars::calendar_of;
 pub use commands::{
     Backfill, CHANGES_MAX, ChangeRefused, Deletion, JobChange, JobChanges, NewJob, Trigger,
 };
@@ -34,21 +40,23 @@ pub use error::{EngineError, Result};
 pub use holder::Holder;
 pub use node::{
     Attended, CarriedRun, ClockHealth, Elsewhere, Node, PlanReport, ReapReport, SealReport,
-    SlotUse, Started, TallyReport, Verified,
+    SlotUse, Started, TZDB_SETTING, TallyReport, Verified,
 };
+pub use pauses::PauseView;
 pub use queues::{Message, MessageReapReport, MessageReport};
 pub use run::{
-    Activity, AgentLimits, AgentProxy, Carried, Engine, Executor, Health, Renewal, Stalled, Stop,
+    Activity, AgentLimits, AgentProxy, Carried, Engine, Executor, Health, PollAnswer, Renewal,
+    SessionView, Stalled, Stop, WorkerState,
 };
 pub use settings::{Env, Settings};
 pub use start_log::{BegunRun, BegunRuns, Predecessor, StartLog};
 pub use stats::{HourlyStats, Stats};
 pub use store::{
     Acknowledgement, Answer, Applied, AttemptView, AuditFilter, Begun, Cancelled, Channel, Counts,
-    Cursor, DeliveryKey, DeliveryView, Extended, FullStore, Given, Identity, JobFilter, JobVersion,
-    LastRun, LeasedMessage, LiveCounts, NamedResources, NodeControl, NodeControlOutcome, NodeInfo,
-    NodeView, Operation, OwnedShard, Page, Put, QueueDepth, RecentEnd, Replaces, RunFilter,
-    RunView, RunsOf, Set, Setting, SharedStore, StartFilter, StartKey, StoreError, StoreMetrics,
-    as_author,
+    Cursor, Decided, DeliveryKey, DeliveryView, Extended, FullStore, Given, Identity, JobFilter,
+    JobVersion, LastRun, LeasedMessage, LiveCounts, MessagePlace, NamedResources, NodeControl,
+    NodeControlOutcome, NodeInfo, NodeView, Operation, OwnedShard, Page, Put, QueueDepth,
+    QueueLine, RecentEnd, Replaces, RunFilter, RunView, RunsOf, Set, Setting, SharedStore,
+    StartFilter, StartKey, StoreError, StoreMetrics, WorkspaceDepth, as_author,
 };
 pub use tracer::{Planned, Settled, Tracer};

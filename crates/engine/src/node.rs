@@ -19,6 +19,7 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use domain::action::EffectKey;
 use domain::alert::Alert;
 use domain::cluster::NodeRole;
 use domain::decide::explain::with_wait;
@@ -38,6 +39,7 @@ use crate::settings::{Env, Settings};
 use crate::start_log::BegunRuns;
 
 mod begun;
+mod blackouts;
 mod call;
 mod clock;
 mod crowd;
@@ -52,9 +54,11 @@ mod look;
 mod notify;
 mod place;
 mod plan;
+mod pool;
 mod prune;
 mod pump;
 mod reap;
+mod reconcile;
 mod seal;
 mod settle;
 mod share;
@@ -68,15 +72,18 @@ pub use elect::Attended;
 pub use guest::{CarriedRun, Elsewhere};
 pub use plan::PlanReport;
 pub use reap::ReapReport;
+pub use reconcile::TZDB_SETTING;
 pub use seal::{SealReport, Verified};
 pub use slots::SlotUse;
 pub use tally::TallyReport;
 
 use begun::{BegunCounts, Counted};
+use blackouts::Blackouts;
 use crowd::{SlotWaiters, Weights};
 use definitions::Definitions;
 use ends::Ends;
 use line::Lines;
+use reconcile::Reconciled;
 use share::Share;
 use slots::Pressure;
 use trace::{Ended, Traces};
@@ -87,6 +94,8 @@ pub struct Node {
     pub(crate) settings: Settings,
     pub(crate) parts: Env,
     definitions: Arc<Definitions>,
+    blackouts: Arc<Blackouts>,
+    reconciled: Reconciled,
     pub(crate) register: IdentityCache,
     pub(crate) visitors: SeenTokens,
     pub(crate) refusals: DeniedRequests,
@@ -121,6 +130,8 @@ pub struct Started {
     /// Whether it only asks for the rows by which it is divided: the action of its job is that
     /// question, and [`Node::divide_by`] takes the answer.
     pub asks_rows: bool,
+    /// What proves to the store that the work is committed, if the job runs exactly once.
+    pub effect: Option<EffectKey>,
 }
 
 /// What a node holds.
@@ -195,6 +206,8 @@ struct State {
     parts_ended: Vec<RunId>,
     /// How many runs of each job are under way here.
     begun: BegunCounts,
+    /// Runs whose ends may make room in a pool.
+    pooled: HashSet<RunId>,
     /// Times in which no scheduler was alive, newest first.
     outages: Arc<[Outage]>,
     /// What nodes had begun that this process was before, or took the place of.
@@ -310,6 +323,7 @@ impl Node {
             noticed: Vec::new(),
             parts_ended: Vec::new(),
             begun: BegunCounts::default(),
+            pooled: HashSet::new(),
             outages: Arc::new([]),
             predecessors: HashMap::new(),
             has_joined: false,
@@ -320,6 +334,8 @@ impl Node {
         Node {
             store: store.into(),
             definitions: Arc::new(Definitions::new(settings.job_timeout_max)),
+            blackouts: Arc::default(),
+            reconciled: Reconciled::default(),
             settings,
             parts,
             register: IdentityCache::default(),

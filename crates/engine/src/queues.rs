@@ -2,24 +2,34 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use domain::access::{Privilege, QueueRight};
-use domain::action::QueueAction;
+use domain::action::{AdaptiveInterval, QueueAction, QueueMetric};
 use domain::decide::plan::tick;
 use domain::decide::settle::Settlement;
 use domain::id::{JobId, RunId, UserId};
-use domain::job::{Definition, Job};
+use domain::job::{Definition, Job, When};
 use domain::queue::{DEDUPLICATION_MAX, MessageBody, QueueSettings, Report, settle_message};
-use domain::run::{AttemptResult, ErrorCode, NewRun, Origin, Outcome, Reason, ReasonCode};
+use domain::run::{
+    AttemptEnd, AttemptResult, ErrorCode, NewRun, Origin, Outcome, Reason, ReasonCode, RunState,
+};
 use jiff::{SignedDuration, Timestamp};
 use store::{
-    Deduplication, LapseKind, Lapsed, LeaseRequest, NewMessage, Sent, SettledMessage, Verdict,
+    Deduplication, LapseKind, Lapsed, LeaseRequest, NewMessage, RunView, Sent, SettledMessage,
+    Verdict,
 };
 
 use crate::error::{EngineError, Result};
 use crate::node::{Node, Started};
 use crate::register::has_every_right;
+use crate::run::LeaseTerms;
+
+/// How long a run that awaits a message sleeps between two looks, at least and at most.
+const AWAIT_MIN: Duration = Duration::from_millis(50);
+const AWAIT_MAX: Duration = Duration::from_secs(2);
 
 /// A message to be sent.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,6 +55,8 @@ pub struct MessageReport {
     pub fence: i64,
     /// What came of it.
     pub report: Report,
+    /// The output of the attempt, compressed.
+    pub output: Option<Vec<u8>>,
 }
 
 /// What a step of the reaper did with messages.
@@ -61,6 +73,16 @@ pub(crate) fn no_queue(name: &str) -> EngineError {
     EngineError::NotFound(format!("queue {name:?}"))
 }
 
+/// The result of a run that ends with its message.
+fn awaited(message: RunId, outcome: Outcome, view: RunView) -> AttemptResult {
+    if outcome == Outcome::Completed {
+        return AttemptResult { result: view.result, ..AttemptResult::completed() };
+    }
+    let why = view.reason_text.or(view.message).unwrap_or_default();
+    let text = format!("message {message} ended as {outcome}: {why}");
+    AttemptResult::failed(ErrorCode::Other("MESSAGE_FAILED".to_owned()), text)
+}
+
 fn settings_of(queue: &Job) -> Result<&QueueSettings> {
     queue.definition.queue.as_ref().ok_or_else(|| no_queue(&queue.name))
 }
@@ -74,6 +96,20 @@ impl Node {
         sent_by: Option<UserId>,
     ) -> Result<Vec<(RunId, bool)>> {
         let settings = settings_of(queue)?;
+        if settings.is_draining {
+            return Err(EngineError::WrongState(format!(
+                "queue {:?} is draining and takes no new messages",
+                queue.name
+            )));
+        }
+        if let Some((least, most)) = settings.priority_range {
+            let given = messages.iter().filter_map(|message| message.priority);
+            if let Some(wrong) = given.into_iter().find(|it| !(least..=most).contains(it)) {
+                let problem =
+                    format!("{wrong} is not in the range of the queue, {least} to {most}");
+                return Err(EngineError::Invalid { field: "priority", problem });
+            }
+        }
         let (now, count) = (self.now(), messages.len() as i64);
         let new = |(i, message): (usize, Message)| {
             // Those that come together are ready in their order.
@@ -113,9 +149,40 @@ impl Node {
 
     /// Executes a run of a job that feeds a queue. The deduplication key of the message is the run:
     /// an attempt that is repeated after a crash sends nothing twice.
-    pub(crate) async fn send_for(&self, run: &Started, send: &QueueAction) -> AttemptResult {
-        match self.try_send_for(run, send).await {
-            Ok(message) => {
+    pub(crate) async fn send_for(
+        &self,
+        run: &Started,
+        send: &QueueAction,
+        stop: impl Future<Output = AttemptEnd>,
+    ) -> AttemptResult {
+        let sent = self.try_send_for(run, send).await;
+        if let (Ok((queue, _)), Some(adaptive)) = (&sent, &send.adaptive)
+            && let Err(error) = self.adapt_interval(&run.job, *queue, adaptive).await
+        {
+            tracing::warn!(%error, job = %run.job.name, "interval not adapted");
+        }
+        match sent {
+            Ok((queue, message)) if send.awaits => {
+                tokio::select! {
+                    biased;
+                    result = self.outcome_of(message) => result,
+                    end = stop => {
+                        // No other run waits for it.
+                        let code = ReasonCode::CancelRequested;
+                        let text = "the run that waited for it has stopped".to_owned();
+                        let reason = Reason { code, text };
+                        if let Err(error) = self.store.cancel_message(queue, message, &reason).await {
+                            tracing::warn!(%error, %message, "message of a stopped run not cancelled");
+                        }
+                        AttemptResult {
+                            end,
+                            message: format!("message {message} had not ended"),
+                            ..AttemptResult::completed()
+                        }
+                    }
+                }
+            }
+            Ok((_, message)) => {
                 let result = Some(format!("{{\"message_id\":\"{message}\"}}"));
                 AttemptResult { result, ..AttemptResult::completed() }
             }
@@ -131,7 +198,56 @@ impl Node {
         }
     }
 
-    async fn try_send_for(&self, run: &Started, send: &QueueAction) -> Result<RunId> {
+    /// Gives a job the interval that its queue asks for.
+    async fn adapt_interval(
+        &self,
+        job: &Job,
+        queue: JobId,
+        adaptive: &AdaptiveInterval,
+    ) -> Result<()> {
+        let When::Every { interval, .. } = job.definition.when else { return Ok(()) };
+        let depth = self.store.queue_depths(&[queue]).await?.pop().unwrap_or_default();
+        let value = match adaptive.metric {
+            QueueMetric::Depth => {
+                (depth.ready + depth.delayed + depth.leased + depth.blocked) as f64
+            }
+            QueueMetric::Age => depth
+                .oldest_ready
+                .map_or(0.0, |since| self.now().duration_since(since).as_secs_f64().max(0.0)),
+        };
+        let next = adaptive.next(interval, value);
+        if next == interval {
+            return Ok(());
+        }
+        let edit = move |job: &mut Job| {
+            if let When::Every { interval, starts, .. } = &mut job.definition.when {
+                // The next time is one interval from now.
+                (*interval, *starts) = (next, None);
+            }
+        };
+        self.alter_job(job.id, edit).await.map(drop)
+    }
+
+    /// Waits until a message has ended, and answers how.
+    async fn outcome_of(&self, message: RunId) -> AttemptResult {
+        let mut pause = AWAIT_MIN;
+        loop {
+            match self.store.run(message).await {
+                Ok(Some(view)) => {
+                    if let RunState::Ended(outcome) = view.state {
+                        return awaited(message, outcome, view);
+                    }
+                }
+                // It completed, and its queue keeps no completed messages.
+                Ok(None) => return AttemptResult::completed(),
+                Err(error) => tracing::debug!(%error, %message, "outcome not read, asking again"),
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(AWAIT_MAX);
+        }
+    }
+
+    async fn try_send_for(&self, run: &Started, send: &QueueAction) -> Result<(JobId, RunId)> {
         let job = &run.job;
         let found = self.store.job_by_name(job.tenant, &send.queue).await?;
         let queue = found.filter(|queue| queue.definition.is_queue());
@@ -146,10 +262,14 @@ impl Node {
             owner.actor(None).may_use_queue(QueueRight::Send, queue.id, queue.owner)?;
         }
         let mut body = send.body(run.run.run.parameters.as_deref());
-        let run = run.run.grant.run;
+        let (run, failed) = (run.run.grant.run, run.run.attempts);
         body.headers.insert("punctual-job".to_owned(), job.name.clone());
         body.headers.insert("punctual-run".to_owned(), run.to_string());
-        body.deduplication_key = Some(format!("run {run}"));
+        // An attempt after a failed message sends another one, an attempt after a crash does not.
+        body.deduplication_key = Some(match send.awaits {
+            true => format!("run {run} {failed}"),
+            false => format!("run {run}"),
+        });
         let message = Message {
             body,
             priority: send.priority,
@@ -158,7 +278,8 @@ impl Node {
             deduplication: Some(DEDUPLICATION_MAX),
         };
         let sent = self.send_messages(&queue, vec![message], Some(job.owner)).await?;
-        sent.first().map(|(id, _)| *id).ok_or_else(|| no_queue(&send.queue))
+        let id = sent.first().map(|(id, _)| *id).ok_or_else(|| no_queue(&send.queue))?;
+        Ok((queue.id, id))
     }
 
     /// A lease of so many messages of a queue by its present limits.
@@ -166,7 +287,7 @@ impl Node {
         &self,
         queue: &Job,
         max: u32,
-        lease: SignedDuration,
+        terms: LeaseTerms,
     ) -> Result<LeaseRequest> {
         let settings = settings_of(queue)?;
         Ok(LeaseRequest {
@@ -174,7 +295,8 @@ impl Node {
             workspace_concurrency: settings.workspace_concurrency,
             rate_per_second: settings.rate_per_second,
             weights: settings.weights.iter().map(|(name, it)| (name.clone(), *it)).collect(),
-            ..LeaseRequest::new(queue.id, self.id(), max, lease)
+            time_limit: terms.limit_begins.then_some(queue.definition.timeout),
+            ..LeaseRequest::new(queue.id, self.id(), max, terms.lease)
         })
     }
 
@@ -193,13 +315,21 @@ impl Node {
             let held = self.store.held_leases(queue.id, &leases).await?;
             attempts.extend(held.into_iter().map(|held| (held.message, held.attempts)));
         }
+        let keep = settings_of(queue)?.keep_completed;
         let decide = |it: MessageReport| {
             let before = attempts.get(&it.message).copied().unwrap_or(0);
             let (verdict, result) = self.decide_report(&queue.definition, before, &it.report);
+            let result = result.map(|result| AttemptResult { output: it.output, ..result });
             let (message, fence) = (it.message, Some(it.fence));
-            SettledMessage { queue: queue.id, message, fence, verdict, result }
+            let is_forgotten = !keep.is_all() && !keep.keeps(self.chance());
+            SettledMessage { queue: queue.id, message, fence, verdict, result, is_forgotten }
         };
         Ok(reports.into_iter().map(decide).collect())
+    }
+
+    /// A number in 0..1.
+    fn chance(&self) -> f64 {
+        ((self.parts.random)() >> 75) as f64 / (1_u64 << 53) as f64
     }
 
     fn decide_report(
@@ -208,10 +338,12 @@ impl Node {
         attempts: u32,
         report: &Report,
     ) -> (Verdict, Option<AttemptResult>) {
-        let chance = || ((self.parts.random)() >> 75) as f64 / (1_u64 << 53) as f64;
-        match settle_message(definition, attempts, report, chance) {
+        match settle_message(definition, attempts, report, || self.chance()) {
             None => (Verdict::Release, None),
             Some((Settlement::Retry { delay }, result)) => (Verdict::Retry { delay }, Some(result)),
+            Some((Settlement::Hold { timeout }, result)) => {
+                (Verdict::Hold { timeout }, Some(result))
+            }
             Some((Settlement::End { outcome, reason, dead_letter }, result)) => {
                 (Verdict::End { outcome, reason, dead_letter }, Some(result))
             }
@@ -254,10 +386,26 @@ impl Node {
             (LapseKind::Lease, Some(queue)) => {
                 self.decide_report(&queue.definition, lapsed.attempts, &Report::Expired)
             }
-            (LapseKind::Lease, None) | (LapseKind::QueueDeleted, _) => deleted(),
+            (LapseKind::TimeLimit, Some(queue)) => {
+                self.decide_report(&queue.definition, lapsed.attempts, &Report::TimedOut)
+            }
+            (LapseKind::Lease | LapseKind::TimeLimit, None) | (LapseKind::QueueDeleted, _) => {
+                deleted()
+            }
         };
         let (queue, message, fence) = (lapsed.queue, lapsed.message, lapsed.fence);
-        SettledMessage { queue, message, fence, verdict, result }
+        SettledMessage { queue, message, fence, verdict, result, is_forgotten: false }
+    }
+
+    /// The queues of all tenants that have a name and are not paused.
+    pub async fn queues_named(&self, name: &str) -> store::Result<Vec<Job>> {
+        let ids = self.store.ids_named(name).await?;
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut found = self.store.jobs_by_id(&ids).await?;
+        found.retain(|job| job.definition.is_queue());
+        Ok(found)
     }
 
     /// Forgets one batch of deduplication keys that count no more. Answers how many.

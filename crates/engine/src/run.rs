@@ -16,7 +16,9 @@ use domain::id::{NodeId, RunId, UserId};
 use domain::run::{AttemptEnd, AttemptResult, Grant, NewRun, Outcome};
 use domain::slot::PerSlot;
 use jiff::SignedDuration;
-use store::{Applied, SettledMessage, SharedStore, StoreError, Submitted};
+use store::{
+    Applied, Extended, LeaseExtension, SettledMessage, SharedStore, StoreError, Submitted,
+};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
@@ -33,13 +35,18 @@ mod lines;
 mod outbox;
 mod patience;
 mod pulse;
+mod sessions;
 
 use driver::{Dispatch, Driver, LocalDispatch, notify_present};
 pub use guest::{AgentLimits, AgentProxy, Carried, Renewal};
+pub(crate) use lines::LeaseTerms;
 use lines::Lines;
 use patience::StoreHealth;
 pub use pulse::Stalled;
 use pulse::{Pulse, Vital};
+use sessions::Sessions;
+pub(crate) use sessions::{LastPolls, to_cancel};
+pub use sessions::{PollAnswer, SessionView, WorkerState};
 
 /// Pumps that run side by side, so that the store works while results come in.
 const PUMPS: usize = 3;
@@ -97,6 +104,8 @@ pub struct Engine {
     submits: Batcher<NewRun, store::Result<Submitted>>,
     /// Reports of workers about messages.
     settles: Batcher<SettledMessage, store::Result<Vec<Applied>>>,
+    /// Leases of messages that are to end later.
+    extends: Batcher<LeaseExtension, store::Result<Vec<Option<Extended>>>>,
     shared: Arc<Shared>,
     tasks: tokio::sync::Mutex<JoinSet<()>>,
     /// What executes in this process.
@@ -120,6 +129,8 @@ struct Shared {
     places: Notify,
     /// Workers that wait for messages.
     lines: Lines,
+    /// Sessions of workers.
+    sessions: Sessions,
     /// The executors' stop signals, each with the fence that it belongs to: a run can be here
     /// again while the executor of an older grant has not stopped yet.
     stops: Mutex<HashMap<RunId, (i64, StopSender)>>,
@@ -196,6 +207,7 @@ impl Engine {
             tasks.spawn(driver.clone().prune());
             tasks.spawn(driver.clone().tally());
             tasks.spawn(driver.clone().seal());
+            tasks.spawn(driver.clone().reconcile());
         }
         for courier in couriers {
             tasks.spawn(driver.clone().deliver(courier));
@@ -210,13 +222,19 @@ impl Engine {
             let driver = settling.clone();
             async move { driver.settle_messages(settled, &sizes).await }
         });
+        let extending = driver.clone();
+        let extends = Batcher::start(SETTLE_MAX, move |leases, sizes| {
+            let driver = extending.clone();
+            async move { driver.extend_leases(leases, &sizes).await }
+        });
+        tasks.spawn(lines::watch(Arc::clone(&node), Arc::clone(&shared)));
         let submits = Batcher::start(node.settings.batch_max as usize * 5, move |runs, sizes| {
             let driver = driver.clone();
             async move { driver.submit(runs, &sizes).await }
         });
         let tasks = tokio::sync::Mutex::new(tasks);
         let (runtime, guests) = (tokio::runtime::Handle::current(), Mutex::default());
-        Ok(Engine { node, submits, settles, shared, tasks, here, runtime, guests })
+        Ok(Engine { node, submits, settles, extends, shared, tasks, here, runtime, guests })
     }
 
     /// Carries alerts to these couriers too, as they come and go.

@@ -45,6 +45,8 @@ pub struct Settings {
     pub prepare_max: u32,
     /// How long a silent node keeps what it holds.
     pub lease: SignedDuration,
+    /// How long a worker that does not poll keeps the messages of its session.
+    pub worker_lease: SignedDuration,
     /// How often the lease is renewed.
     pub renew_every: SignedDuration,
     /// A node that could not renew stops its work this long before its lease ends.
@@ -126,6 +128,7 @@ impl Default for Settings {
             prepare_ahead: SignedDuration::from_secs(3),
             prepare_max: 20_000,
             lease: SignedDuration::from_secs(10),
+            worker_lease: SignedDuration::from_secs(20),
             renew_every: SignedDuration::from_secs(3),
             stop_before_lease_end: SignedDuration::from_secs(2),
             clock_offset_max: Some(SignedDuration::from_secs(10)),

@@ -9,8 +9,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use domain::calendar::CalendarUse;
 use domain::id::{JobId, TenantId, UserId};
-use domain::job::{Job, JobState, When};
+use domain::job::{Definition, Job, JobState, When};
 use domain::run::Outcome;
 use domain::schedule::Zones;
 use engine::JobFilter;
@@ -51,6 +52,7 @@ struct JobRow {
     owner: UserId,
     tags: Vec<String>,
     when: When,
+    calendars: Vec<CalendarUse>,
     action: &'static str,
     /// The next time of its schedule; computed anew when it has passed.
     next: Option<Timestamp>,
@@ -212,8 +214,9 @@ fn upsert(rows: &mut HashMap<JobId, JobRow>, job: &Job, now: Timestamp, zones: &
         state: job.state,
         owner: job.owner,
         tags: job.definition.tags.clone(),
-        next: next_time(&job.definition.when, job.state, now, zones),
+        next: next_time(&job.definition.when, &job.definition.calendars, job.state, now, zones),
         when: job.definition.when.clone(),
+        calendars: job.definition.calendars.clone(),
         action: job.definition.action.kind(),
         last: known.and_then(|known| known.last),
     };
@@ -232,11 +235,19 @@ fn ran(rows: &mut HashMap<JobId, JobRow>, job: JobId, at: Timestamp, outcome: Ou
     }
 }
 
-fn next_time(when: &When, state: JobState, now: Timestamp, zones: &Zones) -> Option<Timestamp> {
+fn next_time(
+    when: &When,
+    calendars: &[CalendarUse],
+    state: JobState,
+    now: Timestamp,
+    zones: &Zones,
+) -> Option<Timestamp> {
     if state != JobState::Enabled {
         return None;
     }
-    when.compile(zones).ok().flatten()?.next(now)
+    let (when, calendars) = (when.clone(), calendars.to_vec());
+    let definition = Definition { when, calendars, ..Definition::default() };
+    definition.schedule(zones).ok().flatten()?.next(now)
 }
 
 fn state_name(state: JobState) -> &'static str {
@@ -270,7 +281,7 @@ impl TenantRows {
                 continue;
             }
             if selection.order == JobOrder::Next && row.next.is_some_and(|next| next <= now) {
-                row.next = next_time(&row.when, row.state, now, zones);
+                row.next = next_time(&row.when, &row.calendars, row.state, now, zones);
             }
             found.push((row.key(selection.order), &row.name, *id));
         }

@@ -79,6 +79,8 @@ pub struct Version {
     pub name: &'static str,
     /// The release.
     pub version: &'static str,
+    /// The version of the time-zone database, and where it comes from: `2026e (bundled)`.
+    pub tzdb_version: String,
 }
 
 /// The process is alive.
@@ -170,8 +172,9 @@ fn scheduling(app: &App) -> Check {
 
 /// Which release this is.
 #[utoipa::path(get, path = "/version", tag = "server", security(()), responses((status = 200, body = Version)))]
-pub(crate) async fn version() -> Json<Version> {
-    Json(Version { name: "punctual", version: env!("CARGO_PKG_VERSION") })
+pub(crate) async fn version(State(app): State<App>) -> Json<Version> {
+    let tzdb_version = app.zones.version().to_owned();
+    Json(Version { name: "punctual", version: env!("CARGO_PKG_VERSION"), tzdb_version })
 }
 
 /// The figures, for Prometheus. It needs a key unless the administrator decided otherwise.

@@ -11,10 +11,12 @@ mod closing;
 mod condition;
 mod connection;
 mod cookie;
+mod delivery;
 mod directory;
 mod envelope;
 mod health;
 mod idempotency;
+mod job_requests;
 mod key;
 mod limit;
 mod listen;
@@ -57,6 +59,7 @@ use reads::Reads;
 pub use actor::{Actor, Answer, Authority, Keys};
 pub use app::{App, Options, Parts, UiOptions};
 pub use envelope::SERVER_MARK;
+pub use job_requests::take_job_requests;
 pub use key::{Key, KeyHash, KeyKind};
 pub use limit::{Caller, Rate};
 pub use listen::{ListenerLimits, serve};
@@ -96,6 +99,7 @@ fn public_routes() -> OpenApiRouter<App> {
         ))
         .routes(routes!(rest::oidc_login::callback))
         .routes(routes!(rest::oidc_login::start))
+        .routes(routes!(rest::hooks::deliver))
 }
 
 /// Everything that the server answers to people and programs.

@@ -52,6 +52,7 @@ pub(crate) struct Asker(pub Uuid);
 pub(crate) struct Limits {
     keys: Buckets<Asker>,
     strangers: Buckets<IpAddr>,
+    hooks: Buckets<Uuid>,
 }
 
 impl Limits {
@@ -78,6 +79,14 @@ impl Limits {
     pub fn was_right(&self, caller: Option<Caller>, rate: Rate) {
         if let Some(Caller(address)) = caller {
             self.strangers.give_back(&neighbourhood(address), rate);
+        }
+    }
+
+    /// A delivery at a hook whose signature is right.
+    pub fn admit_delivery(&self, hook: Uuid, rate: Rate, now: Timestamp) -> Result<()> {
+        match self.hooks.take(&hook, rate, now) {
+            Some(Taken::No(left)) => Err(left.refusal("deliveries come too fast for this hook")),
+            _ => Ok(()),
         }
     }
 

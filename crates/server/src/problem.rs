@@ -348,6 +348,9 @@ impl From<EngineError> for Problem {
         match error {
             EngineError::Store(error) => error.into(),
             EngineError::Invalid { field, problem } => Problem::invalid(field_of(field), problem),
+            EngineError::Parameter(error) => {
+                Problem::invalid(format!("parameters.{}", error.name), error.problem)
+            }
             EngineError::Schedule(error) => error.into(),
             EngineError::Action(error) => {
                 Problem::invalid(format!("payload.{}", error.field), error.problem)
@@ -374,6 +377,9 @@ impl From<EngineError> for Problem {
             }
             EngineError::NotFound(what) if ENTRIES.iter().any(|word| what.starts_with(word)) => {
                 Problem::new(Code::EntryNotFound, format!("there is no {what}"))
+            }
+            EngineError::NotFound(what) if what.starts_with("worker session") => {
+                Problem::new(Code::NotFound, format!("there is no {what}"))
             }
             EngineError::NotFound(what) if what.starts_with("upstream job") => {
                 Problem::invalid("depends_on", format!("{what} does not exist"))

@@ -13,9 +13,11 @@ mod attention;
 pub(crate) mod audit;
 mod backfill;
 mod backups;
+pub(crate) mod blackouts;
 pub(crate) mod browser_session;
 mod bulk;
 mod calendar;
+pub(crate) mod calendars;
 mod configuration;
 mod databases;
 mod dead_letters;
@@ -25,8 +27,9 @@ mod executions;
 pub(crate) mod explain;
 pub(crate) mod find;
 mod grants;
+pub(crate) mod hooks;
 mod job_choice;
-mod jobs;
+pub(crate) mod jobs;
 mod keys;
 mod logs;
 mod messages;
@@ -34,7 +37,10 @@ pub(crate) mod nodes;
 mod objects;
 pub(crate) mod oidc_login;
 mod outlook;
+pub(crate) mod pause;
+pub(crate) mod pools;
 mod queue_dead_letters;
+mod queue_schedules;
 pub(crate) mod queue_stats;
 pub(crate) mod queues;
 mod roles;
@@ -52,6 +58,7 @@ mod users;
 mod verbs;
 pub(crate) mod versions;
 pub(crate) mod warnings;
+mod workers;
 
 /// Every route that needs a key.
 pub(crate) fn routes() -> OpenApiRouter<App> {
@@ -72,6 +79,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(calendar::day))
         .routes(routes!(explain::explain))
         .routes(routes!(explain::explain_run))
+        .routes(routes!(explain::explain_message))
         .routes(routes!(backfill::backfill))
         .routes(routes!(executions::list_of_job))
         .routes(routes!(executions::list))
@@ -109,6 +117,9 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(queue_stats::stats))
         .routes(routes!(queues::pause))
         .routes(routes!(queues::resume))
+        .routes(routes!(queues::drain))
+        .routes(routes!(queue_schedules::put, queue_schedules::delete))
+        .routes(routes!(queues::workspaces))
         .routes(routes!(messages::send, messages::list))
         .routes(routes!(messages::lease))
         .routes(routes!(messages::ack))
@@ -116,12 +127,26 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(messages::fail))
         .routes(routes!(messages::extend))
         .routes(routes!(messages::get, messages::cancel))
+        .routes(routes!(workers::poll))
+        .routes(routes!(workers::set_state))
+        .routes(routes!(workers::list))
         .routes(routes!(queue_dead_letters::list))
         .routes(routes!(queue_dead_letters::redrive))
         .routes(routes!(queue_dead_letters::purge))
+        .routes(routes!(calendars::create, calendars::list))
+        .routes(routes!(calendars::get, calendars::replace, calendars::patch, calendars::delete))
+        .routes(routes!(blackouts::create, blackouts::list))
+        .routes(routes!(blackouts::get, blackouts::replace, blackouts::delete))
+        .routes(routes!(pause::get, pause::put, pause::delete))
+        .routes(routes!(hooks::create, hooks::list))
+        .routes(routes!(hooks::get, hooks::patch, hooks::delete))
+        .routes(routes!(hooks::rotate))
+        .routes(routes!(pools::create, pools::list))
+        .routes(routes!(pools::get, pools::patch, pools::delete))
         .routes(routes!(shards::create, shards::list))
         .routes(routes!(shards::get, shards::patch, shards::delete))
         .routes(routes!(executions::parts))
+        .routes(routes!(executions::decide))
         .routes(routes!(nodes::list))
         .routes(routes!(nodes::remove))
         .routes(routes!(nodes::drain))

@@ -94,7 +94,7 @@ pub(crate) async fn verifier_of(
     made.ok().flatten().map(Box::new).ok_or_else(failed)
 }
 
-fn hmac(key: &[u8], text: &[u8]) -> [u8; 32] {
+pub(crate) fn hmac(key: &[u8], text: &[u8]) -> [u8; 32] {
     // A key of any length will do.
     match Hmac::<Sha256>::new_from_slice(key) {
         Ok(mac) => mac.chain_update(text).finalize().into_bytes().into(),

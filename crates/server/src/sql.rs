@@ -7,8 +7,11 @@
 
 mod access;
 mod answer;
+mod calendars;
 mod explain;
+mod hooks;
 mod jobs;
+mod pools;
 mod problem;
 mod queues;
 mod runs;
@@ -357,7 +360,9 @@ impl Session {
                 let dry = sql::BackfillJob { dry_run: true, ..backfill.clone() };
                 return self.backfill(&dry).await;
             }
-            Statement::PauseQueue(name) | Statement::ResumeQueue(name) => {
+            Statement::PauseQueue(name)
+            | Statement::ResumeQueue(name)
+            | Statement::DrainQueue(name) => {
                 self.queue_named(name).await?;
             }
             Statement::Send(send) => {
@@ -394,8 +399,12 @@ impl Session {
             Statement::CancelRun(run) => self.cancel_run(run).await,
             Statement::RetryRun(run) => self.retry_run(run).await,
             Statement::BackfillJob(backfill) => self.backfill(backfill).await,
+            Statement::DecideRun { run, answer, reason } => {
+                self.decide_run(run, *answer, reason.as_deref()).await
+            }
             Statement::ExplainJob(explain) => self.explain_job(explain).await,
             Statement::ExplainRun(run) => self.explain_run(run).await,
+            Statement::ExplainMessage(message) => self.explain_message(message).await,
             Statement::RestoreJob { job, version } => self.restore_job(job, version).await,
             Statement::ShowCreateJob { job, version } => {
                 self.show_create_job(job, version.as_ref()).await
@@ -412,12 +421,26 @@ impl Session {
             Statement::Role(role) => self.role(role).await,
             Statement::Secret(secret) => self.secret(secret).await,
             Statement::Shard(shard) => self.shard(shard).await,
+            Statement::Pool(pool) => self.pool(pool).await,
+            Statement::Hook(hook) => self.hook(hook).await,
             Statement::Queue(queue) => self.queue(queue).await,
             Statement::PauseQueue(name) => self.pause_queue(name, true).await,
+            Statement::DrainQueue(name) => self.drain_queue(name).await,
             Statement::ResumeQueue(name) => self.pause_queue(name, false).await,
             Statement::Send(send) => self.send(send).await,
             Statement::ShowQueues { like } => self.show_queues(like.as_deref()).await,
             Statement::ShowShards => self.show_shards().await,
+            Statement::Calendar(calendar) => self.calendar(calendar).await,
+            Statement::ShowCalendars => self.show_calendars().await,
+            Statement::ShowCreateCalendar(name) => self.show_create_calendar(name).await,
+            Statement::Blackout(blackout) => self.blackout(blackout).await,
+            Statement::ShowBlackouts => self.show_blackouts().await,
+            Statement::PauseAll(pause) => self.pause_all(pause).await,
+            Statement::ResumeAll { is_cluster, catch_up } => {
+                self.resume_all(*is_cluster, *catch_up).await
+            }
+            Statement::ShowPools => self.show_pools().await,
+            Statement::ShowHooks => self.show_hooks().await,
             Statement::Set(set) => {
                 let is_local = set.is_local || settings::is_of_block(&set.name.value);
                 if is_local && matches!(self.block, Block::None) {

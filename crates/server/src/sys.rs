@@ -5,6 +5,7 @@
 //! would not see at another door.
 
 mod acks;
+mod calendars;
 mod cluster;
 mod jobs;
 mod pages;
@@ -125,6 +126,11 @@ impl Source for Sys {
             "audit" => cluster::audit(self, scan)?,
             "performance" => cluster::performance(self)?,
             "shards" => cluster::shards(self)?,
+            "calendars" => calendars::calendars(self)?,
+            "blackouts" => calendars::blackouts(self)?,
+            "pauses" => calendars::pauses(self)?,
+            "pools" => cluster::pools(self)?,
+            "hooks" => cluster::hooks(self)?,
             "queues" => queues::queues(self)?,
             "messages" => queues::messages(self)?,
             name => {

@@ -162,7 +162,7 @@ async fn count(app: &App, scope: Scope) -> engine::Result<WeekPlan> {
             // The text has everything that makes one schedule differ from another.
             let key = format!("{:?}", job.definition.when);
             if !groups.contains_key(&key) {
-                let Ok(Some(schedule)) = job.definition.when.compile(&app.zones) else { continue };
+                let Ok(Some(schedule)) = job.definition.schedule(&app.zones) else { continue };
                 groups.insert(key.clone(), Group { schedule, jobs: 0, named: Vec::new() });
             }
             let Some(group) = groups.get_mut(&key) else { continue };

@@ -10,12 +10,12 @@ use domain::bucket::Buckets;
 use domain::cluster::{Lead, Quorum};
 use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, RunId, TenantId};
-use domain::job::{Job, JobState, Retention};
+use domain::job::{Job, JobState, LostAnswer, Retention};
 use domain::run::{self, ClaimedRun, Grant, NewRun, Outcome, Reason, RunState};
 use jiff::{SignedDuration, Timestamp};
 use store::{
     Acknowledgement, Applied, AttemptView, Cancelled, Change, Changed, ClaimFor, ClaimRequest,
-    Cluster, Counts, DueJobs, Exchanged, FactsFor, Finish, JobFilter, Joined, NodeControl,
+    Cluster, Counts, Decided, DueJobs, Exchanged, FactsFor, Finish, JobFilter, Joined, NodeControl,
     NodeControlOutcome, NodeInfo, NodeView, Page, Reaped, RecordPlan, Renewed, Result,
     RetentionCutoff, RunFilter, RunView, Store, Submitted, Verdict,
 };
@@ -156,6 +156,7 @@ fn event_of(finish: &Finish, applied: Applied) -> Option<run::Event> {
         (Applied::Stale, _) => return None,
         (Applied::Ended(outcome), _) => run::Event::End(outcome),
         (Applied::Again, Verdict::Retry { .. }) => run::Event::Retry,
+        (Applied::Again, Verdict::Hold { .. }) => run::Event::Hold,
         (Applied::Again, Verdict::Wait(..) | Verdict::Line { .. }) => run::Event::Wait,
         (Applied::Again, Verdict::Release | Verdict::End { .. }) => run::Event::Release,
     })
@@ -283,6 +284,12 @@ impl<S: Store> Store for FaultyStore<S> {
                 self.moved(run, *from, run::Event::End(Outcome::Cancelled), None).await?;
             }
         }
+        self.link.back(answer).await
+    }
+
+    async fn decide(&self, run: RunId, answer: LostAnswer, reason: &Reason) -> Result<Decided> {
+        self.link.there().await?;
+        let answer = self.inner.decide(run, answer, reason).await;
         self.link.back(answer).await
     }
 
@@ -506,6 +513,24 @@ impl<S: Cluster> Cluster for FaultyStore<S> {
     async fn acknowledge_runs(&self, node: NodeId) -> Result<u64> {
         self.link.there().await?;
         let woken = self.inner.acknowledge_runs(node).await;
+        self.link.back(woken).await
+    }
+
+    async fn allow_effects(&self, attempts: &[(Grant, String)]) -> Result<Vec<bool>> {
+        self.link.there().await?;
+        let allowed = self.inner.allow_effects(attempts).await;
+        self.link.back(allowed).await
+    }
+
+    async fn has_effects(&self) -> Result<bool> {
+        self.link.there().await?;
+        let answer = self.inner.has_effects().await;
+        self.link.back(answer).await
+    }
+
+    async fn wake_pools(&self) -> Result<u64> {
+        self.link.there().await?;
+        let woken = self.inner.wake_pools().await;
         self.link.back(woken).await
     }
 

@@ -24,6 +24,7 @@ mod no_stale_write;
 mod one_leader;
 mod one_owner;
 mod overlap;
+mod pool_bounded;
 mod slots_bounded;
 mod started_is_recorded;
 
@@ -83,6 +84,7 @@ impl Judge {
                 Box::<every_run_ends::EveryRunEnds>::default(),
                 Box::<catch_up_counts::CatchUpCounts>::default(),
                 Box::<overlap::Overlap>::default(),
+                Box::<pool_bounded::PoolBounded>::default(),
                 Box::<attempts_bounded::AttemptsBounded>::default(),
                 Box::<cancelled_stays_cancelled::CancelledStaysCancelled>::default(),
                 Box::new(never_early::NeverEarly::new(profile)),

@@ -10,6 +10,7 @@ use domain::job::{
     When,
 };
 use domain::partition::Partition;
+use domain::pool::PoolUse;
 use domain::schedule::{CatchUpPolicy, DstPolicy};
 use jiff::{SignedDuration, Timestamp};
 
@@ -24,6 +25,10 @@ const EXPRESSIONS: &[(&str, &str)] = &[
     ("*/15 1 * * *", "America/New_York"),
     ("0 * * * *", "America/New_York"),
 ];
+
+/// The pool of every tenant, and its size.
+pub const POOL: &str = "pool";
+pub const POOL_SIZE: u32 = 3;
 
 fn seconds(random: &mut Random, low: i64, high: i64) -> SignedDuration {
     SignedDuration::from_secs(random.between(low, high))
@@ -114,6 +119,10 @@ pub fn policies(random: &mut Random, definition: &mut Definition) {
     definition.priority = random.below(10) as u8;
     definition.action = if random.percent(30) { call() } else { Action::Noop };
     definition.on_completion = random.pick(&[OnCompletion::Preserve, OnCompletion::Drop]);
+    definition.pool = match random.percent(20) {
+        true => Some(PoolUse { name: POOL.into(), weight: random.pick(&[1, 1, 2]) }),
+        false => None,
+    };
     definition.on_lost = random.pick(&[OnLost::Retry, OnLost::Retry, OnLost::Retry, OnLost::Fail]);
 }
 

@@ -23,6 +23,7 @@ mod link;
 mod machine;
 mod oracle;
 mod profile;
+mod queue_world;
 mod random;
 mod sabotage;
 mod stats;
@@ -32,6 +33,7 @@ mod world;
 use std::fmt;
 
 pub use invariants::Violation;
+pub use queue_world::{QueueStats, simulate_queue};
 pub use sabotage::Sabotage;
 pub use stats::SimStats;
 

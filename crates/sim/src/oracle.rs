@@ -71,7 +71,7 @@ impl Oracle {
 
     /// The schedule of a definition.
     pub fn schedule(&self, definition: &Definition) -> Option<Schedule> {
-        definition.when.compile(&self.zones).ok().flatten()
+        definition.schedule(&self.zones).ok().flatten()
     }
 
     /// Takes an event into account.

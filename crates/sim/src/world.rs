@@ -15,6 +15,7 @@ use crate::Options;
 use crate::clock::{MachineClock, VirtualClock};
 use crate::event::SimEvent;
 use crate::invariants::{Judge, Violation};
+use crate::jobs::{POOL, POOL_SIZE};
 use crate::link::StoreLink;
 use crate::machine::Machine;
 use crate::profile::Profile;
@@ -77,6 +78,25 @@ async fn make_shards(store: &SqliteStore, tenants: &[TenantId], count: u64) -> s
     Ok(())
 }
 
+/// Gives every tenant a pool.
+async fn make_pools(store: &SqliteStore, tenants: &[TenantId]) -> store::Result<()> {
+    let now = store.now().await?;
+    for tenant in tenants {
+        let object = Object {
+            id: ObjectId(Uuid::new_v5(&tenant.0, POOL.as_bytes())),
+            tenant: *tenant,
+            kind: ObjectKind::Pool,
+            name: POOL.to_owned(),
+            body: format!(r#"{{"size":{POOL_SIZE}}}"#),
+            version: 0,
+            created_at: now,
+            changed_at: now,
+        };
+        store.put_object(&object, 0).await?;
+    }
+    Ok(())
+}
+
 impl World {
     /// The world of a seed.
     pub fn new(seed: u64, options: &Options) -> Result<Self, Broken> {
@@ -100,6 +120,7 @@ impl World {
             .collect();
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         runtime.block_on(make_shards(&store, &tenants, profile.shards))?;
+        runtime.block_on(make_pools(&store, &tenants))?;
         Ok(World {
             seed,
             judge: Judge::new(&profile),

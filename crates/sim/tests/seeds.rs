@@ -1,7 +1,7 @@
 //! Two hundred worlds, and some that no run has seen before. Any other number of them:
 //! `cargo run -p sim -- --seeds 0..10000`.
 
-use sim::{Options, Sabotage, SimStats, simulate};
+use sim::{Options, QueueStats, Sabotage, SimStats, simulate, simulate_queue};
 
 /// Lives through worlds and counts what happened in them. The first one that is not sound is told
 /// with its trace and the command that replays it.
@@ -77,4 +77,46 @@ fn a_scheduler_that_does_not_exist_loses_nothing() {
         helped += report.stats.helped;
     }
     assert!(helped >= 10, "{helped}");
+}
+
+/// Lives through worlds of queues, and counts what happened in them.
+fn sound_queues(seeds: std::ops::Range<u64>) -> QueueStats {
+    let mut total = QueueStats::default();
+    for seed in seeds {
+        match simulate_queue(seed, 300) {
+            Ok(stats) => {
+                total.sent += stats.sent;
+                total.leased += stats.leased;
+                total.acknowledged += stats.acknowledged;
+                total.stale += stats.stale;
+                total.reaped += stats.reaped;
+                total.lost_replies += stats.lost_replies;
+            }
+            Err(violation) => panic!("queue world of seed {seed}: {violation}"),
+        }
+    }
+    total
+}
+
+#[test]
+fn no_message_is_lost_doubled_or_starved() {
+    let QueueStats { sent, leased, acknowledged, stale, reaped, lost_replies } =
+        sound_queues(0..60);
+    for (name, count) in [
+        ("sent", sent),
+        ("leased", leased),
+        ("acknowledged", acknowledged),
+        ("stale", stale),
+        ("reaped", reaped),
+        ("lost replies", lost_replies),
+    ] {
+        assert!(count >= 50, "{name} happened {count} times");
+    }
+}
+
+#[test]
+fn queues_of_fresh_seeds_are_sound() {
+    for seed in testbed::this_test!("queues_of_fresh_seeds_are_sound").seeds(&[], 1) {
+        sound_queues(seed.value..seed.value + 10);
+    }
 }

@@ -1,8 +1,12 @@
 //! The clauses of a job: one table with the syntax and the parser of each.
 
+use domain::action::AdaptiveInterval;
+use domain::calendar::Shift;
 use domain::cluster::Class;
-use domain::job::{DependsOn, ErrorFilter, JobState, OnCompletion, OnLost, Overlap};
+use domain::job::{DependsOn, ErrorFilter, JobState, LostQuestion, OnCompletion, OnLost, Overlap};
+use domain::parameter::ParameterRule;
 use domain::partition::{Partition, Rows};
+use domain::pool::PoolUse;
 use domain::schedule::{CatchUpPolicy, GapRule, OverlapRule};
 use jiff::SignedDuration;
 use serde_json::Value;
@@ -15,6 +19,7 @@ use crate::syntax::{Result, SyntaxError, nearest};
 
 mod action;
 pub(crate) use action::{payload, structure_of};
+mod declare;
 mod place;
 mod read;
 pub(crate) use read::values;
@@ -37,8 +42,10 @@ pub enum Clause {
     DstGap(Option<GapRule>),
     /// The rule for repeated local times.
     DstOverlap(Option<OverlapRule>),
-    /// The dates on which it does not run.
-    Calendar(Option<String>),
+    /// The calendars on whose days it does not run.
+    ExcludeCalendars(Vec<UsedCalendar>),
+    /// The calendars on whose days alone it runs.
+    IncludeCalendars(Vec<UsedCalendar>),
     /// Jobs that must have ended before it starts.
     DependsOn(Vec<Upstream>),
     /// How long a run waits for them.
@@ -84,14 +91,20 @@ pub enum Clause {
     Retention([Option<u32>; 3]),
     /// What happens to a one-time job when its run has ended.
     OnCompletion(OnCompletion),
-    /// What happens to a run whose node died.
-    OnLost(OnLost),
+    /// What happens to a run whose node died, and how a question about it ends.
+    OnLost(OnLost, Option<LostQuestion>),
     /// The database role that it uses.
     RunAs(Option<String>),
     /// The database of its statements.
     Database(Option<String>),
     /// Parameters of its runs, and the query that creates one child run for each row.
     Parameters(Vec<(String, Literal)>, Option<Rows>),
+    /// The pool in which its runs take places.
+    Pool(Option<PoolUse>),
+    /// The parameters that its runs accept.
+    Declare(Vec<ParameterRule>),
+    /// Whether its statements are committed together with their record.
+    ExactlyOnce(bool),
     /// A description for people.
     Description(Option<String>),
     /// Whether it is scheduled.
@@ -129,6 +142,15 @@ pub struct Upstream {
     pub job: Spanned<String>,
     /// The required outcome.
     pub on: DependsOn,
+}
+
+/// A calendar and what happens to times that it closes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsedCalendar {
+    /// The name of the calendar.
+    pub name: String,
+    /// What happens to a time on a day on which the job does not run.
+    pub shift: Shift,
 }
 
 /// A parsed action.
@@ -172,6 +194,10 @@ pub enum ActionClause {
         workspace: String,
         /// 0 to 9; that of the queue if absent.
         priority: Option<u8>,
+        /// Whether the run ends with the outcome of the message.
+        awaits: bool,
+        /// How the interval of the job follows the queue.
+        adaptive: Option<AdaptiveInterval>,
     },
     /// A backup of the server.
     Backup {
@@ -238,7 +264,19 @@ pub const RULES: &[Rule] = &[
         schedule::gap,
     ),
     rule(&["DST", "OVERLAP"], "= FIRST | SECOND | BOTH | NONE", "dst overlap", schedule::fold),
-    rule(&["CALENDAR"], "= name | NONE", "calendar", read::calendar),
+    rule(
+        &["EXCLUDE", "CALENDAR"],
+        "name [SHIFT NEXT | PREVIOUS], ... | NONE",
+        "exclude_calendar",
+        read::exclude_calendars,
+    ),
+    rule(&["CALENDAR"], "= name | NONE", "exclude_calendar", read::calendar),
+    rule(
+        &["INCLUDE", "CALENDAR"],
+        "name [SHIFT NEXT | PREVIOUS], ... | NONE",
+        "include_calendar",
+        read::include_calendars,
+    ),
     rule(
         &["DEPENDS", "ON"],
         "job [SUCCESS | COMPLETION | FAILURE], ... | NONE",
@@ -286,7 +324,12 @@ pub const RULES: &[Rule] = &[
         read::retention,
     ),
     rule(&["ON", "COMPLETION"], "PRESERVE | DROP", "on_completion", read::on_completion),
-    rule(&["ON", "LOST"], "RETRY | FAIL", "on_lost", read::on_lost),
+    rule(
+        &["ON", "LOST"],
+        "RETRY | FAIL | ASK [FOR duration] [THEN RETRY | FAIL | COMPLETE]",
+        "on_lost",
+        read::on_lost,
+    ),
     rule(&["RUN", "AS"], "role | NONE", "run_as", read::run_as),
     rule(&["DATABASE"], "= name | NONE", "database", read::database),
     rule(
@@ -295,6 +338,15 @@ pub const RULES: &[Rule] = &[
         "parameters",
         read::parameters,
     ),
+    rule(&["POOL"], "= name [WEIGHT n] | NONE", "pool", read::pool),
+    rule(
+        &["DECLARE"],
+        "(name type [REQUIRED] [DEFAULT value] [IN (value, ...)] [MIN value] [MAX value] [PATTERN 'regex'] \
+         [DESCRIPTION 'text'], ...) | NONE",
+        "parameter_rules",
+        declare::declare,
+    ),
+    rule(&["EXACTLY_ONCE"], "= TRUE | FALSE", "exactly_once", read::exactly_once),
     rule(&["DESCRIPTION"], "= 'text' | NONE", "description", read::description),
     rule(&["STATE"], "= ENABLED | DISABLED | PAUSED", "state", read::state),
     rule(&["ENABLED"], "", "state", read::enabled),
@@ -305,7 +357,7 @@ pub const RULES: &[Rule] = &[
         "'sql' | CALL procedure(value, ...) | EXEC 'command' [ARGS ('text', ...)] \
          [ENVIRONMENT (name = 'text', ...)] | HTTP 'method address' [HEADERS (name = 'text', ...)] \
          [BODY ['text' | JSON 'json']] [EXPECT (status, ...)] | SEND TO queue PAYLOAD ['text' | JSON 'json'] \
-         [WORKSPACE 'name'] [PRIORITY n] | BACKUP TO 'target' [KEEP n] [WITHOUT OUTPUTS] | NOOP",
+         [WORKSPACE 'name'] [PRIORITY n] [ADAPT [DEPTH | AGE] n FROM duration TO duration] [AWAIT] | BACKUP TO 'target' [KEEP n] [WITHOUT OUTPUTS] | NOOP",
         "action",
         action::action,
     ),

@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use domain::action::{
     Action, BackupAction, ExternalAction, HttpAction, ProcedureAction, QueueAction, SqlAction,
 };
+use domain::calendar::{CalendarMode, CalendarUse};
 use domain::cluster::Labels;
 use domain::id::JobId;
 use domain::job::{Definition, Dependency, JobState, Retention, When};
 use domain::partition::{Parameters, Partition};
 use domain::schedule::{Cron, DstPolicy, Zone, Zones, parse_instant};
 
-use crate::clause::{ActionClause, Clause, Clauses, ScheduleClause, Upstream};
+use crate::clause::{ActionClause, Clause, Clauses, ScheduleClause, Upstream, UsedCalendar};
 use crate::statement::Spanned;
 
 /// The context of a definition.
@@ -204,7 +205,7 @@ impl Clauses {
 
 fn apply(job: &mut Definition, clause: &Clause, at: usize, context: &Context<'_>) -> Result<()> {
     match clause {
-        Clause::Queue(None) | Clause::Calendar(None) => {}
+        Clause::Queue(None) => {}
         Clause::Class(class) => job.class = *class,
         Clause::RunOn(labels) => job.run_on = Labels(labels.iter().cloned().collect()),
         Clause::PartitionBy(rule) => {
@@ -215,7 +216,8 @@ fn apply(job: &mut Definition, clause: &Clause, at: usize, context: &Context<'_>
         Clause::Queue(Some(_)) => {
             return Err(not_supported(at, "QUEUE", "Leave it out, or use PRIORITY."));
         }
-        Clause::Calendar(Some(_)) => return Err(not_supported(at, "CALENDAR", "Leave it out.")),
+        Clause::ExcludeCalendars(list) => set_calendars(job, CalendarMode::Exclude, list),
+        Clause::IncludeCalendars(list) => set_calendars(job, CalendarMode::Include, list),
         Clause::Parameters(values, from) => {
             let values = values.iter().map(|(name, value)| (name.clone(), value.json())).collect();
             job.parameters = Parameters { values, from: from.clone() };
@@ -256,8 +258,19 @@ fn apply(job: &mut Definition, clause: &Clause, at: usize, context: &Context<'_>
                 Retention { days: *days, failed_days: *failed_days, keep_last: *keep_last };
         }
         Clause::OnCompletion(then) => job.on_completion = *then,
-        Clause::OnLost(then) => job.on_lost = *then,
+        Clause::OnLost(then, question) => {
+            job.on_lost = *then;
+            job.lost_question = question.unwrap_or_default();
+        }
         Clause::RunAs(role) => job.run_as.clone_from(role),
+        Clause::Declare(rules) => {
+            for rule in rules {
+                rule.checked().map_err(|error| refused(Kind::Value, at, error))?;
+            }
+            job.parameter_rules.clone_from(rules);
+        }
+        Clause::ExactlyOnce(yes) => job.exactly_once = *yes,
+        Clause::Pool(pool) => job.pool.clone_from(pool),
         Clause::Description(text) => job.description.clone_from(text),
         Clause::As(action) => job.action = action_of(action),
     }
@@ -327,11 +340,22 @@ fn action_of(action: &ActionClause) -> Action {
             let headers = headers.into_iter().collect();
             Action::Http(HttpAction { endpoint, method, headers, body, expected_status })
         }
-        ActionClause::Send { queue, message, workspace, priority } => {
-            Action::Queue(QueueAction { queue, message, workspace, priority })
+        ActionClause::Send { queue, message, workspace, priority, awaits, adaptive } => {
+            Action::Queue(QueueAction { queue, message, workspace, priority, awaits, adaptive })
         }
         ActionClause::Backup { target, keep, outputs } => {
             Action::Backup(BackupAction { target, keep, outputs })
         }
     }
+}
+
+/// Replaces the calendars of a job that it includes, or those that it excludes.
+fn set_calendars(job: &mut Definition, mode: CalendarMode, list: &[UsedCalendar]) {
+    job.calendars.retain(|it| it.mode != mode);
+    job.calendars.extend(list.iter().map(|it| CalendarUse {
+        name: it.name.clone(),
+        mode,
+        shift: it.shift,
+        resolved: None,
+    }));
 }

@@ -16,11 +16,13 @@ mod reader;
 mod statement;
 mod syntax;
 
-pub use clause::{ActionClause, Clause, Clauses, RULES, Rule, ScheduleClause, Upstream};
+pub use clause::{
+    ActionClause, Clause, Clauses, RULES, Rule, ScheduleClause, Upstream, UsedCalendar,
+};
 pub use define::{Context, Defined, Kind as RefusedKind, Refused};
 pub use literal::Literal;
 pub use name::quoted;
 pub use parse::{QUEUE_CLAUSES, TEXT_BYTES_MAX, VERBS, parse, placeholders};
-pub use print::create_job;
+pub use print::{create_calendar, create_job};
 pub use statement::*;
 pub use syntax::SyntaxError;

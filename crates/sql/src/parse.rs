@@ -9,7 +9,10 @@ use crate::statement::{Parsed, Spanned, Statement, Template};
 use crate::syntax::{Result, SyntaxError};
 
 mod access;
+mod calendar;
+mod hook;
 mod job;
+mod pool;
 mod queue;
 mod run;
 mod session;
@@ -39,9 +42,23 @@ const STATEMENTS: &[(&[&str], Read)] = &[
     (&["EXECUTE", "JOB"], run::execute),
     (&["CANCEL", "JOB", "RUN"], run::cancel),
     (&["RETRY", "JOB", "RUN"], run::retry),
+    (&["DECIDE", "JOB", "RUN"], run::decide),
     (&["BACKFILL", "JOB"], run::backfill),
     (&["EXPLAIN", "JOB"], run::explain),
     (&["EXPLAIN", "RUN"], run::explain_run),
+    (&["EXPLAIN", "MESSAGE"], run::explain_message),
+    (&["SHOW", "CREATE", "CALENDAR"], calendar::show_create),
+    (&["SHOW", "CALENDARS"], calendar::show),
+    (&["SHOW", "BLACKOUTS"], calendar::show_blackouts),
+    (&["CREATE", "OR", "ALTER", "CALENDAR"], calendar::create_or_alter),
+    (&["CREATE", "CALENDAR"], calendar::create),
+    (&["ALTER", "CALENDAR"], calendar::alter),
+    (&["DROP", "CALENDAR"], calendar::drop),
+    (&["CREATE", "OR", "ALTER", "BLACKOUT"], calendar::create_or_alter_blackout),
+    (&["CREATE", "BLACKOUT"], calendar::create_blackout),
+    (&["DROP", "BLACKOUT"], calendar::drop_blackout),
+    (&["PAUSE", "ALL"], calendar::pause_all),
+    (&["RESUME", "ALL"], calendar::resume_all),
     (&["SHOW", "CREATE"], show::create_job),
     (&["SHOW", "JOBS"], show::jobs),
     (&["SHOW", "JOB", "VERSIONS"], show::versions),
@@ -51,6 +68,15 @@ const STATEMENTS: &[(&[&str], Read)] = &[
     (&["CREATE", "SHARD"], shard::create),
     (&["ALTER", "SHARD"], shard::alter),
     (&["DROP", "SHARD"], shard::drop),
+    (&["SHOW", "HOOKS"], hook::show),
+    (&["CREATE", "HOOK"], hook::create),
+    (&["ALTER", "HOOK"], hook::alter),
+    (&["DROP", "HOOK"], hook::drop),
+    (&["SHOW", "POOLS"], pool::show),
+    (&["CREATE", "OR", "ALTER", "POOL"], pool::create_or_alter),
+    (&["CREATE", "POOL"], pool::create),
+    (&["ALTER", "POOL"], pool::alter),
+    (&["DROP", "POOL"], pool::drop),
     (&["SHOW", "QUEUES"], queue::show),
     (&["CREATE", "OR", "ALTER", "QUEUE"], queue::create_or_alter),
     (&["CREATE", "QUEUE"], queue::create),
@@ -58,6 +84,7 @@ const STATEMENTS: &[(&[&str], Read)] = &[
     (&["DROP", "QUEUE"], queue::drop),
     (&["PAUSE", "QUEUE"], queue::pause),
     (&["RESUME", "QUEUE"], queue::resume),
+    (&["DRAIN", "QUEUE"], queue::drain),
     (&["SEND"], queue::send),
     (&["SHOW"], session::show),
     (&["GRANT"], access::grant),
@@ -110,7 +137,7 @@ const UNSUPPORTED: &[(&[&str], &str)] = &[
     (&["MOVE"], "Ask for the rows with SELECT, and with a row limit of your driver."),
     (
         &["EXPLAIN"],
-        "EXPLAIN JOB says why a job did or did not run, EXPLAIN RUN 'id' what became of a run.",
+        "EXPLAIN JOB says why a job did or did not run, EXPLAIN RUN 'id' what became of a run, EXPLAIN MESSAGE 'id' where a message stands.",
     ),
     (&["INSERT"], "Jobs are made with CREATE JOB."),
     (&["UPDATE"], "Jobs are changed with ALTER JOB."),
@@ -119,9 +146,18 @@ const UNSUPPORTED: &[(&[&str], &str)] = &[
     (&["TRUNCATE"], "History is kept for as long as RETENTION says."),
     (&["CALL"], "A procedure is called by a job: CREATE JOB … AS CALL procedure()."),
     (&["DO"], "Statements are run by a job: CREATE JOB … AS 'statements'."),
-    (&["CREATE"], "CREATE makes a JOB, a QUEUE, a SHARD, a USER, a ROLE or a SECRET."),
-    (&["ALTER"], "ALTER changes a JOB, a QUEUE, a SHARD, a USER, a ROLE or a SECRET."),
-    (&["DROP"], "DROP removes a JOB, a QUEUE, a SHARD, a USER, a ROLE or a SECRET."),
+    (
+        &["CREATE"],
+        "CREATE makes a JOB, a QUEUE, a CALENDAR, a BLACKOUT, a POOL, a HOOK, a SHARD, a USER, a ROLE or a SECRET.",
+    ),
+    (
+        &["ALTER"],
+        "ALTER changes a JOB, a QUEUE, a CALENDAR, a POOL, a HOOK, a SHARD, a USER, a ROLE or a SECRET.",
+    ),
+    (
+        &["DROP"],
+        "DROP removes a JOB, a QUEUE, a CALENDAR, a BLACKOUT, a POOL, a HOOK, a SHARD, a USER, a ROLE or a SECRET.",
+    ),
     (&["ANALYZE"], "There is nothing to analyze here."),
     (&["VACUUM"], "There is nothing to vacuum here."),
     (&["LOCK"], "There is nothing to lock here."),
@@ -139,11 +175,13 @@ pub const VERBS: &[&str] = &[
     "ALTER",
     "DROP",
     "PAUSE",
+    "DRAIN",
     "RESUME",
     "RESTORE",
     "EXECUTE",
     "CANCEL",
     "RETRY",
+    "DECIDE",
     "BACKFILL",
     "EXPLAIN",
     "SHOW",
@@ -280,7 +318,7 @@ fn expected(known: &[&str]) -> String {
     match &known[..] {
         [] => "the end of the statement".to_owned(),
         [one] => (*one).to_owned(),
-        [most @ .., last] if most.len() < 7 => format!("{} or {last}", most.join(", ")),
+        [most @ .., last] if most.len() < 16 => format!("{} or {last}", most.join(", ")),
         _ => "a statement".to_owned(),
     }
 }

@@ -1,11 +1,13 @@
 //! Prints a job as a CREATE JOB statement: canonical spelling, clauses in the order of the table,
 //! and without clauses that have their default.
 
-use domain::action::{Action, HttpAction};
+use domain::action::{Action, HttpAction, QueueMetric};
+use domain::calendar::{Calendar, CalendarMode, Shift};
 use domain::id::JobId;
 use domain::job::{
-    Definition, DependsOn, ErrorFilter, JobState, OnCompletion, OnLost, Overlap, When,
+    Definition, DependsOn, ErrorFilter, JobState, LostQuestion, OnCompletion, OnLost, Overlap, When,
 };
+use domain::parameter::{ParameterRule, ParameterType};
 use domain::partition::{Parameters, Partition};
 use domain::schedule::{CatchUpPolicy, GapRule, OverlapRule};
 use jiff::SignedDuration;
@@ -36,6 +38,17 @@ pub fn create_job(
     format!("{};", lines.join("\n  "))
 }
 
+/// The statement that creates this calendar.
+pub fn create_calendar(name: &str, calendar: &Calendar) -> String {
+    let days: Vec<String> = calendar.days.iter().map(|rule| text(rule.as_str())).collect();
+    let mut lines =
+        vec![format!("CREATE CALENDAR {}", quoted(name)), format!("DAYS ({})", days.join(", "))];
+    lines.extend(calendar.timezone.as_ref().map(|zone| format!("TIMEZONE = {}", text(zone))));
+    let description = calendar.description.as_ref();
+    lines.extend(description.map(|description| format!("DESCRIPTION = {}", text(description))));
+    format!("{};", lines.join("\n  "))
+}
+
 /// Every clause except the state and the action, in the order of the table.
 fn clauses(job: &Definition, name_of: &dyn Fn(JobId) -> String) -> Vec<String> {
     let default = Definition::default();
@@ -53,6 +66,16 @@ fn clauses(job: &Definition, name_of: &dyn Fn(JobId) -> String) -> Vec<String> {
             lines.push(clause());
         }
     };
+    for mode in [CalendarMode::Exclude, CalendarMode::Include] {
+        let uses = job.calendars.iter().filter(|it| it.mode == mode);
+        let uses: Vec<String> = uses
+            .map(|it| match it.shift {
+                Shift::Skip => quoted(&it.name),
+                shift => format!("{} SHIFT {}", quoted(&it.name), shift.name()),
+            })
+            .collect();
+        say(!uses.is_empty(), &|| format!("{} CALENDAR {}", mode.name(), uses.join(", ")));
+    }
     say(!job.depends_on.is_empty(), &|| {
         let one = |it: &domain::job::Dependency| {
             let name = quoted(&name_of(it.job));
@@ -127,7 +150,19 @@ fn clauses(job: &Definition, name_of: &dyn Fn(JobId) -> String) -> Vec<String> {
         format!("RETENTION ({})", parts.collect::<Vec<_>>().join(", "))
     });
     say(job.on_completion == OnCompletion::Drop, &|| "ON COMPLETION DROP".to_owned());
-    say(job.on_lost == OnLost::Fail, &|| "ON LOST FAIL".to_owned());
+    say(job.on_lost != OnLost::Retry, &|| {
+        let usual = LostQuestion::default();
+        let LostQuestion { timeout, then } = job.lost_question;
+        match job.on_lost {
+            OnLost::Ask if timeout == usual.timeout && then == usual.then => {
+                "ON LOST ASK".to_owned()
+            }
+            OnLost::Ask => {
+                format!("ON LOST ASK FOR {} THEN {}", duration(timeout), then.name())
+            }
+            OnLost::Retry | OnLost::Fail => "ON LOST FAIL".to_owned(),
+        }
+    });
     if let Some(role) = &job.run_as {
         say(true, &|| format!("RUN AS {}", quoted(role)));
     }
@@ -138,6 +173,14 @@ fn clauses(job: &Definition, name_of: &dyn Fn(JobId) -> String) -> Vec<String> {
         say(true, &|| format!("DATABASE = {}", quoted(name)));
     }
     say(!job.parameters.is_empty(), &|| parameters(&job.parameters));
+    if let Some(pool) = &job.pool {
+        say(true, &|| match pool.weight {
+            1 => format!("POOL = {}", text(&pool.name)),
+            weight => format!("POOL = {} WEIGHT {weight}", text(&pool.name)),
+        });
+    }
+    say(!job.parameter_rules.is_empty(), &|| declaration(&job.parameter_rules));
+    say(job.exactly_once, &|| "EXACTLY_ONCE = TRUE".to_owned());
     if let Some(description) = &job.description {
         say(true, &|| format!("DESCRIPTION = {}", text(description)));
     }
@@ -164,6 +207,33 @@ fn parameters(parameters: &Parameters) -> String {
         parts.push(format!("FROM {}", text(&rows.sql)));
         parts.extend(rows.database.as_ref().map(|name| format!("IN {}", text(name))));
     }
+    parts.join(" ")
+}
+
+fn declaration(rules: &[ParameterRule]) -> String {
+    let rules: Vec<String> = rules.iter().map(parameter_rule).collect();
+    format!("DECLARE ({})", rules.join(", "))
+}
+
+fn parameter_rule(rule: &ParameterRule) -> String {
+    // A document is written as text.
+    let literal = |it: &Value| match (rule.kind, it) {
+        (ParameterType::Json, it) => text(&it.to_string()),
+        (_, it) => value(it),
+    };
+    let mut parts = vec![text(&rule.name), rule.kind.name().to_ascii_uppercase()];
+    if rule.required {
+        parts.push("REQUIRED".to_owned());
+    }
+    parts.extend(rule.default.as_ref().map(|it| format!("DEFAULT {}", literal(it))));
+    if !rule.values.is_empty() {
+        let values: Vec<String> = rule.values.iter().map(literal).collect();
+        parts.push(format!("IN ({})", values.join(", ")));
+    }
+    parts.extend(rule.min.as_ref().map(|it| format!("MIN {}", value(it))));
+    parts.extend(rule.max.as_ref().map(|it| format!("MAX {}", value(it))));
+    parts.extend(rule.pattern.as_ref().map(|it| format!("PATTERN {}", text(it))));
+    parts.extend(rule.description.as_ref().map(|it| format!("DESCRIPTION {}", text(it))));
     parts.join(" ")
 }
 
@@ -273,6 +343,16 @@ fn action(action: &Action) -> String {
                 parts.push(format!("WORKSPACE {}", text(&send.workspace)));
             }
             parts.extend(send.priority.map(|priority| format!("PRIORITY {priority}")));
+            parts.extend(send.adaptive.map(|it| {
+                let metric = match it.metric {
+                    QueueMetric::Depth => "DEPTH",
+                    QueueMetric::Age => "AGE",
+                };
+                let [from, to] = [it.min_seconds, it.max_seconds]
+                    .map(|seconds| duration(SignedDuration::from_millis((seconds * 1e3) as i64)));
+                format!("ADAPT {metric} {} FROM {from} TO {to}", it.target)
+            }));
+            parts.extend(send.awaits.then(|| "AWAIT".to_owned()));
             parts.join(" ")
         }
         Action::Backup(backup) => {

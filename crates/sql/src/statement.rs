@@ -4,16 +4,20 @@ use std::fmt;
 use std::ops::Range;
 
 use domain::access::{Privilege, QueueRight};
+use domain::hook::HookScheme;
 use domain::id::RunId;
+use domain::job::LostAnswer;
 use domain::schedule::CatchUpPolicy;
 
 use crate::clause::Clauses;
 use crate::literal::Literal;
 use crate::syntax::SyntaxError;
 
+mod calendar;
 mod queue;
 mod tag;
 
+pub use calendar::{BlackoutStatement, CalendarStatement, PauseAll};
 pub use queue::{QueueStatement, SendStatement};
 
 /// A statement and its position.
@@ -64,12 +68,23 @@ pub enum Statement {
     CancelRun(Spanned<RunId>),
     /// RETRY JOB RUN.
     RetryRun(Spanned<RunId>),
+    /// DECIDE JOB RUN.
+    DecideRun {
+        /// The run.
+        run: Spanned<RunId>,
+        /// What becomes of it.
+        answer: LostAnswer,
+        /// Why.
+        reason: Option<String>,
+    },
     /// BACKFILL JOB.
     BackfillJob(BackfillJob),
     /// EXPLAIN JOB.
     ExplainJob(ExplainJob),
     /// EXPLAIN RUN.
     ExplainRun(Spanned<RunId>),
+    /// `EXPLAIN MESSAGE`.
+    ExplainMessage(Spanned<RunId>),
     /// RESTORE JOB: its definition becomes that of an earlier version.
     RestoreJob {
         /// The name of the job.
@@ -112,14 +127,43 @@ pub enum Statement {
         /// The maximum number of rows.
         limit: Option<u32>,
     },
+    /// CREATE, ALTER and DROP CALENDAR.
+    Calendar(CalendarStatement),
+    /// SHOW CREATE CALENDAR.
+    ShowCreateCalendar(Spanned<String>),
+    /// SHOW CALENDARS.
+    ShowCalendars,
+    /// CREATE and DROP BLACKOUT.
+    Blackout(BlackoutStatement),
+    /// SHOW BLACKOUTS.
+    ShowBlackouts,
+    /// PAUSE ALL.
+    PauseAll(PauseAll),
+    /// RESUME ALL.
+    ResumeAll {
+        /// Whether the jobs of all tenants are resumed.
+        is_cluster: bool,
+        /// What becomes of the times of the pause; the policy of each job if absent.
+        catch_up: Option<CatchUpPolicy>,
+    },
     /// SHOW SHARDS.
     ShowShards,
+    /// SHOW POOLS.
+    ShowPools,
+    /// SHOW HOOKS.
+    ShowHooks,
+    /// CREATE, ALTER and DROP HOOK.
+    Hook(HookStatement),
+    /// CREATE, ALTER and DROP POOL.
+    Pool(PoolStatement),
     /// CREATE, ALTER and DROP SHARD.
     Shard(ShardStatement),
     /// CREATE, ALTER and DROP QUEUE.
     Queue(QueueStatement),
     /// PAUSE QUEUE.
     PauseQueue(Spanned<String>),
+    /// `DRAIN QUEUE`.
+    DrainQueue(Spanned<String>),
     /// RESUME QUEUE.
     ResumeQueue(Spanned<String>),
     /// SEND TO a queue.
@@ -276,6 +320,8 @@ pub struct BackfillJob {
     pub newest_first: bool,
     /// Only list the runs.
     pub dry_run: bool,
+    /// The parameters of the runs.
+    pub parameters: Vec<(String, Literal)>,
 }
 
 /// EXPLAIN JOB.
@@ -400,6 +446,42 @@ pub struct ShardStatement {
     pub node: Option<Option<String>>,
     /// Labels of the nodes that may own it.
     pub labels: Option<Vec<(String, String)>>,
+}
+
+/// CREATE, ALTER and DROP POOL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolStatement {
+    /// The operation.
+    pub verb: Verb,
+    /// The name as it was written.
+    pub name: Spanned<String>,
+    /// The total weight of the runs that have a place.
+    pub size: Option<Spanned<u32>>,
+    /// The new description, or none to remove it.
+    pub description: Option<Option<String>>,
+}
+
+/// CREATE, ALTER and DROP HOOK.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HookStatement {
+    /// The operation.
+    pub verb: Verb,
+    /// The name as it was written.
+    pub name: Spanned<String>,
+    /// The name of the job that it triggers.
+    pub job: Option<Spanned<String>>,
+    /// How deliveries are checked.
+    pub scheme: Option<HookScheme>,
+    /// Where parameters are in the body of a delivery.
+    pub parameters: Option<Vec<(String, String)>>,
+    /// How many deliveries it accepts in a second.
+    pub rate: Option<u32>,
+    /// Whether it refuses every delivery.
+    pub disabled: Option<bool>,
+    /// The new description, or none to remove it.
+    pub description: Option<Option<String>>,
+    /// Whether it gets a new secret: ROTATE SECRET.
+    pub rotate: bool,
 }
 
 /// The scope of a secret.

@@ -10,6 +10,9 @@ claims with vacuum_truncate=off, autovacuum_vacuum_threshold=1000, autovacuum_va
 compatibility
 dead_letter_notices
 deliveries
+enqueue_roles
+effect_keys
+effects
 gate with fillfactor=10, autovacuum_vacuum_threshold=10000, autovacuum_vacuum_scale_factor=0
 history by RANGE (id)
 history_ranges
@@ -27,6 +30,7 @@ objects
 outages
 outputs
 parts
+pool_runs
 queue_cursors with fillfactor=50
 quotas
 requests
@@ -107,6 +111,15 @@ deliveries.delivered_at bigint
 deliveries.error text
 deliveries.begun_at bigint not null default 0
 deliveries.tried_at bigint not null default 0
+enqueue_roles.role name not null
+enqueue_roles.queue_id uuid not null
+enqueue_roles.user_id uuid not null
+effect_keys.run_id uuid not null
+effect_keys.generation integer not null
+effect_keys.hash bytea not null
+effects.run_id uuid not null
+effects.generation integer not null
+effects.at bigint not null
 gate.one smallint not null
 gate.fence bigint not null
 gate.front_tenant uuid
@@ -203,11 +216,13 @@ messages.order_at bigint not null
 messages.expires_at bigint
 messages.fence bigint
 messages.leased_at bigint
+messages.deadline bigint
 messages.node_id uuid
 messages.urgency smallint not null
 messages.state smallint not null
 messages.workspace text not null collate C
 messages.ordering_key text collate C
+messages.progress text
 messages.released_fence bigint
 node_starts.node_id uuid not null
 node_starts.run_ids uuid[] not null
@@ -247,6 +262,16 @@ parts.parent_id uuid not null
 parts.number integer not null
 parts.run_id uuid not null
 parts.shard text not null
+pool_runs.run_id uuid not null
+pool_runs.tenant_id uuid not null
+pool_runs.pool text not null collate C
+pool_runs.job_id uuid not null
+pool_runs.weight bigint not null
+pool_runs.priority bigint not null
+pool_runs.due_at bigint not null
+pool_runs.turn bigint
+pool_runs.since bigint not null
+pool_runs.called_at bigint
 queue_cursors.queue_id uuid not null
 queue_cursors.workspace text not null collate C
 queue_cursors.tokens double precision not null
@@ -333,6 +358,9 @@ compatibility compatibility_one_check CHECK ((one = 1))
 compatibility compatibility_pkey PRIMARY KEY (one)
 dead_letter_notices dead_letter_notices_pkey PRIMARY KEY (tenant_id)
 deliveries deliveries_pkey PRIMARY KEY (channel, alert_id)
+enqueue_roles enqueue_roles_pkey PRIMARY KEY (role, queue_id)
+effect_keys effect_keys_pkey PRIMARY KEY (run_id)
+effects effects_pkey PRIMARY KEY (run_id)
 gate gate_one_check CHECK ((one = 1))
 gate gate_pkey PRIMARY KEY (one)
 history history_pkey PRIMARY KEY (id)
@@ -354,6 +382,7 @@ outages outages_pkey PRIMARY KEY (since)
 outputs outputs_pkey PRIMARY KEY (run_id, number)
 parts parts_pkey PRIMARY KEY (parent_id, number)
 parts parts_run_id_key UNIQUE (run_id)
+pool_runs pool_runs_pkey PRIMARY KEY (run_id)
 queue_cursors queue_cursors_pkey PRIMARY KEY (queue_id)
 quotas quotas_pkey PRIMARY KEY (tenant_id)
 requests requests_pkey PRIMARY KEY (tenant_id, key)
@@ -404,6 +433,8 @@ CREATE INDEX messages_leased ON punctual.messages USING btree (queue_id, workspa
 CREATE INDEX messages_ordering ON punctual.messages USING btree (queue_id, ordering_key, order_at) WHERE (ordering_key IS NOT NULL)
 CREATE INDEX messages_ready ON punctual.messages USING btree (queue_id, workspace, urgency, at) WHERE (state = 0)
 CREATE INDEX objects_kind ON punctual.objects USING btree (kind, id)
+CREATE INDEX pool_runs_line ON punctual.pool_runs USING btree (tenant_id, pool) WHERE (turn IS NULL)
+CREATE INDEX pool_runs_pool ON punctual.pool_runs USING btree (tenant_id, pool)
 CREATE INDEX requests_begun ON punctual.requests USING btree (begun_at)
 CREATE INDEX runs_cancelled ON punctual.runs USING btree (id) WHERE (cancel_code IS NOT NULL)
 CREATE INDEX runs_job ON punctual.runs USING btree (job_id, order_at)
@@ -427,6 +458,9 @@ CREATE UNIQUE INDEX claims_pkey ON punctual.claims USING btree (id)
 CREATE UNIQUE INDEX compatibility_pkey ON punctual.compatibility USING btree (one)
 CREATE UNIQUE INDEX dead_letter_notices_pkey ON punctual.dead_letter_notices USING btree (tenant_id)
 CREATE UNIQUE INDEX deliveries_pkey ON punctual.deliveries USING btree (channel, alert_id)
+CREATE UNIQUE INDEX enqueue_roles_pkey ON punctual.enqueue_roles USING btree (role, queue_id)
+CREATE UNIQUE INDEX effect_keys_pkey ON punctual.effect_keys USING btree (run_id)
+CREATE UNIQUE INDEX effects_pkey ON punctual.effects USING btree (run_id)
 CREATE UNIQUE INDEX gate_pkey ON punctual.gate USING btree (one)
 CREATE UNIQUE INDEX history_pkey ON ONLY punctual.history USING btree (id)
 CREATE UNIQUE INDEX history_ranges_first_key ON punctual.history_ranges USING btree (first)
@@ -449,6 +483,7 @@ CREATE UNIQUE INDEX outages_pkey ON punctual.outages USING btree (since)
 CREATE UNIQUE INDEX outputs_pkey ON punctual.outputs USING btree (run_id, number)
 CREATE UNIQUE INDEX parts_pkey ON punctual.parts USING btree (parent_id, number)
 CREATE UNIQUE INDEX parts_run_id_key ON punctual.parts USING btree (run_id)
+CREATE UNIQUE INDEX pool_runs_pkey ON punctual.pool_runs USING btree (run_id)
 CREATE UNIQUE INDEX queue_cursors_pkey ON punctual.queue_cursors USING btree (queue_id)
 CREATE UNIQUE INDEX quotas_pkey ON punctual.quotas USING btree (tenant_id)
 CREATE UNIQUE INDEX requests_pkey ON punctual.requests USING btree (tenant_id, key)
@@ -469,7 +504,151 @@ BEGIN
         PERFORM setval('start_tokens', first_of_second);
     END IF;
 END 
+allow_enqueue(sender name, tenant text, user_name text, queue text) v u: 
+DECLARE
+    of_tenant uuid;
+    as_user uuid;
+    to_queue uuid;
+BEGIN
+    IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = sender) THEN
+        RAISE EXCEPTION 'role "%" does not exist', sender USING ERRCODE = 'undefined_object';
+    END IF;
+    SELECT id INTO of_tenant FROM identities WHERE kind = 1 AND name = tenant;
+    IF of_tenant IS NULL THEN
+        RAISE EXCEPTION 'tenant "%" does not exist', tenant USING ERRCODE = 'undefined_object';
+    END IF;
+    SELECT id INTO as_user FROM identities WHERE kind = 2 AND tenant_id = of_tenant AND name = user_name;
+    IF as_user IS NULL THEN
+        RAISE EXCEPTION 'user "%" does not exist in tenant "%"', user_name, tenant USING ERRCODE = 'undefined_object';
+    END IF;
+    SELECT id INTO to_queue FROM jobs
+    WHERE tenant_id = of_tenant AND name = queue AND state <> 'DELETED' AND definition::jsonb -> 'queue' IS NOT NULL;
+    IF to_queue IS NULL THEN
+        RAISE EXCEPTION 'queue "%" does not exist in tenant "%"', queue, tenant USING ERRCODE = 'undefined_object';
+    END IF;
+    IF EXISTS (
+        SELECT 1 FROM enqueue_roles r JOIN jobs j ON j.id = r.queue_id
+        WHERE r.role = sender AND j.tenant_id <> of_tenant AND j.state <> 'DELETED'
+    ) THEN
+        RAISE EXCEPTION 'role "%" sends to queues of another tenant', sender USING ERRCODE = 'invalid_grant_operation';
+    END IF;
+    INSERT INTO enqueue_roles (role, queue_id, user_id) VALUES (sender, to_queue, as_user)
+    ON CONFLICT (role, queue_id) DO UPDATE SET user_id = excluded.user_id;
+    EXECUTE format('GRANT USAGE ON SCHEMA punctual TO %I', sender);
+END 
 clock() s s:  SELECT (extract(epoch FROM statement_timestamp()) * 1000000)::bigint 
+disallow_enqueue(sender name, queue text) v u: 
+BEGIN
+    DELETE FROM enqueue_roles r USING jobs j
+    WHERE r.role = sender AND j.id = r.queue_id AND j.name = queue;
+    RETURN FOUND;
+END 
+enqueue(queue text, payload jsonb, workspace text, priority integer, process_after timestamp with time zone, deduplication_key text, ordering_key text, headers jsonb) v u: 
+DECLARE
+    to_queue uuid;
+    as_user uuid;
+    of_job record;
+    settings jsonb;
+    now bigint := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
+    due bigint := greatest(now, (extract(epoch FROM process_after) * 1000000)::bigint);
+    rank integer;
+    message uuid;
+    body jsonb;
+    earlier uuid;
+    is_blocked boolean := false;
+BEGIN
+    SELECT r.queue_id, r.user_id INTO to_queue, as_user FROM enqueue_right(session_user, enqueue.queue) r;
+    IF to_queue IS NULL THEN
+        RAISE EXCEPTION 'permission denied for queue "%"', enqueue.queue
+            USING ERRCODE = 'insufficient_privilege',
+                HINT = format('The administrator allows it with punctual.allow_enqueue(%L, tenant, user, %L).', session_user, enqueue.queue);
+    END IF;
+    SELECT * INTO of_job FROM jobs WHERE id = to_queue;
+    settings := of_job.definition::jsonb -> 'queue';
+    IF (settings ->> 'is_draining')::boolean THEN
+        RAISE EXCEPTION 'queue "%" is draining and takes no new messages', enqueue.queue USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+    rank := coalesce(enqueue.priority, (of_job.definition::jsonb ->> 'priority')::integer, 5);
+    IF rank NOT BETWEEN coalesce((settings -> 'priority_range' ->> 0)::integer, 0) AND coalesce((settings -> 'priority_range' ->> 1)::integer, 9) THEN
+        RAISE EXCEPTION 'priority % is not in the range of queue "%"', rank, enqueue.queue USING ERRCODE = 'numeric_value_out_of_range';
+    END IF;
+    IF enqueue.payload IS NULL OR octet_length(enqueue.payload::text) > 1048576 THEN
+        RAISE EXCEPTION 'payload must be JSON of at most 1048576 bytes' USING ERRCODE = 'string_data_right_truncation';
+    END IF;
+    IF greatest(octet_length(enqueue.workspace), octet_length(deduplication_key), octet_length(enqueue.ordering_key)) > 200
+        OR deduplication_key = '' OR enqueue.ordering_key = '' OR enqueue.workspace IS NULL
+    THEN
+        RAISE EXCEPTION 'workspace and keys have at most 200 bytes, and keys are not empty' USING ERRCODE = 'string_data_right_truncation';
+    END IF;
+    IF jsonb_typeof(enqueue.headers) <> 'object'
+        OR EXISTS (SELECT 1 FROM jsonb_each(enqueue.headers) AS h WHERE jsonb_typeof(h.value) <> 'string')
+        OR (SELECT count(*) FROM jsonb_object_keys(enqueue.headers)) > 64
+    THEN
+        RAISE EXCEPTION 'headers must be a JSON object with at most 64 texts' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    message := (
+        lpad(to_hex(due / 1000), 12, '0') || '7' || lpad(to_hex((due % 1000) * 4096 / 1000), 3, '0')
+        || substr(replace(gen_random_uuid()::text, '-', ''), 17)
+    )::uuid;
+    IF deduplication_key IS NOT NULL THEN
+        INSERT INTO message_keys AS k (queue_id, key, run_id, until)
+        VALUES (
+            to_queue, deduplication_key, message,
+            now + (extract(epoch FROM coalesce((settings ->> 'deduplication')::interval, interval '5 minutes')) * 1000000)::bigint
+        )
+        ON CONFLICT (queue_id, key) DO UPDATE SET run_id = excluded.run_id, until = excluded.until
+        WHERE k.until <= now AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.run_id = k.run_id);
+        SELECT k.run_id INTO earlier FROM message_keys k WHERE k.queue_id = to_queue AND k.key = deduplication_key;
+        IF earlier <> message THEN
+            RETURN earlier;
+        END IF;
+    END IF;
+    IF enqueue.ordering_key IS NOT NULL OR settings -> 'max_depth' IS NOT NULL THEN
+        PERFORM pg_advisory_xact_lock(hashtextextended(to_queue::text, 24));
+        IF (SELECT count(*) FROM (SELECT 1 FROM runs WHERE job_id = to_queue LIMIT (settings ->> 'max_depth')::bigint) AS r)
+            >= (settings ->> 'max_depth')::bigint
+        THEN
+            RAISE EXCEPTION 'queue "%" is full (max_depth = %)', enqueue.queue, settings ->> 'max_depth' USING ERRCODE = 'configuration_limit_exceeded';
+        END IF;
+        is_blocked := enqueue.ordering_key IS NOT NULL AND EXISTS (
+            SELECT 1 FROM messages m WHERE m.queue_id = to_queue AND m.ordering_key = enqueue.ordering_key AND m.ordering_key IS NOT NULL
+        );
+    END IF;
+    body := jsonb_strip_nulls(jsonb_build_object(
+        'workspace', nullif(enqueue.workspace, ''), 'headers', enqueue.headers, 'ordering_key', enqueue.ordering_key,
+        'deduplication_key', deduplication_key
+    )) || jsonb_build_object('payload', enqueue.payload);
+    INSERT INTO runs (
+        id, job_id, tenant_id, job_version, scheduled_for, shard, due_at, order_at, lane, origin, coalesced,
+        ignore_dependencies, parameters, attempts, lost, turn, wait, requested_by, created_at
+    )
+    VALUES (
+        message, to_queue, of_job.tenant_id, of_job.version, due, '', due, due, rank, 7, 0, true, body::text, 0, 0, 0, 5,
+        as_user, now
+    );
+    INSERT INTO messages (run_id, queue_id, at, order_at, expires_at, urgency, state, workspace, ordering_key)
+    VALUES (
+        message, to_queue, due, due,
+        due + (extract(epoch FROM (settings ->> 'time_to_live')::interval) * 1000000)::bigint,
+        9 - rank, CASE WHEN is_blocked THEN 3 WHEN due > now THEN 1 ELSE 0 END, enqueue.workspace, enqueue.ordering_key
+    );
+    INSERT INTO audit (tenant_id, at, actor, kind, outcome, details, runs)
+    VALUES (
+        of_job.tenant_id, now, coalesce((SELECT i.name FROM identities i WHERE i.id = as_user), as_user::text), 'RUNS_REQUESTED',
+        'REQUESTED', '', uuid_send(message) || uuid_send(to_queue) || int2send(7::smallint)
+    );
+    PERFORM pg_notify('punctual', '');
+    RETURN message;
+END 
+enqueue_right(sender name, queue text) s u: 
+BEGIN
+    RETURN QUERY
+    SELECT r.queue_id, r.user_id
+    FROM enqueue_roles r
+    JOIN jobs j ON j.id = r.queue_id AND j.state <> 'DELETED'
+    JOIN identities u ON u.id = r.user_id
+    WHERE r.role = sender AND j.name = queue;
+END 
 expect_rows(returned bigint, expected bigint) v u: 
 BEGIN
     IF returned <> expected THEN
@@ -497,5 +676,19 @@ lives(lock bigint, node uuid) v u:
 BEGIN
     PERFORM pg_advisory_xact_lock_shared(lock);
     RETURN EXISTS (SELECT 1 FROM nodes WHERE id = node AND NOT buried);
+END 
+record_effect(run uuid, claim_generation integer, secret text) v u: 
+BEGIN
+    PERFORM 1
+    FROM runs r
+    JOIN effect_keys k ON k.run_id = r.id
+    WHERE r.id = run AND r.turn = claim_generation AND r.wait = 0 AND k.generation = claim_generation
+        AND k.hash = sha256(convert_to(secret, 'UTF8'))
+    FOR SHARE OF r;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'the claim of run % has ended', run USING ERRCODE = 'PX002';
+    END IF;
+    INSERT INTO effects (run_id, generation, at) VALUES (run, claim_generation, clock());
+    PERFORM set_config('idle_in_transaction_session_timeout', '10s', true);
 END 
 

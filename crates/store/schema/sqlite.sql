@@ -284,6 +284,10 @@ CREATE TABLE messages (
     fence INTEGER,
     node_id BLOB,
     leased_at INTEGER,
+    -- When its time limit ends, once its worker has begun.
+    deadline INTEGER,
+    -- What its worker said last about how far it is.
+    progress TEXT,
     -- The token of the last lease, if its worker gave the message back untouched: that report may come again.
     released_fence INTEGER
 ) STRICT;
@@ -381,6 +385,23 @@ CREATE TABLE places (
     id INTEGER PRIMARY KEY,
     words TEXT NOT NULL UNIQUE
 ) STRICT;
+
+CREATE TABLE pool_runs (
+    run_id BLOB PRIMARY KEY,
+    tenant_id BLOB NOT NULL,
+    pool TEXT NOT NULL,
+    job_id BLOB NOT NULL,
+    weight INTEGER NOT NULL,
+    priority INTEGER NOT NULL,
+    due_at INTEGER NOT NULL,
+    turn INTEGER,
+    since INTEGER NOT NULL,
+    called_at INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX pool_runs_line ON pool_runs (tenant_id, pool) WHERE turn IS NULL;
+
+CREATE INDEX pool_runs_pool ON pool_runs (tenant_id, pool);
 
 CREATE TABLE queue (
     tenant_id BLOB NOT NULL,

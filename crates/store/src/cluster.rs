@@ -26,7 +26,7 @@ use std::future::Future;
 
 use domain::cluster::{Lead, Quorum};
 use domain::id::{NodeId, RunId};
-use domain::run::ClaimedRun;
+use domain::run::{ClaimedRun, Grant};
 use jiff::Timestamp;
 
 use crate::records::{Records, Row, Statement, params};
@@ -63,6 +63,21 @@ pub trait Cluster: Store {
     /// Acknowledges in a scheduler's name, in the present epoch, every run that waits for a
     /// quorum, and makes those claimable that have one. Answers how many these are.
     fn acknowledge_runs(&self, node: NodeId) -> impl Future<Output = Result<u64>> + Send;
+
+    /// Lets attempts that are about to begin record their effects in the store's own database, each with
+    /// its secret. Answers for each whether it may: false where the claim has ended, or where the
+    /// store has no database of its own for jobs.
+    fn allow_effects(
+        &self,
+        attempts: &[(Grant, String)],
+    ) -> impl Future<Output = Result<Vec<bool>>> + Send;
+
+    /// Whether jobs can work in the store's own database, and record there what they did.
+    fn has_effects(&self) -> impl Future<Output = Result<bool>> + Send;
+
+    /// Calls the first runs in line of pools that have places for them, and makes those claimable
+    /// that wait. Answers how many these are. [`Store::reap`] does the same.
+    fn wake_pools(&self) -> impl Future<Output = Result<u64>> + Send;
 
     /// How far a run is acknowledged.
     fn quorum(&self, run: RunId) -> impl Future<Output = Result<Quorum>> + Send;

@@ -76,7 +76,7 @@ impl RunFilter {
         if matches!(self.of, RunsOf::DeadLetters { .. }) {
             return Vec::new();
         }
-        let live = [RunState::Pending, RunState::Queued, RunState::Running];
+        let live = [RunState::Pending, RunState::Queued, RunState::Running, RunState::Held];
         live.into_iter().filter(|state| self.has_state(*state)).collect()
     }
 

@@ -37,12 +37,15 @@ pub struct Finish {
     /// each end at least. A node that begins them one after the other by itself names more, and no
     /// more are woken than it claims with the same call: another node could not begin them.
     pub followers: u32,
+    /// Whether the work may have been committed together with a record of it, which then counts.
+    pub has_effect: bool,
 }
 
 impl Finish {
     /// The end of a grant under which no attempt was made.
     pub fn untried(grant: Grant, verdict: Verdict) -> Self {
-        Finish { grant, verdict, attempt: None, job_state: None, followers: 1 }
+        let (attempt, job_state) = (None, None);
+        Finish { grant, verdict, attempt, job_state, followers: 1, has_effect: false }
     }
 
     /// The number by which a finish that is sent again is known: the fencing token of its attempt.
@@ -81,6 +84,12 @@ pub enum Verdict {
     Line {
         /// So many.
         places: u32,
+    },
+    /// It is HELD for a decision, at most for so long: [`crate::Store::decide`]. If its cancellation
+    /// was requested, it ends cancelled.
+    Hold {
+        /// So long.
+        timeout: SignedDuration,
     },
     /// It goes back as it was.
     Release,

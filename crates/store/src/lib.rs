@@ -34,7 +34,7 @@ use domain::bucket::Buckets;
 use domain::cluster::{Labels, NodeRole};
 use domain::facts::{Outage, StartFacts};
 use domain::id::{JobId, NodeId, RunId, TenantId};
-use domain::job::{Job, Retention};
+use domain::job::{Job, LostAnswer, Retention};
 use domain::run::{ClaimedRun, Grant, LedgerEntry, NewRun, Outcome, Reason};
 use domain::slot::PerSlot;
 use jiff::{SignedDuration, Timestamp};
@@ -53,8 +53,10 @@ mod identity;
 mod jobs;
 mod lane;
 mod lineage;
+mod message_queries;
 mod messages;
 mod named_resources;
+mod pools;
 pub mod postgres;
 mod queue_statistics;
 pub mod records;
@@ -80,11 +82,13 @@ pub use grant::{Applied, ClaimRequest, Exchanged, Finish, Verdict};
 pub(crate) use grant::{LINE_WAKE, TOKEN_BITS, TOKENS_SINCE, token_floor, token_of_mark};
 pub use idempotency_keys::{Answer, Begun, IdempotencyKeys};
 pub use identity::{EntryFilter, Given, Identity, Reach, Recorded, Removed};
+pub use message_queries::{MessagePlace, MessageQueries, QueueLine, WorkspaceDepth};
 pub use messages::{
-    Deduplication, Extended, HeldLease, LapseKind, Lapsed, LeaseRequest, Leased, LeasedMessage,
-    Messages, NewMessage, QueueDepth, Sent, SettledMessage,
+    Deduplication, Extended, HeldLease, LapseKind, Lapsed, LeaseExtension, LeaseRequest, Leased,
+    LeasedMessage, Messages, NewMessage, QueueDepth, Sent, SettledMessage, TimeLimit,
 };
 pub use named_resources::{NamedResources, Put};
+pub use pools::Pools;
 pub use postgres::{PostgresAddress, PostgresOptions, PostgresStore};
 pub use queue_statistics::{QueueRates, QueueStatistics, WorkspaceDepths};
 pub use records::Records;
@@ -182,6 +186,14 @@ pub trait Store: Send + Sync + 'static {
         node: NodeId,
         grants: &[Grant],
     ) -> impl Future<Output = Result<Vec<bool>>> + Send;
+
+    /// Decides what becomes of a run that is HELD: it is attempted again or ends, with this reason.
+    fn decide(
+        &self,
+        run: RunId,
+        answer: LostAnswer,
+        reason: &Reason,
+    ) -> impl Future<Output = Result<Decided>> + Send;
 
     /// Extends a node's lease; none when the lease has ended, and its runs are handed on.
     fn renew(
@@ -520,6 +532,28 @@ pub enum Cancelled {
     NotFound,
 }
 
+/// What became of a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decided {
+    /// The run is attempted again.
+    Again,
+    /// The run has ended like this.
+    Ended(Outcome),
+    /// The run is not HELD, or there is no such run.
+    NotHeld,
+}
+
+impl Decided {
+    /// What an answer makes of a HELD run.
+    pub(crate) fn from_answer(answer: LostAnswer) -> Self {
+        match answer {
+            LostAnswer::Retry => Decided::Again,
+            LostAnswer::Fail => Decided::Ended(Outcome::Failed),
+            LostAnswer::Complete => Decided::Ended(Outcome::Completed),
+        }
+    }
+}
+
 /// A lease that goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Renewed {
@@ -544,6 +578,8 @@ pub struct Reaped {
     pub lost: Vec<LostRun>,
     /// How many waiting runs became claimable.
     pub woken: u64,
+    /// HELD runs whose time for a decision is over, and their jobs.
+    pub undecided: Vec<(RunId, JobId)>,
 }
 
 /// A run that a dead node held.

@@ -35,14 +35,15 @@ pub trait Messages: Store {
     fn lease_messages(&self, request: &LeaseRequest)
     -> impl Future<Output = Result<Leased>> + Send;
 
-    /// Moves the ends of leases of a queue, each to this time from now on. Answers for each in
-    /// order; none for one that has another token by now, or has ended.
+    /// Moves the ends of leases of any queues. Answers for each in order; none for one that has
+    /// another token by now, or has ended.
     fn extend_leases(
         &self,
-        queue: JobId,
-        leases: &[(RunId, i64)],
-        lease: SignedDuration,
+        leases: &[LeaseExtension],
     ) -> impl Future<Output = Result<Vec<Option<Extended>>>> + Send;
+
+    /// The queues of these that have a message that can be leased, in no particular order.
+    fn ready_queues(&self, queues: &[JobId]) -> impl Future<Output = Result<Vec<JobId>>> + Send;
 
     /// The leases of a queue's messages that have this token and have not ended, in no particular
     /// order.
@@ -138,6 +139,9 @@ pub struct LeaseRequest {
     pub rate_per_second: Option<f64>,
     /// How many messages a workspace gets in one round; one if it is not listed.
     pub weights: Vec<(String, u32)>,
+    /// The time limit of each message, if it begins with the lease. Otherwise it begins when the
+    /// worker says that it has begun.
+    pub time_limit: Option<SignedDuration>,
 }
 
 impl LeaseRequest {
@@ -152,6 +156,7 @@ impl LeaseRequest {
             workspace_concurrency: None,
             rate_per_second: None,
             weights: Vec::new(),
+            time_limit: None,
         }
     }
 }
@@ -182,8 +187,50 @@ pub struct LeasedMessage {
     pub attempt: u32,
     /// When it was sent, or when it was to be processed.
     pub scheduled_for: Timestamp,
+    /// When it was recorded.
+    pub created_at: Timestamp,
     /// When the lease ends.
     pub lease_until: Timestamp,
+}
+
+/// A lease that is to end later.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LeaseExtension {
+    /// The queue. A message of another queue is not found.
+    pub queue: JobId,
+    /// The message.
+    pub message: RunId,
+    /// The token of its lease.
+    pub fence: i64,
+    /// How long the lease lasts from now on. It ends with the time limit, if that is earlier.
+    pub lease: SignedDuration,
+    /// The time limit.
+    pub time_limit: TimeLimit,
+    /// What the worker says about how far it is; none for nothing new.
+    pub progress: Option<String>,
+}
+
+/// What becomes of the time limit of a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TimeLimit {
+    /// It stays as it is.
+    #[default]
+    Keep,
+    /// It begins now, unless it has begun.
+    Begin(SignedDuration),
+    /// It is so long from now on.
+    Replace(SignedDuration),
+}
+
+impl TimeLimit {
+    /// The time from now on, and whether it replaces one that has begun.
+    pub(crate) fn parts(self) -> (Option<SignedDuration>, bool) {
+        match self {
+            TimeLimit::Keep => (None, false),
+            TimeLimit::Begin(time) => (Some(time), false),
+            TimeLimit::Replace(time) => (Some(time), true),
+        }
+    }
 }
 
 /// A lease that goes on.
@@ -217,6 +264,8 @@ pub struct SettledMessage {
     pub verdict: Verdict,
     /// How the attempt ended, if one was made.
     pub result: Option<AttemptResult>,
+    /// Whether it leaves no trace in the history if it completes.
+    pub is_forgotten: bool,
 }
 
 /// Why something has to be decided about a message.
@@ -224,6 +273,8 @@ pub struct SettledMessage {
 pub enum LapseKind {
     /// Its lease ended.
     Lease,
+    /// Its time limit ended.
+    TimeLimit,
     /// No worker has leased it in time.
     TimeToLive,
     /// Its queue was deleted.

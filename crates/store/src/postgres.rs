@@ -12,7 +12,7 @@ use deadpool_postgres::Pool;
 use domain::bucket::Buckets;
 use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, RunId, TenantId};
-use domain::job::{Job, Retention};
+use domain::job::{Job, LostAnswer, Retention};
 use domain::run::{ClaimedRun, Grant, NewRun, Reason};
 use domain::slot::PerSlot;
 use jiff::{SignedDuration, Timestamp};
@@ -21,9 +21,10 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use crate::{
-    Applied, AttemptView, Cancelled, Change, Changed, ClaimFor, ClaimRequest, Counts, DueJobs,
-    Exchanged, FactsFor, Finish, JobFilter, Joined, NodeInfo, Page, Reaped, RecordPlan, Renewed,
-    Result, RetentionCutoff, RunFilter, RunView, Store, StoreError, Submitted, asks_for_place,
+    Applied, AttemptView, Cancelled, Change, Changed, ClaimFor, ClaimRequest, Counts, Decided,
+    DueJobs, Exchanged, FactsFor, Finish, JobFilter, Joined, NodeInfo, Page, Reaped, RecordPlan,
+    Renewed, Result, RetentionCutoff, RunFilter, RunView, Store, StoreError, Submitted,
+    asks_for_place,
 };
 
 /// The text of a long query, one file each. Short ones stand where they are used.
@@ -250,6 +251,10 @@ impl Store for PostgresStore {
         let cancelled = self.shared.cancel(run, reason).await;
         self.shared.signal.send();
         cancelled
+    }
+
+    async fn decide(&self, run: RunId, answer: LostAnswer, reason: &Reason) -> Result<Decided> {
+        self.shared.decide(run, answer, reason).await
     }
 
     async fn begin(&self, node: NodeId, grants: &[Grant]) -> Result<Vec<bool>> {

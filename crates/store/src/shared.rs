@@ -17,9 +17,10 @@ use domain::bucket::Buckets;
 use domain::cluster::{Lead, Quorum};
 use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, ObjectId, RunId, TenantId, UserId};
-use domain::job::{Job, Retention};
+use domain::job::{Job, LostAnswer, Retention};
 use domain::object::{Object, ObjectKind};
 use domain::partition::Part;
+use domain::pool::{PlaceRequest, PoolRun};
 use domain::run::{ClaimedRun, Grant, NewRun, Reason};
 use domain::secret::SecretPlace;
 use domain::tally::{EndedRun, Key};
@@ -29,11 +30,12 @@ use uuid::Uuid;
 use crate::{
     Acknowledgement, Alerts, Answer, Applied, AttemptView, AuditFilter, AuditLog, AuditedEvent,
     Begun, Cancelled, Chain, Change, ChangeFeed, Changed, Channel, ClaimFor, ClaimRequest, Cluster,
-    Counts, Cursor, DeadLetters, Delivery, DeliveryKey, DeliveryView, DueJobs, EntryFilter,
-    Exchanged, Extended, FactsFor, Finish, FullStore, Given, HeldLease, IdempotencyKeys, Identity,
-    JobFilter, JobRecords, JobVersion, Joined, KeptSecret, Lapsed, LastRun, LeaseRequest, Leased,
-    LiveCounts, LiveRun, Messages, Move, NamedResources, NewMessage, NodeControl,
-    NodeControlOutcome, NodeInfo, NodeView, OwnedShard, Page, PrunedJobs, Put, QueueDepth,
+    Counts, Cursor, DeadLetters, Decided, Delivery, DeliveryKey, DeliveryView, DueJobs,
+    EntryFilter, Exchanged, Extended, FactsFor, Finish, FullStore, Given, HeldLease,
+    IdempotencyKeys, Identity, JobFilter, JobRecords, JobVersion, Joined, KeptSecret, Lapsed,
+    LastRun, LeaseExtension, LeaseRequest, Leased, LiveCounts, LiveRun, MessagePlace,
+    MessageQueries, Messages, Move, NamedResources, NewMessage, NodeControl, NodeControlOutcome,
+    NodeInfo, NodeView, OwnedShard, Page, Pools, PrunedJobs, Put, QueueDepth, QueueLine,
     QueueRates, QueueStatistics, Reach, Reaped, RecentEnd, RecordPlan, Recorded, Removed, Renewed,
     Result, RetentionCutoff, Rewrapped, RunFilter, RunQueries, RunView, SecretStore, SecretView,
     Sent, Set, Setting, Settings, SettledMessage, Shards, StartFilter, StartKey, Store, Submitted,
@@ -174,6 +176,7 @@ operations! {
         Cancel cancel(run: RunId, reason: &Reason) -> Cancelled;
         Join join(node: NodeId, info: &NodeInfo, lease: SignedDuration) -> Joined;
         Begin begin(node: NodeId, grants: &[Grant]) -> Vec<bool>;
+        Decide decide(run: RunId, answer: LostAnswer, reason: &Reason) -> Decided;
         Renew renew(node: NodeId, lease: SignedDuration) -> Option<Renewed>;
         RecordStarts record_starts(node: NodeId, starts: &[(Grant, Timestamp)]) -> ();
         Retire retire(node: NodeId) -> ();
@@ -202,6 +205,9 @@ operations! {
         Resign resign(node: NodeId, epoch: i64) -> bool;
         ClaimPlaced claim_placed(node: NodeId, epoch: Option<i64>, want: ClaimRequest) -> Vec<ClaimedRun>;
         AcknowledgeRuns acknowledge_runs(node: NodeId) -> u64;
+        AllowEffects allow_effects(attempts: &[(Grant, String)]) -> Vec<bool>;
+        HasEffects has_effects() -> bool;
+        WakePools wake_pools() -> u64;
         Quorum quorum(run: RunId) -> Quorum;
         Acknowledgements acknowledgements(run: RunId) -> Vec<Acknowledgement>;
         PublishPolicy publish_policy(node: NodeId, epoch: i64, policy: &str) -> Option<u32>;
@@ -304,14 +310,19 @@ operations! {
         SendMessages send_messages(queue: JobId, max_depth: Option<u64>, messages: &[NewMessage])
             -> Sent;
         LeaseMessages lease_messages(request: &LeaseRequest) -> Leased;
-        ExtendLeases extend_leases(queue: JobId, leases: &[(RunId, i64)], lease: SignedDuration)
-            -> Vec<Option<Extended>>;
+        ExtendLeases extend_leases(leases: &[LeaseExtension]) -> Vec<Option<Extended>>;
+        ReadyQueues ready_queues(queues: &[JobId]) -> Vec<JobId>;
         HeldLeases held_leases(queue: JobId, leases: &[(RunId, i64)]) -> Vec<HeldLease>;
         SettleMessages settle_messages(node: NodeId, settled: &[SettledMessage]) -> Vec<Applied>;
         LapsedMessages lapsed_messages(limit: u32) -> Vec<Lapsed>;
         CancelMessage cancel_message(queue: JobId, message: RunId, reason: &Reason) -> Cancelled;
         QueueDepths queue_depths(queues: &[JobId]) -> Vec<QueueDepth>;
         ForgetMessageKeys forget_message_keys(limit: u32) -> u64;
+    }
+    MessageQueries {
+        MessagePlace message_place(message: RunId) -> Option<MessagePlace>;
+        QueueLine queue_line(queue: JobId) -> QueueLine;
+        IdsNamed ids_named(name: &str) -> Vec<JobId>;
     }
     NamedResources {
         PutObject put_object(object: &Object, expected: u32) -> Put;
@@ -323,6 +334,10 @@ operations! {
             -> Page<Object, String>;
         ObjectsOfKind objects_of_kind(kind: ObjectKind, after: Option<ObjectId>, limit: u32)
             -> Vec<Object>;
+    }
+    Pools {
+        TakePlaces take_places(requests: &[PlaceRequest]) -> Vec<bool>;
+        PoolRuns pool_runs(tenant: TenantId, pool: Option<&str>) -> Vec<PoolRun>;
     }
     Identity {
         Generation generation() -> i64;

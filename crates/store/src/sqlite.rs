@@ -24,7 +24,7 @@ use std::sync::Arc;
 use domain::bucket::Buckets;
 use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, RunId, TenantId};
-use domain::job::{Job, Retention};
+use domain::job::{Job, LostAnswer, Retention};
 use domain::run::{ClaimedRun, Grant, NewRun, Reason};
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::Connection;
@@ -32,9 +32,9 @@ use tokio::sync::{Notify, RwLock};
 
 use crate::author::author;
 use crate::{
-    Applied, AttemptView, Cancelled, Change, Changed, ClaimFor, ClaimRequest, Counts, DueJobs,
-    Exchanged, FactsFor, Finish, JobFilter, Joined, NodeInfo, Page, Prepared, Reaped, RecordPlan,
-    Renewed, Result, RetentionCutoff, RunFilter, RunView, Store, StoreError, Submitted,
+    Applied, AttemptView, Cancelled, Change, Changed, ClaimFor, ClaimRequest, Counts, Decided,
+    DueJobs, Exchanged, FactsFor, Finish, JobFilter, Joined, NodeInfo, Page, Prepared, Reaped,
+    RecordPlan, Renewed, Result, RetentionCutoff, RunFilter, RunView, Store, StoreError, Submitted,
     asks_for_place,
 };
 
@@ -271,6 +271,14 @@ impl Store for SqliteStore {
         let cancelled = self.writer.write(move |tx| cancel::cancel(tx, run, &reason, &by)).await;
         self.changed.notify_waiters();
         cancelled
+    }
+
+    async fn decide(&self, run: RunId, answer: LostAnswer, reason: &Reason) -> Result<Decided> {
+        let (reason, by) = (reason.clone(), author());
+        let decide = move |tx: &mut Tx<'_>| cancel::decide(tx, run, answer, &reason, &by);
+        let decided = self.writer.write(decide).await;
+        self.changed.notify_waiters();
+        decided
     }
 
     async fn begin(&self, node: NodeId, grants: &[Grant]) -> Result<Vec<bool>> {

@@ -11,6 +11,9 @@ use store::{Page, SecretView, Set, StoreError};
 /// A boxed future of a vault operation.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, VaultError>> + Send + 'a>>;
 
+/// The code of a message under a secret.
+pub type Mac = [u8; 32];
+
 /// The operations of a vault.
 pub trait SecretService: Send + Sync + 'static {
     /// Stores a value as the version after `expected`; 0 means that the secret must not exist.
@@ -27,6 +30,10 @@ pub trait SecretService: Send + Sync + 'static {
 
     /// The metadata of a secret.
     fn find<'a>(&'a self, place: &'a SecretPlace) -> Answer<'a, Option<SecretView>>;
+
+    /// The HMAC-SHA256 of a message under a secret, which stays here; none if there is no such
+    /// secret. A value that begins with `whsec_` stands for the bytes that it encodes in base64.
+    fn mac<'a>(&'a self, place: &'a SecretPlace, message: &'a [u8]) -> Answer<'a, Option<Mac>>;
 
     /// The secrets of a tenant and its jobs, or those of the cluster.
     fn list<'a>(

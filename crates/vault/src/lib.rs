@@ -12,12 +12,13 @@
 
 mod keeper;
 mod key;
+mod mac;
 mod ring;
 mod rotate;
 mod seal;
 mod vault;
 
-pub use keeper::{Answer, Health, Rotated, SecretService, VaultError};
+pub use keeper::{Answer, Health, Mac, Rotated, SecretService, VaultError};
 pub use key::{BadKey, MasterKey};
 pub use ring::Ring;
 pub use store::{SecretView, Set};

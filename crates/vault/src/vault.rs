@@ -12,8 +12,9 @@ use store::{KeptSecret, Page, SecretView, Set, SharedStore, as_author};
 use tokio::sync::{Mutex, RwLock};
 use zeroize::Zeroizing;
 
-use crate::keeper::{Answer, Health, Rotated, SecretService, VaultError};
+use crate::keeper::{Answer, Health, Mac, Rotated, SecretService, VaultError};
 use crate::key::MasterKey;
+use crate::mac;
 use crate::ring::Ring;
 use crate::seal::{self, Randomness};
 
@@ -180,6 +181,16 @@ impl SecretService for Vault {
 
     fn find<'a>(&'a self, place: &'a SecretPlace) -> Answer<'a, Option<SecretView>> {
         Box::pin(async move { Ok(self.store.secret_view(place).await?) })
+    }
+
+    fn mac<'a>(&'a self, place: &'a SecretPlace, message: &'a [u8]) -> Answer<'a, Option<Mac>> {
+        Box::pin(async move {
+            let ring = self.ring.read().await;
+            let found = self.store.secrets(std::slice::from_ref(place)).await?;
+            let Some(secret) = found.first() else { return Ok(None) };
+            let value = value(&ring, secret).map_err(VaultError::NoKey)?;
+            Ok(mac::mac(&value, message))
+        })
     }
 
     fn list<'a>(

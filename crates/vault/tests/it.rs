@@ -60,6 +60,7 @@ fn key(n: u8) -> MasterKey {
 
 fn assignment(tenant: TenantId, job: JobId) -> Assignment {
     Assignment {
+        effect: None,
         run: RunId(Uuid::from_u128(1)),
         job,
         job_name: "job".into(),

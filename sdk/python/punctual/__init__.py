@@ -19,6 +19,16 @@ makes it a dead letter at once.
 """
 
 from .client import Client, Lease, PunctualError, Stale
-from .worker import Fail, Message, Retry, Worker
+from .worker import Fail, Message, Outcome, Retry, Worker
 
-__all__ = ["Client", "Fail", "Lease", "Message", "PunctualError", "Retry", "Stale", "Worker"]
+__all__ = [
+    "Client",
+    "Fail",
+    "Lease",
+    "Message",
+    "Outcome",
+    "PunctualError",
+    "Retry",
+    "Stale",
+    "Worker",
+]

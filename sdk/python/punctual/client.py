@@ -7,7 +7,7 @@ import os
 import urllib.error
 import urllib.parse
 import urllib.request
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Iterable, Optional
 
 
@@ -30,13 +30,23 @@ class Lease:
 
     id: str
     fence: int
-    workspace: str
-    payload: Any
-    headers: dict
-    attempt: int
-    priority: int
-    lease_until: str
+    payload: Any = None
+    queue: str = ""
+    workspace: str = ""
+    headers: dict = field(default_factory=dict)
+    attempt: int = 1
+    max_attempts: int = 1
+    priority: int = 5
+    timeout_seconds: float = 3600.0
+    lease_until: str = ""
+    correlation_id: str = ""
     ordering_key: Optional[str] = None
+
+    @classmethod
+    def of(cls, message: dict) -> "Lease":
+        """A message of an answer; fields that this version does not know are left out."""
+        known = cls.__dataclass_fields__
+        return cls(**{key: value for key, value in message.items() if key in known})
 
 
 class Client:
@@ -66,11 +76,12 @@ class Client:
         if lease is not None:
             body["lease_s"] = lease
         answer = self.post(self.path(queue, "lease"), body, timeout=self.timeout + wait)
-        fields = Lease.__dataclass_fields__
-        return [
-            Lease(**{"headers": {}, **{key: value for key, value in it.items() if key in fields}})
-            for it in answer["messages"]
-        ]
+        return [Lease.of(it) for it in answer["messages"]]
+
+    def poll(self, session: str, body: dict) -> dict:
+        """A poll of a worker's session: results in, messages out."""
+        path = f"/v1/workers/{urllib.parse.quote(session, safe='')}/poll"
+        return self.post(path, body, timeout=self.timeout + body.get("wait_s", 0))
 
     def report(self, queue: str, verb: str, messages: Iterable[dict], **fields: Any) -> list:
         """Reports ``ack``, ``nack``, ``fail`` or ``extend`` and returns the result of each."""

@@ -2,7 +2,7 @@
 //
 //   work.js QUEUE FILE [--until-idle]
 //
-// A payload {"do": …} asks for something else than success: "retry", "fail", "raise", "block".
+// A payload {"do": …} asks for something else than success, see ../../conformance.json.
 
 import { appendFileSync } from 'node:fs';
 import { Client, Fail, Retry, Worker } from '../index.js';
@@ -23,7 +23,17 @@ worker.handle(async (message) => {
   if (wish === 'retry' && message.attempt < 3) throw new Retry('not yet', 0);
   if (wish === 'fail') throw new Fail('never');
   if (wish === 'raise') throw new TypeError('broken');
-  if (wish === 'block') await new Promise((resolve) => setTimeout(resolve, 3 * lease * 1000));
+  // The main thread stands still: the session goes on in a thread of its own.
+  if (wish === 'block') Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 3 * lease * 1000);
+  if (wish === 'log') {
+    message.log.info('half way');
+    message.progress({ percent: 50 });
+  }
+  if (wish === 'slow') {
+    message.extend(60);
+    await new Promise((resolve) => setTimeout(resolve, 5 * lease * 1000));
+  }
+  if (wish === 'large') return 'x'.repeat(20_000);
   note(message);
   return { n: message.payload.n };
 });
@@ -33,9 +43,18 @@ worker.action('greet', (message) => {
   return 'hello';
 });
 
+worker.batch(
+  'batch',
+  (messages) => {
+    messages.forEach(note);
+    return messages.map(({ payload }) => (payload.n % 2 ? new Fail('odd') : 'even'));
+  },
+  { max: 10 },
+);
+
 if (flags.includes('--until-idle')) {
   const watch = setInterval(() => {
-    if (Date.now() - last < 6000) return;
+    if (Date.now() - last < (3 * lease + 2) * 1000) return;
     clearInterval(watch);
     worker.stop();
   }, 200);

@@ -26,16 +26,20 @@ pub enum ApplyStep {
         /// The fields that differ.
         changes: Vec<Change>,
     },
-    /// A queue is made.
-    CreateQueue {
-        /// The new definition.
+    /// A queue or a calendar is made.
+    CreateResource {
+        /// The end of the address of its kind.
+        path: &'static str,
+        /// What it will be.
         document: Document,
     },
-    /// A queue gets other settings.
-    ChangeQueue {
-        /// The new definition.
+    /// A queue or a calendar becomes something else.
+    ChangeResource {
+        /// The end of the address of its kind.
+        path: &'static str,
+        /// What it will be.
         document: Document,
-        /// The queue's id.
+        /// Its id.
         id: String,
         /// The version that the comparison saw.
         version: Option<u64>,
@@ -57,13 +61,13 @@ impl ApplyStep {
     /// The result for output.
     pub fn told(&self) -> Value {
         match self {
-            ApplyStep::Create { document } | ApplyStep::CreateQueue { document } => {
+            ApplyStep::Create { document } | ApplyStep::CreateResource { document, .. } => {
                 json!({"name": document.name, "action": "created"})
             }
             ApplyStep::Keep { name } => json!({"name": name, "action": "unchanged"}),
             ApplyStep::Prune { name, .. } => json!({"name": name, "action": "pruned"}),
             ApplyStep::Change { document, changes, .. }
-            | ApplyStep::ChangeQueue { document, changes, .. } => {
+            | ApplyStep::ChangeResource { document, changes, .. } => {
                 let change = |change: &Change| {
                     json!({
                         "field": change.path, "from": change.from, "to": change.to,
@@ -136,6 +140,15 @@ impl ApplyPlan {
 
     /// Whether a document names an upstream job that does not exist yet.
     pub fn waits_for_new(&self, document: &Document) -> bool {
-        upstream(document).any(|job| self.created.contains(job))
+        let is_new = |name: &str| {
+            let new = |step: &ApplyStep| match step {
+                ApplyStep::CreateResource { path: "calendars", document } => document.name == name,
+                _ => false,
+            };
+            self.steps.iter().any(new)
+        };
+        let uses = document.fields.get("calendars").and_then(Value::as_array).into_iter().flatten();
+        let mut calendars = uses.filter_map(|it| it["calendar"].as_str());
+        upstream(document).any(|job| self.created.contains(job)) || calendars.any(is_new)
     }
 }

@@ -10,9 +10,20 @@ use crate::document::{self, Document};
 use crate::exit::Failure;
 use crate::output::text;
 
-/// Separates the documents of queues from those of jobs.
-pub fn split(documents: Vec<Document>) -> Result<(Vec<Document>, Vec<Document>), Failure> {
-    let (mut queues, mut jobs) = (Vec::new(), Vec::new());
+/// The documents of files by their kind.
+#[derive(Default)]
+pub struct Kinds {
+    /// `kind: calendar`.
+    pub calendars: Vec<Document>,
+    /// `kind: queue`.
+    pub queues: Vec<Document>,
+    /// `kind: job`, or none.
+    pub jobs: Vec<Document>,
+}
+
+/// Separates the documents by their kind.
+pub fn split(documents: Vec<Document>) -> Result<Kinds, Failure> {
+    let Kinds { mut calendars, mut queues, mut jobs } = Kinds::default();
     for mut document in documents {
         match document.fields.remove("kind") {
             None => jobs.push(document),
@@ -21,13 +32,16 @@ pub fn split(documents: Vec<Document>) -> Result<(Vec<Document>, Vec<Document>),
                 document.fields.retain(|field, _| !READ_ONLY.contains(&field.as_str()));
                 queues.push(document);
             }
+            Some(Value::String(kind)) if kind.eq_ignore_ascii_case("calendar") => {
+                calendars.push(document);
+            }
             Some(_) => {
-                let text = format!("{}: kind: must be job or queue", document.source);
+                let text = format!("{}: kind: must be job, queue or calendar", document.source);
                 return Err(CliError::new(text).into());
             }
         }
     }
-    Ok((queues, jobs))
+    Ok(Kinds { calendars, queues, jobs })
 }
 
 /// Compares documents with the queues that there are.
@@ -42,13 +56,14 @@ pub fn steps(client: &Client, documents: Vec<Document>) -> Result<Vec<ApplyStep>
 fn step(document: Document, queues: &[Value]) -> Result<ApplyStep, Failure> {
     let after = shown(&document)?;
     let Some(queue) = queues.iter().find(|queue| queue["name"] == *document.name) else {
-        return Ok(ApplyStep::CreateQueue { document });
+        return Ok(ApplyStep::CreateResource { path: "queues", document });
     };
     let changes = document::diff(&Value::Object(settings(queue)), &after);
     let written_for = document.fields.get("version").and_then(Value::as_u64);
     Ok(match changes.is_empty() {
         true => ApplyStep::Keep { name: document.name },
-        false => ApplyStep::ChangeQueue {
+        false => ApplyStep::ChangeResource {
+            path: "queues",
             id: text(queue, "queue_id"),
             version: written_for.or(queue["version"].as_u64()),
             document,
@@ -122,9 +137,13 @@ mod tests {
     #[test]
     fn the_kind_of_a_document_is_named() {
         let documents = |kind: Value| vec![document(json!({"name": "a", "kind": kind}))];
-        let count = |kind| split(documents(kind)).map(|(queues, jobs)| (queues.len(), jobs.len()));
-        assert_eq!(count(json!("queue")).ok(), Some((1, 0)));
-        assert_eq!(count(json!("Job")).ok(), Some((0, 1)));
+        let count = |kind| {
+            let found = split(documents(kind));
+            found.map(|it| (it.calendars.len(), it.queues.len(), it.jobs.len()))
+        };
+        assert_eq!(count(json!("calendar")).ok(), Some((1, 0, 0)));
+        assert_eq!(count(json!("queue")).ok(), Some((0, 1, 0)));
+        assert_eq!(count(json!("Job")).ok(), Some((0, 0, 1)));
         assert!(count(json!("table")).is_err());
     }
 }

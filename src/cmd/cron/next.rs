@@ -1,8 +1,11 @@
 //! `punctual cron next`: when an expression fires.
 
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use clap::Args;
+use domain::calendar::{CalendarMode, CalendarUse, ResolvedCalendar, Shift};
+use domain::schedule::{CronSchedule, Filter, FilteredSchedule, Schedule};
 use jiff::Timestamp;
 
 use super::{
@@ -10,6 +13,7 @@ use super::{
 };
 use crate::cli_error::CliError;
 use crate::clock;
+use crate::cmd::calendar::read_calendar;
 use crate::exit::Failure;
 use crate::times;
 
@@ -59,6 +63,18 @@ pub struct NextArgs {
     )]
     count: u32,
 
+    /// Leave out the days of a calendar file: rules, one on a line, or iCalendar
+    #[arg(long, value_name = "FILE", conflicts_with = "stdin")]
+    calendar: Vec<String>,
+
+    /// Leave out all other days than those of a calendar file
+    #[arg(long, value_name = "FILE", conflicts_with = "stdin")]
+    include_calendar: Vec<String>,
+
+    /// Move times of days that are left out to the next or previous day that is not
+    #[arg(long, value_name = "WHERE", value_parser = ["next", "previous"])]
+    shift: Option<String>,
+
     /// Read requests from stdin, one JSON object per line
     #[arg(long, conflicts_with_all = ["expr", "output", "json"])]
     stdin: bool,
@@ -77,14 +93,46 @@ pub(super) fn run(args: NextArgs, out: &mut dyn Write) -> Result<(), Failure> {
     super::refuse_unquoted(expr, &args.unquoted)?;
     let schedule = super::schedule(expr, &args.tz, &zones)?;
     let after = args.after.unwrap_or_else(clock::now);
-    let runs: Vec<Timestamp> = runs_after(&schedule, after, args.count).collect();
+    let runs: Vec<Timestamp> = match filtered(&args, &schedule)? {
+        None => runs_after(&schedule, after, args.count).collect(),
+        Some(filtered) => {
+            let times = std::iter::successors(filtered.next(after), |at| filtered.next(*at));
+            times.take(args.count as usize).collect()
+        }
+    };
     match args.format.format() {
         CronFormat::Json => print_json(out, &runs.iter().copied().map(Utc).collect::<Vec<_>>())?,
         CronFormat::Table => table::print_runs(out, &schedule, after, &runs)?,
     }
     if runs.len() < args.count as usize {
         out.flush()?;
-        eprintln!("note: there is no further run before the calendar ends in the year 9999");
+        let end = match args.calendar.is_empty() && args.include_calendar.is_empty() {
+            true => "before the calendar ends in the year 9999",
+            false => "on a day that the calendars let through",
+        };
+        eprintln!("note: there is no further run {end}");
     }
     Ok(())
+}
+
+/// The schedule under the calendar files that were named; none if there are none.
+fn filtered(args: &NextArgs, schedule: &CronSchedule) -> Result<Option<FilteredSchedule>, Failure> {
+    let shift = match args.shift.as_deref() {
+        Some("next") => Shift::Next,
+        Some(_) => Shift::Previous,
+        None => Shift::Skip,
+    };
+    let mut uses = Vec::new();
+    let files =
+        [(CalendarMode::Exclude, &args.calendar), (CalendarMode::Include, &args.include_calendar)];
+    for (mode, files) in files {
+        for file in files {
+            let calendar = read_calendar(file)?;
+            let resolved = Some(ResolvedCalendar { version: 1, calendar });
+            uses.push(CalendarUse { name: file.clone(), mode, shift, resolved });
+        }
+    }
+    let base = Schedule::Cron(schedule.clone());
+    let filter = Filter::new(&uses, schedule.zone(), &Arc::from([]));
+    Ok(filter.map(|filter| FilteredSchedule::new(base, filter)))
 }

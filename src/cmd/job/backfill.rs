@@ -2,9 +2,10 @@
 
 use clap::Args;
 use jiff::Timestamp;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Asking;
+use super::run::parameters;
 use crate::exit::Failure;
 use crate::output::{self, Format, confirm};
 use crate::progress::ProgressLine;
@@ -31,6 +32,10 @@ pub struct BackfillArgs {
     #[arg(long)]
     newest_first: bool,
 
+    /// Value for the action, as JSON or as text; may be given several times
+    #[arg(long = "param", value_name = "NAME=VALUE")]
+    parameters: Vec<String>,
+
     /// Only print the times
     #[arg(long)]
     dry_run: bool,
@@ -46,10 +51,14 @@ pub struct BackfillArgs {
 pub(super) fn run(args: BackfillArgs) -> Result<(), Failure> {
     let client = args.asking.client()?;
     let path = ["v1", "jobs", &args.job, "backfill"];
+    let parameters = match args.parameters.is_empty() {
+        true => Value::Null,
+        false => parameters(&args.parameters)?,
+    };
     let body = |dry_run| {
         json!({
             "from": args.from.to_string(), "until": args.until.to_string(),
-            "newest_first": args.newest_first, "dry_run": dry_run,
+            "newest_first": args.newest_first, "dry_run": dry_run, "parameters": parameters,
         })
     };
     let mut answer = client.post(&path).json(&body(true)).send()?;

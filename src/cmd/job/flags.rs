@@ -109,6 +109,10 @@ pub struct JobFlags {
     #[arg(long, value_name = "NAME", help_heading = "Action", requires = "send_to")]
     workspace: Option<String>,
 
+    /// End with the outcome of the message of --send-to, and not when it is on disk
+    #[arg(long = "await", help_heading = "Action", requires = "send_to")]
+    awaits: bool,
+
     /// Make a backup of the server in a target of its settings
     #[arg(long, value_name = "TARGET", help_heading = "Action", group = "what")]
     backup: Option<String>,
@@ -161,9 +165,17 @@ pub struct JobFlags {
     #[arg(long, value_name = "N", help_heading = "Policies")]
     max_catch_up: Option<u32>,
 
-    /// What happens to a run whose node was lost: run again, or fail, so at most once [default: retry]
-    #[arg(long, value_name = "RULE", help_heading = "Policies", value_parser = ["retry", "fail"])]
+    /// What happens to a run whose node was lost: run again, fail, so at most once, or ask a user [default: retry]
+    #[arg(long, value_name = "RULE", help_heading = "Policies", value_parser = ["retry", "fail", "ask"])]
     on_lost: Option<String>,
+
+    /// How long --on-lost ask waits for a decision [default: 24h]
+    #[arg(long, value_name = "DURATION", help_heading = "Policies", value_parser = seconds)]
+    on_lost_timeout: Option<Seconds>,
+
+    /// What becomes of the run if no decision comes in time [default: fail]
+    #[arg(long, value_name = "ANSWER", help_heading = "Policies", value_parser = ["retry", "fail", "complete"])]
+    on_lost_default: Option<String>,
 
     /// A run that cannot start within this time is missed
     #[arg(long, value_name = "DURATION", help_heading = "Policies", value_parser = seconds)]
@@ -193,8 +205,53 @@ pub struct JobFlags {
     )]
     tag: Vec<String>,
 
+    /// Commit the statements together with their record; they work in the database of the store
+    #[arg(long, help_heading = "Policies")]
+    exactly_once: bool,
+
+    /// Pool in which a run takes a place before it begins, and how much it takes [default: 1]
+    #[arg(long, value_name = "NAME[:WEIGHT]", help_heading = "Policies", value_parser = pool)]
+    pool: Option<PoolFlag>,
+
     #[command(flatten)]
     spread: SpreadFlags,
+
+    /// Do not run on the days of a calendar; NAME:next and NAME:previous move such times to the
+    /// next or previous day on which the job runs. May be given several times
+    #[arg(long, value_name = "NAME", help_heading = "Schedule")]
+    exclude_calendar: Vec<String>,
+
+    /// Run on no other days than those of a calendar
+    #[arg(long, value_name = "NAME", help_heading = "Schedule")]
+    include_calendar: Vec<String>,
+
+    /// Use no calendar
+    #[arg(
+        long, help_heading = "Schedule",
+        conflicts_with_all = ["exclude_calendar", "include_calendar"],
+    )]
+    no_calendar: bool,
+}
+
+/// A calendar as REST takes it: `holidays`, `holidays:next`.
+fn calendar(mode: &str, text: &str) -> Value {
+    let (name, shift) = match text.rsplit_once(':') {
+        Some((name, shift)) => (name, shift.to_ascii_uppercase()),
+        None => (text, "SKIP".to_owned()),
+    };
+    json!({ "calendar": name, "mode": mode, "shift": shift })
+}
+
+/// A pool as JSON shows it.
+#[derive(Clone, Debug)]
+pub struct PoolFlag(Value);
+
+fn pool(text: &str) -> Result<PoolFlag, String> {
+    let Some((name, weight)) = text.split_once(':') else {
+        return Ok(PoolFlag(json!({"name": text})));
+    };
+    let weight: u32 = weight.parse().map_err(|_| format!("{weight:?} is no weight"))?;
+    Ok(PoolFlag(json!({"name": name, "weight": weight})))
 }
 
 /// Seconds as JSON shows them.
@@ -251,6 +308,12 @@ impl JobFlags {
         if let Some(zone) = &self.tz {
             fields.insert("timezone".into(), zone.clone().into());
         }
+        let excluded = self.exclude_calendar.iter().map(|text| calendar("EXCLUDE", text));
+        let included = self.include_calendar.iter().map(|text| calendar("INCLUDE", text));
+        let calendars: Vec<Value> = excluded.chain(included).collect();
+        if self.no_calendar || !calendars.is_empty() {
+            fields.insert("calendars".into(), calendars.into());
+        }
         if !self.after.is_empty() {
             let upstream: Vec<Value> =
                 self.after.iter().map(|text| upstream(text)).collect::<Result<_, _>>()?;
@@ -280,10 +343,14 @@ impl JobFlags {
             ("catch_up", self.catch_up.as_ref().map(word)),
             ("max_catch_up", self.max_catch_up.map(Value::from)),
             ("on_lost", self.on_lost.as_ref().map(word)),
+            ("on_lost_timeout_seconds", self.on_lost_timeout.as_ref().map(duration)),
+            ("on_lost_default", self.on_lost_default.as_ref().map(word)),
             ("start_deadline_seconds", self.deadline.as_ref().map(duration)),
             ("jitter_seconds", self.jitter.as_ref().map(duration)),
             ("priority", self.priority.map(Value::from)),
             ("class", self.class.as_ref().map(word)),
+            ("exactly_once", self.exactly_once.then_some(true.into())),
+            ("pool", self.pool.as_ref().map(|pool| pool.0.clone())),
             ("tags", (!self.tag.is_empty()).then(|| self.tag.clone().into())),
         ];
         for (field, value) in named {
@@ -353,6 +420,9 @@ impl JobFlags {
             }
             if let Some(workspace) = &self.workspace {
                 payload["workspace"] = workspace.clone().into();
+            }
+            if self.awaits {
+                payload["await"] = true.into();
             }
             return self.without_words(payload);
         }

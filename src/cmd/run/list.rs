@@ -32,6 +32,7 @@ pub struct ListArgs {
     #[arg(long, value_name = "STATUS", value_parser = [
         "pending", "queued", "running", "completed", "failed", "cancelled", "timeout", "skipped",
         "missed",
+        "held",
     ])]
     status: Option<String>,
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 use agent::output::Limits;
 use domain::cluster::{LabelError, NodeRole};
 use engine::{NodeInfo, Settings};
+use jiff::SignedDuration;
 use notify::Webhook;
 use server::{
     JobSelection, Key, ListenerLimits, MetricsOptions, Oidc, PoolLimits, QueryLimits, Rate,
@@ -150,6 +151,7 @@ impl ServerPlan {
                 StoreKind::Postgres(_) => Settings::default().clock_offset_max,
             },
             lease: config.duration("engine.lease")?,
+            worker_lease: worker_lease(config)?,
             renew_every: config.duration("engine.renew_every")?,
             poll_every: config.duration("engine.poll_every")?,
             retention_days: config.parse("engine.retention_days", number)?,
@@ -316,6 +318,15 @@ fn node_name(config: &Config, http: SocketAddr) -> String {
     match http.port() {
         0 => format!("{host}#{}", std::process::id()),
         port => format!("{host}:{port}"),
+    }
+}
+
+fn worker_lease(config: &Config) -> Result<SignedDuration, CliError> {
+    let lease = config.duration("engine.worker_lease")?;
+    let range = SignedDuration::from_secs(10)..=SignedDuration::from_mins(5);
+    match range.contains(&lease) {
+        true => Ok(lease),
+        false => Err(config.wrong("engine.worker_lease", "a time from 10s to 5m")),
     }
 }
 

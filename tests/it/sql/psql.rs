@@ -116,5 +116,5 @@ fn every_statement_of_the_reference_is_carried_out() {
     let (expected, others): (Vec<&str>, Vec<&str>) =
         errors.iter().partition(|line| line.contains("there is no execution 018f2b2e"));
     assert_eq!(others, [""; 0]);
-    assert_eq!(expected.len(), 2, "{said}");
+    assert_eq!(expected.len(), 3, "{said}");
 }

@@ -519,6 +519,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/executions/{execution_id}/decide": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Decides what becomes of an execution that is HELD because its node was lost: it is attempted again,
+         *     fails, or counts as completed.
+         */
+        post: operations["decide_execution"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/executions/{execution_id}/explain": {
         parameters: {
             query?: never;
@@ -624,6 +644,61 @@ export interface paths {
         post?: never;
         /** Takes a grant away. */
         delete: operations["delete_grant"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/hooks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists hooks by name. */
+        get: operations["list_hooks"];
+        put?: never;
+        /** Makes a hook. Its secret is in the answer and is not shown again. */
+        post: operations["create_hook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/hooks/{hook}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows a hook, without its secret. */
+        get: operations["get_hook"];
+        put?: never;
+        /** Takes a delivery: checks its signature and triggers the job of the hook. It needs no key. */
+        post: operations["deliver"];
+        /** Removes a hook: its address answers as if it had never been. */
+        delete: operations["delete_hook"];
+        options?: never;
+        head?: never;
+        /** Changes some fields of a hook (RFC 7396). */
+        patch: operations["patch_hook"];
+        trace?: never;
+    };
+    "/v1/hooks/{hook}/rotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Gives a hook a new secret, which is in the answer. The old one is accepted for another day. */
+        post: operations["rotate_hook"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -1077,6 +1152,46 @@ export interface paths {
         options?: never;
         head?: never;
         patch?: never;
+        trace?: never;
+    };
+    "/v1/pools": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists pools by name, with their use. */
+        get: operations["list_pools"];
+        put?: never;
+        /** Makes a pool. */
+        post: operations["create_pool"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/pools/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows a pool and the runs that use it. */
+        get: operations["get_pool"];
+        put?: never;
+        post?: never;
+        /** Removes a pool that no job uses. */
+        delete: operations["delete_pool"];
+        options?: never;
+        head?: never;
+        /**
+         * Changes some fields of a pool (RFC 7396). A smaller size takes no place away: runs that have one
+         *     end first.
+         */
+        patch: operations["patch_pool"];
         trace?: never;
     };
     "/v1/queues": {
@@ -2213,6 +2328,8 @@ export interface components {
             newest_first?: boolean;
             /** @description Only say what would run. */
             dry_run?: boolean;
+            /** @description Values for the action. */
+            parameters?: Record<string, never> | null;
         };
         /** @description The times that are filled, in the order in which they run. */
         Backfilled: {
@@ -2578,6 +2695,13 @@ export interface components {
         DeadMessage: components["schemas"]["MessageView"] & {
             /** @description How each of its attempts ended, oldest first. */
             errors: components["schemas"]["AttemptError"][];
+        };
+        /** @description What becomes of an execution that is HELD. */
+        DecideBody: {
+            /** @description `RETRY`, `FAIL` or `COMPLETE`. */
+            answer: components["schemas"]["LostAnswer"];
+            /** @description What a person should read. */
+            reason?: string | null;
         };
         /**
          * @description How an upstream job must have ended.
@@ -2974,6 +3098,142 @@ export interface components {
              */
             busiest: number;
         };
+        /** @description What a hook is. */
+        HookPatch: {
+            /**
+             * @description Unique among the hooks of the tenant.
+             * @example github-push
+             */
+            name?: string;
+            /**
+             * @description The name or id of the job that it triggers.
+             * @example deploy
+             */
+            job?: string;
+            /** @description How deliveries are checked; it stays what it was made with. */
+            scheme?: components["schemas"]["HookSchemeName"];
+            /**
+             * @description Where parameters are in the body of a delivery: JSON pointers by name, empty for the whole
+             *     body.
+             */
+            parameters?: {
+                [key: string]: string;
+            } | null;
+            /**
+             * Format: int32
+             * @description How many deliveries it accepts in a second; 10 when absent.
+             */
+            requests_per_second?: number | null;
+            /** @description Whether it refuses every delivery. */
+            disabled?: boolean | null;
+            /** @description For people. */
+            description?: string | null;
+            /**
+             * Format: int32
+             * @description The version that a change is based on.
+             */
+            version?: number | null;
+        };
+        /**
+         * @description How a delivery proves that its sender knows the secret.
+         * @enum {string}
+         */
+        HookSchemeName: "STANDARD" | "GITHUB" | "TOKEN";
+        /** @description What a hook is. */
+        HookSpec: {
+            /**
+             * @description Unique among the hooks of the tenant.
+             * @example github-push
+             */
+            name: string;
+            /**
+             * @description The name or id of the job that it triggers.
+             * @example deploy
+             */
+            job: string;
+            /** @description How deliveries are checked; it stays what it was made with. */
+            scheme?: components["schemas"]["HookSchemeName"];
+            /**
+             * @description Where parameters are in the body of a delivery: JSON pointers by name, empty for the whole
+             *     body.
+             */
+            parameters?: {
+                [key: string]: string;
+            };
+            /**
+             * Format: int32
+             * @description How many deliveries it accepts in a second; 10 when absent.
+             */
+            requests_per_second?: number | null;
+            /** @description Whether it refuses every delivery. */
+            disabled?: boolean;
+            /** @description For people. */
+            description?: string | null;
+            /**
+             * Format: int32
+             * @description The version that a change is based on.
+             */
+            version?: number | null;
+        };
+        /** @description A hook as it is shown. */
+        HookView: {
+            /**
+             * Format: uuid
+             * @description Its identity.
+             */
+            hook_id: string;
+            /** @description Its name. */
+            name: string;
+            /**
+             * @description The path of its address.
+             * @example /v1/hooks/018f2d2e-0000-7000-8000-000000000000
+             */
+            path: string;
+            /** @description The id of the job that it triggers. */
+            job: string;
+            /** @description How deliveries are checked. */
+            scheme: components["schemas"]["HookSchemeName"];
+            /** @description Where parameters are in the body of a delivery. */
+            parameters?: {
+                [key: string]: string;
+            };
+            /**
+             * Format: int32
+             * @description How many deliveries it accepts in a second.
+             */
+            requests_per_second: number;
+            /** @description Whether it refuses every delivery. */
+            disabled: boolean;
+            /** @description For people. */
+            description?: string | null;
+            /**
+             * Format: uuid
+             * @description The user with whose rights it triggers runs.
+             */
+            created_by: string;
+            /**
+             * Format: date-time
+             * @description Until when the secret before the present one is accepted.
+             */
+            old_secret_until?: string | null;
+            /** @description The secret: only where it was just made. */
+            secret?: string | null;
+            /**
+             * Format: int32
+             * @description Grows with every change.
+             */
+            version: number;
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            updated_at: string;
+        };
         /** @description What ended in an hour. */
         HourView: components["schemas"]["SummaryView"] & {
             /**
@@ -3118,6 +3378,8 @@ export interface components {
             priority?: number | null;
             on_completion?: components["schemas"]["OnCompletion"] | null;
             on_lost?: components["schemas"]["OnLost"] | null;
+            on_lost_timeout_seconds?: components["schemas"]["Seconds"] | null;
+            on_lost_default?: components["schemas"]["LostAnswer"] | null;
             /** @description Jobs that must have ended before this one starts. */
             depends_on?: components["schemas"]["Upstream"][];
             dependency_timeout_seconds?: components["schemas"]["Seconds"] | null;
@@ -3137,6 +3399,14 @@ export interface components {
                 [key: string]: unknown;
             };
             parameters_from?: components["schemas"]["ParametersFrom"] | null;
+            /** @description The parameters that its runs accept; when there are none, any. */
+            parameter_rules?: components["schemas"]["ParameterSpec"][];
+            /**
+             * @description Whether its statements are committed together with the record that they were carried out: they
+             *     work in the database of the store, which is PostgreSQL.
+             */
+            exactly_once?: boolean;
+            pool?: components["schemas"]["PoolOfJob"] | null;
             /**
              * Format: int32
              * @description The version that a change is based on.
@@ -3229,6 +3499,8 @@ export interface components {
             priority?: number | null;
             on_completion?: components["schemas"]["OnCompletion"] | null;
             on_lost?: components["schemas"]["OnLost"] | null;
+            on_lost_timeout_seconds?: components["schemas"]["Seconds"] | null;
+            on_lost_default?: components["schemas"]["LostAnswer"] | null;
             /** @description Jobs that must have ended before this one starts. */
             depends_on?: components["schemas"]["Upstream"][];
             dependency_timeout_seconds?: components["schemas"]["Seconds"] | null;
@@ -3248,6 +3520,14 @@ export interface components {
                 [key: string]: unknown;
             };
             parameters_from?: components["schemas"]["ParametersFrom"] | null;
+            /** @description The parameters that its runs accept; when there are none, any. */
+            parameter_rules?: components["schemas"]["ParameterSpec"][];
+            /**
+             * @description Whether its statements are committed together with the record that they were carried out: they
+             *     work in the database of the store, which is PostgreSQL.
+             */
+            exactly_once?: boolean;
+            pool?: components["schemas"]["PoolOfJob"] | null;
             /**
              * Format: int32
              * @description The version that a change is based on.
@@ -3928,6 +4208,70 @@ export interface components {
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
+        List_HookView: {
+            /** @description The items. */
+            data: {
+                /**
+                 * Format: uuid
+                 * @description Its identity.
+                 */
+                hook_id: string;
+                /** @description Its name. */
+                name: string;
+                /**
+                 * @description The path of its address.
+                 * @example /v1/hooks/018f2d2e-0000-7000-8000-000000000000
+                 */
+                path: string;
+                /** @description The id of the job that it triggers. */
+                job: string;
+                /** @description How deliveries are checked. */
+                scheme: components["schemas"]["HookSchemeName"];
+                /** @description Where parameters are in the body of a delivery. */
+                parameters?: {
+                    [key: string]: string;
+                };
+                /**
+                 * Format: int32
+                 * @description How many deliveries it accepts in a second.
+                 */
+                requests_per_second: number;
+                /** @description Whether it refuses every delivery. */
+                disabled: boolean;
+                /** @description For people. */
+                description?: string | null;
+                /**
+                 * Format: uuid
+                 * @description The user with whose rights it triggers runs.
+                 */
+                created_by: string;
+                /**
+                 * Format: date-time
+                 * @description Until when the secret before the present one is accepted.
+                 */
+                old_secret_until?: string | null;
+                /** @description The secret: only where it was just made. */
+                secret?: string | null;
+                /**
+                 * Format: int32
+                 * @description Grows with every change.
+                 */
+                version: number;
+                /**
+                 * Format: date-time
+                 * @description When it was made.
+                 */
+                created_at: string;
+                /**
+                 * Format: date-time
+                 * @description When it was last changed.
+                 */
+                updated_at: string;
+            }[];
+            /** @description Send it as `cursor` for the next page; null on the last one. */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
         List_KeyView: {
             /** @description The items. */
             data: {
@@ -4021,6 +4365,58 @@ export interface components {
                 result?: unknown;
                 /** @description Whether it waits as a dead letter. */
                 is_dead_letter: boolean;
+            }[];
+            /** @description Send it as `cursor` for the next page; null on the last one. */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
+        List_PoolView: {
+            /** @description The items. */
+            data: {
+                /**
+                 * Format: uuid
+                 * @description Its identity.
+                 */
+                pool_id: string;
+                /** @description Its name. */
+                name: string;
+                /**
+                 * Format: int32
+                 * @description The total weight of the runs that may be under way at the same time.
+                 */
+                size: number;
+                /** @description For people. */
+                description?: string | null;
+                /**
+                 * Format: int32
+                 * @description The total weight of the runs that have a place.
+                 */
+                used: number;
+                /**
+                 * Format: int32
+                 * @description How many runs wait for a place.
+                 */
+                waiting: number;
+                /**
+                 * @description The runs that have a place, and then those that wait, in their order; where one pool is
+                 *     read.
+                 */
+                runs?: components["schemas"]["PoolRunView"][];
+                /**
+                 * Format: int32
+                 * @description Grows with every change.
+                 */
+                version: number;
+                /**
+                 * Format: date-time
+                 * @description When it was made.
+                 */
+                created_at: string;
+                /**
+                 * Format: date-time
+                 * @description When it was last changed.
+                 */
+                updated_at: string;
             }[];
             /** @description Send it as `cursor` for the next page; null on the last one. */
             next_cursor?: string | null;
@@ -4490,6 +4886,11 @@ export interface components {
             /** @description Where the browser goes to log in. */
             path: string;
         };
+        /**
+         * @description What becomes of a run that is HELD because its node was lost.
+         * @enum {string}
+         */
+        LostAnswer: "RETRY" | "FAIL" | "COMPLETE";
         /** @description A message to be sent. */
         MessageSpec: {
             /** @description Any JSON value, up to 1 MiB. Workers get it as it was written. */
@@ -4585,7 +4986,7 @@ export interface components {
          * @description What becomes of a run whose node was lost.
          * @enum {string}
          */
-        OnLost: "RETRY" | "FAIL";
+        OnLost: "RETRY" | "FAIL" | "ASK";
         /**
          * @description Who asked for a run.
          * @enum {string}
@@ -4610,6 +5011,35 @@ export interface components {
          * @enum {string}
          */
         OverlapRule: "FIRST" | "SECOND" | "BOTH";
+        /**
+         * @description The type of a parameter.
+         * @enum {string}
+         */
+        ParameterKind: "text" | "integer" | "number" | "boolean" | "date" | "timestamp" | "json";
+        /** @description The declaration of a parameter: which values runs accept. */
+        ParameterSpec: {
+            /**
+             * @description The name of the parameter.
+             * @example day
+             */
+            name: string;
+            /** @description The type of its values; `text` when absent. */
+            type?: components["schemas"]["ParameterKind"];
+            /** @description For people. */
+            description?: string | null;
+            /** @description Whether a run needs a value. */
+            required?: boolean;
+            /** @description The value of runs that are given none; scheduled runs have it too. */
+            default?: unknown;
+            /** @description The accepted values; all when empty. */
+            enum?: unknown[];
+            /** @description The least value; for text, the least number of characters. */
+            min?: unknown;
+            /** @description The greatest value; for text, the greatest number of characters. */
+            max?: unknown;
+            /** @description A regular expression that the text matches as a whole. */
+            pattern?: string | null;
+        };
         /** @description A question whose every row makes a run. */
         ParametersFrom: {
             /**
@@ -4682,6 +5112,133 @@ export interface components {
              * @description 99 of 100 are not longer.
              */
             p99?: number | null;
+        };
+        /** @description A pool and how much of it a run takes. */
+        PoolOfJob: {
+            /**
+             * @description The pool's name.
+             * @example warehouse
+             */
+            name: string;
+            /**
+             * Format: int32
+             * @description How much of its size a run takes; 1 when absent.
+             */
+            weight?: number | null;
+        };
+        /** @description What a pool is. */
+        PoolPatch: {
+            /**
+             * @description Unique among the pools of the tenant.
+             * @example warehouse
+             */
+            name?: string;
+            /**
+             * Format: int32
+             * @description The total weight of the runs that may be under way at the same time.
+             * @example 4
+             */
+            size?: number;
+            /** @description For people. */
+            description?: string | null;
+            /**
+             * Format: int32
+             * @description The version that a change is based on.
+             */
+            version?: number | null;
+        };
+        /** @description A run that has a place in a pool, or waits for one. */
+        PoolRunView: {
+            /**
+             * Format: uuid
+             * @description The run.
+             */
+            execution_id: string;
+            /**
+             * Format: uuid
+             * @description Its job.
+             */
+            job_id: string;
+            /**
+             * Format: int32
+             * @description How much of the size it takes.
+             */
+            weight: number;
+            /** @description Whether it has a place. */
+            has_place: boolean;
+            /**
+             * Format: date-time
+             * @description Since when it has the place or waits.
+             */
+            since: string;
+        };
+        /** @description What a pool is. */
+        PoolSpec: {
+            /**
+             * @description Unique among the pools of the tenant.
+             * @example warehouse
+             */
+            name: string;
+            /**
+             * Format: int32
+             * @description The total weight of the runs that may be under way at the same time.
+             * @example 4
+             */
+            size: number;
+            /** @description For people. */
+            description?: string | null;
+            /**
+             * Format: int32
+             * @description The version that a change is based on.
+             */
+            version?: number | null;
+        };
+        /** @description A pool as it is shown. */
+        PoolView: {
+            /**
+             * Format: uuid
+             * @description Its identity.
+             */
+            pool_id: string;
+            /** @description Its name. */
+            name: string;
+            /**
+             * Format: int32
+             * @description The total weight of the runs that may be under way at the same time.
+             */
+            size: number;
+            /** @description For people. */
+            description?: string | null;
+            /**
+             * Format: int32
+             * @description The total weight of the runs that have a place.
+             */
+            used: number;
+            /**
+             * Format: int32
+             * @description How many runs wait for a place.
+             */
+            waiting: number;
+            /**
+             * @description The runs that have a place, and then those that wait, in their order; where one pool is
+             *     read.
+             */
+            runs?: components["schemas"]["PoolRunView"][];
+            /**
+             * Format: int32
+             * @description Grows with every change.
+             */
+            version: number;
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            updated_at: string;
         };
         /** @description What a schedule would do. */
         Preview: {
@@ -8923,6 +9480,114 @@ export interface operations {
             };
         };
     };
+    decide_execution: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The execution's id. */
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DecideBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Execution"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     explain_execution: {
         parameters: {
             query?: never;
@@ -9472,6 +10137,649 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    list_hooks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["List_HookView"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    create_hook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key and body give the same answer for a day. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["HookSpec"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HookView"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable: `SCHEDULER_UNAVAILABLE` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_hook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The hook's name or id. */
+                hook: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HookView"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    deliver: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description STANDARD: names the delivery. */
+                "webhook-id"?: string;
+                /** @description STANDARD: when it was sent, in seconds since 1970. */
+                "webhook-timestamp"?: string;
+                /** @description STANDARD: v1 and the signature in base64. */
+                "webhook-signature"?: string;
+                /** @description GITHUB: sha256= and the signature in hexadecimal. */
+                "X-Hub-Signature-256"?: string;
+            };
+            path: {
+                /** @description The hook's id. */
+                hook: string;
+            };
+            cookie?: never;
+        };
+        /** @description Any JSON, or nothing. */
+        requestBody: {
+            content: {
+                "application/json": unknown;
+            };
+        };
+        responses: {
+            /** @description Accepted */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Accepted"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable: `SCHEDULER_UNAVAILABLE` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    delete_hook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of the hook. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The hook's name or id. */
+                hook: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Failed: `VERSION_CONFLICT` */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Required: `PRECONDITION_REQUIRED` */
+            428: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    patch_hook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of the hook that the change is based on. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The hook's name or id. */
+                hook: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/merge-patch+json": components["schemas"]["HookPatch"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HookView"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Failed: `VERSION_CONFLICT` */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Required: `PRECONDITION_REQUIRED` */
+            428: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    rotate_hook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The hook's name or id. */
+                hook: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HookView"];
+                };
             };
             /** @description Unauthorized: `UNAUTHENTICATED` */
             401: {
@@ -12279,6 +13587,452 @@ export interface operations {
             };
             /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    list_pools: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["List_PoolView"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    create_pool: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key and body give the same answer for a day. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PoolSpec"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PoolView"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable: `SCHEDULER_UNAVAILABLE` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_pool: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The pool's name or id. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PoolView"];
+                };
+            };
+            /** @description Not Modified */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    delete_pool: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of the pool. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The pool's name or id. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Failed: `VERSION_CONFLICT` */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Required: `PRECONDITION_REQUIRED` */
+            428: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    patch_pool: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of the pool that the change is based on. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The pool's name or id. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/merge-patch+json": components["schemas"]["PoolPatch"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PoolView"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Failed: `VERSION_CONFLICT` */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Required: `PRECONDITION_REQUIRED` */
+            428: {
                 headers: {
                     [name: string]: unknown;
                 };

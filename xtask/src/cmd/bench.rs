@@ -68,6 +68,12 @@ const BENCHES: &[Bench] = &[
         measures: "jobs made in bulk, pages of long lists, trigger to start, all over HTTP",
     },
     Bench {
+        name: "queue",
+        package: "punctual",
+        target: None,
+        measures: "messages a second, latency, fairness and idle workers of queues, all over HTTP",
+    },
+    Bench {
         name: "ui",
         package: "punctual",
         target: Some(("rest", "--dashboard")),

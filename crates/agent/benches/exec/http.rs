@@ -116,6 +116,7 @@ fn assignment(url: &str) -> Assignment {
     });
     let action: Action = serde_json::from_value(action).expect("an action");
     Assignment {
+        effect: None,
         run: RunId(Uuid::from_u128(1)),
         job: JobId(Uuid::from_u128(2)),
         job_name: "bench".into(),

@@ -211,6 +211,7 @@ impl Databases {
             self.find(tenant, Some(name)).await.map_err(|failure| failure.message)?;
         // The test of a connection belongs to no job.
         let assignment = Assignment {
+            effect: None,
             run: RunId(JobId::NONE.0),
             job: JobId::NONE,
             job_name: String::new(),

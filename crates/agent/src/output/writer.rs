@@ -177,7 +177,7 @@ fn serve(shared: &SharedOutputs, attempt: &Arc<Live>, may_defer: bool) -> bool {
 }
 
 /// All frames of an output, the last one included, if that is little enough to need no files.
-fn whole(chunks: VecDeque<OutputChunk>, total: u64) -> Option<Arc<[u8]>> {
+pub(super) fn whole(chunks: VecDeque<OutputChunk>, total: u64) -> Option<Arc<[u8]>> {
     if total == 0 {
         return None;
     }

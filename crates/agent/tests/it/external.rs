@@ -150,6 +150,7 @@ impl World {
 
 fn assignment(command: &str) -> Assignment {
     Assignment {
+        effect: None,
         run: new_run(),
         job: JobId(Uuid::from_u128(1)),
         job_name: "nightly".into(),

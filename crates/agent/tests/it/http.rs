@@ -47,6 +47,7 @@ fn assignment(mut action: Value) -> Assignment {
     action["type"] = json!("HTTP");
     let action: Action = serde_json::from_value(action).unwrap();
     Assignment {
+        effect: None,
         run: RunId(Uuid::from_u128(0x1234)),
         job: JobId(Uuid::from_u128(0x5678)),
         job_name: "nightly".into(),

@@ -14,6 +14,7 @@ mod division;
 mod end;
 mod facts;
 mod late;
+mod message;
 mod overview;
 mod run;
 mod time;
@@ -31,9 +32,10 @@ use crate::schedule::{Schedule, SkippedRange};
 pub use division::{Division, PartFacts};
 pub use facts::{
     AttemptFacts, ClusterFacts, Deed, JobEvent, KeptFor, LiveFacts, NodeFacts, OtherRun, PartOf,
-    RunDetail, RunFacts, Subject, Upstream, UpstreamEnd,
+    PoolFacts, RunDetail, RunFacts, Subject, Upstream, UpstreamEnd,
 };
 pub use late::{wait_in, with_wait};
+pub use message::{MessageFacts, MessageLine, MessageState, explain_message, message_line};
 pub use overview::{HEALTH_RUNS, OverviewFacts, Prospect, overview};
 pub use run::explain_run;
 pub use time::{RunAndDetail, TimeFacts, explain_time};
@@ -284,7 +286,7 @@ impl Line {
 
 /// A time of a schedule as the schedule's zone shows it.
 pub fn local(schedule: &Schedule, at: Timestamp) -> String {
-    match schedule {
+    match schedule.base() {
         Schedule::Cron(cron) => {
             let zone = cron.zone().time_zone().clone();
             at.to_zoned(zone).strftime("%a %F %T %:z").to_string()

@@ -61,16 +61,19 @@ pub fn plan(job: &Job, schedule: &Schedule, next: Timestamp, horizon: &Horizon<'
         plan_late(job, schedule, before_next, (missed_until, horizon), None, &mut plan);
         planned_until = horizon.now;
     }
-    let future = std::iter::successors(schedule.next(planned_until), |at| schedule.next(*at));
+    // A time that a calendar or a blackout excludes is prepared like the others: whether it runs is
+    // decided at its start, by what the calendar and the blackout are then.
+    let nominal = |after: Timestamp| schedule.next_nominal(after);
+    let future = std::iter::successors(nominal(planned_until), |at| nominal(*at));
     for at in future.take_while(|at| *at <= horizon.until).take(horizon.ticks_max) {
         plan.runs.push(tick(job, at, Origin::Schedule, 0));
         planned_until = at;
     }
     // A gap lies between two occurrences, and the plan of the later one records it.
-    let since = schedule.prev(next).unwrap_or(Timestamp::MIN).max(job.updated_at);
+    let since = schedule.base().prev(next).unwrap_or(Timestamp::MIN).max(job.updated_at);
     let gaps = schedule.skipped(since, planned_until);
     plan.ledger.extend(gaps.iter().map(|gap| dst_gap(job, gap)));
-    plan.next = schedule.next(planned_until);
+    plan.next = schedule.next_nominal(planned_until);
     plan
 }
 
@@ -90,10 +93,10 @@ pub fn plan_resume(
     let mut plan = Plan::default();
     let resumed = Some(Resumption { at: now, asked });
     plan_late(&held, schedule, before_next, (now, &horizon), resumed, &mut plan);
-    let since = schedule.prev(next).unwrap_or(Timestamp::MIN).max(job.created_at);
+    let since = schedule.base().prev(next).unwrap_or(Timestamp::MIN).max(job.created_at);
     let gaps = schedule.skipped(since, now);
     plan.ledger.extend(gaps.iter().map(|gap| dst_gap(job, gap)));
-    plan.next = schedule.next(now);
+    plan.next = schedule.next_nominal(now);
     plan
 }
 
@@ -140,6 +143,12 @@ fn plan_late(
         entry(job, range, Outcome::Missed, Reason { code: ReasonCode::StartDeadline, text })
     };
     plan.ledger.extend(decision.missed.map(missed));
+    let excluded = schedule.excluded(after, horizon.now);
+    plan.ledger.extend(
+        excluded
+            .into_iter()
+            .map(|it| entry(job, it.range, Outcome::Skipped, it.closing.reason(it.moved_to))),
+    );
 }
 
 /// The end of a pause.
@@ -191,7 +200,7 @@ pub fn tick(job: &Job, at: Timestamp, origin: Origin, coalesced: u64) -> NewRun 
         origin,
         coalesced: u32::try_from(coalesced).unwrap_or(u32::MAX),
         ignore_dependencies: false,
-        parameters: job.definition.parameters.with(None),
+        parameters: job.definition.default_parameters(),
         place: job.definition.place(),
         slot: job.definition.action.slot_kind(),
         requested_by: None,

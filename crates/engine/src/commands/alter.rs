@@ -21,6 +21,13 @@ pub(super) struct Altered {
     starts_anew: bool,
 }
 
+impl Altered {
+    /// Drops what was prepared, and plans from the change on.
+    pub(super) fn replan(&mut self) {
+        self.prepared = Prepared::Drop;
+    }
+}
+
 impl Node {
     /// What a change makes of a job, checked. `among` are changes that happen with it.
     pub(super) async fn altered(
@@ -37,17 +44,27 @@ impl Node {
         }
         (job.id, job.tenant, job.owner, job.version, job.created_at) =
             (old.id, old.tenant, old.owner, old.version + 1, old.created_at);
+        let before = Some(&old.definition);
+        self.resolve_calendars(job.tenant, &mut job.definition, before).await?;
+        self.under_pause(&mut job, Some(old)).await?;
+        job.definition.parameter_rules = job.definition.checked_rules()?;
         self.check(&job)?;
         self.check_finished(old, &mut job).await?;
         // An upstream job may be gone since: that is no reason to refuse a pause.
         if job.definition.depends_on != old.definition.depends_on {
             self.check_dependencies(&job, among).await?;
         }
+        if job.definition.pool != old.definition.pool {
+            self.check_pool(&job).await?;
+        }
+        self.check_exactly_once(&job).await?;
         let prepared = match (old.state, job.state) {
             _ if job.definition.when != old.definition.when => Prepared::Drop,
+            // The times of a pause are decided when it ends, by the calendars of that time.
+            (JobState::Paused, JobState::Paused | JobState::Enabled) => Prepared::Keep,
+            _ if job.definition.calendars != old.definition.calendars => Prepared::Drop,
             (JobState::Enabled, JobState::Paused) => Prepared::Return,
             (before, after) if before == after => Prepared::Keep,
-            (JobState::Paused, JobState::Enabled) => Prepared::Keep,
             _ => Prepared::Drop,
         };
         Ok(Altered { job, prepared, starts_anew })
@@ -101,7 +118,9 @@ impl Node {
         let Some(next) = old.next_run.filter(|next| *next <= job.updated_at) else {
             return Ok(None);
         };
-        let Some(schedule) = job.definition.when.compile(&self.parts.zones)? else {
+        let blackouts = self.blackouts(job.tenant);
+        let schedule = job.definition.schedule_under(&self.parts.zones, &blackouts)?;
+        let Some(schedule) = schedule else {
             return Ok(None);
         };
         let plan = plan_resume(job, &schedule, next, job.updated_at, catch_up);

@@ -2,14 +2,22 @@
 
 use std::collections::HashMap;
 
+use domain::action::Action;
 use domain::cluster::Class;
 use domain::id::JobId;
 use domain::job::{Definition, Job, When};
+use domain::object::{ObjectKind, check_name};
+use domain::pool::{POOL_SIZE_MAX, PoolBody};
+use domain::schedule::Schedule;
 use domain::text::is_plain_name;
 
 use super::together::JobChanges;
+use crate::calendars::USES_MAX;
 use crate::error::{EngineError, Result};
 use crate::node::Node;
+
+/// A schedule whose times move has at most so many of them on a day.
+const SHIFTED_A_DAY_MAX: u64 = 24;
 
 /// The longest name of a job.
 const NAME_BYTES_MAX: usize = 255;
@@ -81,8 +89,17 @@ impl Node {
                 return invalid("queue", "a queue has no schedule, action or dependencies");
             }
         }
+        if let Some(pool) = &definition.pool {
+            if let Err(problem) = check_name(&pool.name) {
+                return invalid("pool", &problem);
+            }
+            if !(1..=POOL_SIZE_MAX).contains(&pool.weight) {
+                return invalid("pool", "a weight is 1 or more, up to the size of the pool");
+            }
+        }
         definition.action.check()?;
-        definition.when.compile(&self.parts.zones)?;
+        let schedule = definition.schedule(&self.parts.zones)?;
+        check_calendars(definition, schedule.as_ref())?;
         if definition.when == When::AfterDependencies && definition.depends_on.is_empty() {
             return invalid(
                 "depends_on",
@@ -90,6 +107,39 @@ impl Node {
             );
         }
         Ok(())
+    }
+
+    /// A job that runs exactly once has statements for the store's own database.
+    pub(super) async fn check_exactly_once(&self, job: &Job) -> Result<()> {
+        if !job.definition.exactly_once {
+            return Ok(());
+        }
+        let problem = match job.definition.action {
+            Action::Sql(_) | Action::Procedure(_) if self.store.has_effects().await? => {
+                return Ok(());
+            }
+            Action::Sql(_) | Action::Procedure(_) => {
+                "needs a store on PostgreSQL, in whose database the statements work"
+            }
+            _ => "needs statements or a procedure for the database of the store",
+        };
+        Err(EngineError::Invalid { field: "exactly_once", problem: problem.to_owned() })
+    }
+
+    /// The pool of a job exists and is large enough for its weight.
+    pub(super) async fn check_pool(&self, job: &Job) -> Result<()> {
+        let Some(pool) = &job.definition.pool else { return Ok(()) };
+        let found = self.store.object_by_name(job.tenant, ObjectKind::Pool, &pool.name).await?;
+        let body = found.and_then(|object| PoolBody::from_json(&object.body));
+        let problem = match body {
+            None => format!("there is no pool {:?}; make it with CREATE POOL", pool.name),
+            Some(body) if body.size < pool.weight => format!(
+                "a weight of {} does not fit into the pool {:?} of size {}",
+                pool.weight, pool.name, body.size
+            ),
+            Some(_) => return Ok(()),
+        };
+        Err(EngineError::Invalid { field: "pool", problem })
     }
 
     /// Every upstream job exists, and following them never leads back. `changes` are those that happen
@@ -130,6 +180,36 @@ impl Node {
             last.clone_from(&job.name);
         }
         Err(EngineError::Cycle(names))
+    }
+}
+
+/// Whether a job can use its calendars.
+fn check_calendars(definition: &Definition, schedule: Option<&Schedule>) -> Result<()> {
+    let invalid = |problem: String| Err(EngineError::Invalid { field: "calendars", problem });
+    let uses = &definition.calendars;
+    if uses.is_empty() {
+        return Ok(());
+    }
+    if uses.len() > USES_MAX {
+        return invalid(format!("a job has at most {USES_MAX} calendars"));
+    }
+    let Some(schedule) = schedule else {
+        return invalid("a job without a schedule has no days to include or exclude".to_owned());
+    };
+    for (i, it) in uses.iter().enumerate() {
+        if uses[..i].iter().any(|before| before.name == it.name) {
+            return invalid(format!("calendar {:?} is named twice", it.name));
+        }
+    }
+    if uses.iter().all(|it| it.shift.is_skip()) {
+        return Ok(());
+    }
+    match schedule.base() {
+        Schedule::Cron(cron) if cron.cron().times_a_day() <= SHIFTED_A_DAY_MAX => Ok(()),
+        Schedule::Cron(_) => invalid(format!(
+            "SHIFT moves the times of schedules that run at most {SHIFTED_A_DAY_MAX} times a day"
+        )),
+        _ => invalid("SHIFT needs a cron schedule: other schedules have no days".to_owned()),
     }
 }
 

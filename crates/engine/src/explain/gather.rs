@@ -8,12 +8,14 @@ use domain::audit::Kind;
 use domain::cluster::{Class, NodeRole, NodeState, Place};
 use domain::decide::explain::{
     AttemptFacts, ClusterFacts, Deed, Division, JobEvent, KeptFor, LiveFacts, NodeFacts, OtherRun,
-    PartFacts, PartOf, RunDetail, RunFacts, Subject, wait_in,
+    PartFacts, PartOf, PoolFacts, RunDetail, RunFacts, Subject, wait_in,
 };
-use domain::id::{NodeId, RunId, TenantId, UserId};
+use domain::id::{JobId, NodeId, RunId, TenantId, UserId};
 use domain::job::Job;
+use domain::object::ObjectKind;
 use domain::partition::{Part, Progress};
-use domain::run::{Origin, Outcome, RunState};
+use domain::pool::{PoolBody, PoolRun};
+use domain::run::{Origin, Outcome, RunState, Wait};
 use domain::schedule::{Outage, Schedule, Zone};
 use domain::slot::SlotKind;
 use jiff::{SignedDuration, Timestamp};
@@ -31,6 +33,9 @@ const OTHERS_MAX: u32 = 50;
 
 /// Parts of a run that are told about: so many that ended, and so many that have not.
 const PARTS_TOLD: usize = 10;
+
+/// Runs that have a place in a pool and are told about.
+const HOLDERS_TOLD: usize = 10;
 
 /// So many changes of nodes are searched for those that drained one.
 const NODE_EVENTS_MAX: u32 = 100;
@@ -51,7 +56,8 @@ pub(super) struct Gathered<'a> {
 
 impl<'a> Gathered<'a> {
     pub async fn of(node: &'a Node, job: &'a Job) -> Result<Self> {
-        let schedule = job.definition.when.compile(&node.parts.zones)?;
+        let schedule =
+            job.definition.schedule_under(&node.parts.zones, &node.blackouts(job.tenant))?;
         let events = node.store.job_events(job.id, EVENTS_MAX).await?;
         let read = |event: store::AuditedEvent| {
             JobEvent::read(event.at, event.actor, event.kind, &event.details)
@@ -153,6 +159,9 @@ impl<'a> Gathered<'a> {
         if is_cancelled {
             detail.cancel = self.cancellation(run.id).await?;
         }
+        if detail.live.is_some_and(|live| live.wait == Some(Wait::Pool)) {
+            detail.pool = self.pool(run.id).await?;
+        }
         detail.named_run = self.named_run(fact).await?;
         detail.stand_in = self.stand_in(fact).await?;
         if run.origin == Origin::Manual || matches!(run.state, RunState::Ended(_)) {
@@ -190,6 +199,30 @@ impl<'a> Gathered<'a> {
         let joined = |id: NodeId| self.nodes.iter().find(|it| it.id == id).map(|it| it.joined_at);
         detail.node_joined_at = run.node.and_then(joined);
         Ok(detail)
+    }
+
+    /// The pool of the job, and the runs that have its places or come before a run in line.
+    async fn pool(&self, run: RunId) -> Result<Option<PoolFacts>> {
+        let Some(pool) = &self.job.definition.pool else { return Ok(None) };
+        let (store, tenant) = (&self.node.store, self.job.tenant);
+        let object = store.object_by_name(tenant, ObjectKind::Pool, &pool.name).await?;
+        let body = object.and_then(|object| PoolBody::from_json(&object.body));
+        let runs = store.pool_runs(tenant, Some(&pool.name)).await?;
+        let (placed, line): (Vec<_>, Vec<_>) = runs.into_iter().partition(|it| it.has_place);
+        let shown = &placed[..placed.len().min(HOLDERS_TOLD)];
+        let ids: Vec<JobId> = shown.iter().map(|it| it.job).collect();
+        let jobs = store.jobs_ever(&ids).await?;
+        let name = |id: JobId| jobs.iter().find(|job| job.id == id).map(|job| job.name.clone());
+        let holder = |it: &PoolRun| (name(it.job).unwrap_or_else(|| it.job.to_string()), it.run);
+        Ok(Some(PoolFacts {
+            name: pool.name.clone(),
+            size: body.map(|body| body.size),
+            used: placed.iter().map(|it| it.weight).sum(),
+            weight: pool.weight,
+            holders: shown.iter().map(holder).collect(),
+            others: placed.len() - shown.len(),
+            ahead: line.iter().position(|it| it.run == run).unwrap_or(line.len()),
+        }))
     }
 
     /// What a run of the job at a time, or its next one, would meet now.

@@ -54,7 +54,7 @@ impl Gathered<'_> {
             };
             let next = match job {
                 Some(job) => {
-                    let schedule = job.definition.when.compile(&self.node.parts.zones)?;
+                    let schedule = job.definition.schedule(&self.node.parts.zones)?;
                     schedule.and_then(|schedule| schedule.next(self.now))
                 }
                 None => None,

@@ -18,7 +18,9 @@ impl Node {
     /// Why runs have not started, by their ids: those of the list that are pending or queued. What
     /// is needed to tell is read once for all of them.
     pub(crate) async fn waiting_reasons(&self, runs: &[RunView]) -> Result<HashMap<RunId, String>> {
-        let is_waiting = |run: &&RunView| matches!(run.state, RunState::Pending | RunState::Queued);
+        let is_waiting = |run: &&RunView| {
+            matches!(run.state, RunState::Pending | RunState::Queued | RunState::Held)
+        };
         let waiting: Vec<RunView> = runs.iter().filter(is_waiting).cloned().collect();
         if waiting.is_empty() {
             return Ok(HashMap::new());

@@ -68,6 +68,7 @@ impl Node {
     /// process made is heard of by both.
     pub(crate) fn sharing_definitions(mut self, with: &Node) -> Self {
         self.definitions = Arc::clone(&with.definitions);
+        self.blackouts = Arc::clone(&with.blackouts);
         self
     }
 
@@ -126,7 +127,8 @@ impl Node {
                 let shard = shards.get(&run.run.shard).cloned();
                 let asks_rows = is_divided(&run, &job);
                 let job = start::carried_out(&job, shard.as_deref(), asks_rows);
-                started.push(Started { run, job, started_at, token, shard, asks_rows });
+                let effect = None;
+                started.push(Started { run, job, started_at, token, shard, asks_rows, effect });
             }
         }
         self.take_in(waiting, claimed_at);

@@ -29,6 +29,7 @@ impl Node {
         let replaces = self.state().replaces.clone();
         let info = NodeInfo { replaces, ..self.settings.node_info() };
         let joined = self.store.join(self.id(), &info, self.settings.lease).await?;
+        self.read_blackouts().await?;
         {
             let mut state = self.state();
             state.outages = joined.outages.into();
@@ -54,6 +55,12 @@ impl Node {
                     renewed.counts_tenants || self.settings.tenant_max_concurrent.is_some();
             }
             self.tell_starts().await;
+            // The lease counts whether they can be read or not; those that are known hold on.
+            if self.skill.is_none()
+                && let Err(error) = self.read_blackouts().await
+            {
+                tracing::debug!(%error, "blackouts not read");
+            }
         }
         Ok(renewed.map(|renewed| renewed.cancel))
     }

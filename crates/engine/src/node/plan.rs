@@ -111,7 +111,8 @@ impl Node {
         if job.definition.when == When::AfterDependencies {
             return Some(fire(vec![tick(job, next, Origin::Dependency, 0)], Vec::new(), None));
         }
-        match job.definition.when.compile(&self.parts.zones) {
+        let blackouts = self.blackouts(job.tenant);
+        match job.definition.schedule_under(&self.parts.zones, &blackouts) {
             Ok(Some(schedule)) => {
                 let plan = plan(job, &schedule, next, horizon);
                 Some(fire(plan.runs, plan.ledger, plan.next))

@@ -82,6 +82,7 @@ impl Node {
             }
         }
         self.definitions.forget_older(&pumped.changed_jobs);
+        self.wake_pools(&call.done).await;
         let now = self.now();
         let due = self.count_due(&pumped.claimed);
         let soon = pumped.claimed.len() as u32 - due.total();

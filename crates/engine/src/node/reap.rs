@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use domain::id::NodeId;
+use domain::alert::{Alert, AlertKind};
+use domain::id::{JobId, NodeId, RunId};
 use domain::job::Job;
-use domain::run::{AttemptEnd, AttemptResult, ClaimedRun, EndedAttempt};
-use store::{Applied, Finish, LostRun, Verdict};
+use domain::run::{AttemptEnd, AttemptResult, ClaimedRun, EndedAttempt, Reason, ReasonCode};
+use store::{Applied, Decided, Finish, LostRun, Verdict};
 
 use super::start::needs_record;
 use super::{Ended, Node, settle};
@@ -54,6 +55,7 @@ impl Node {
             for (((id, finish), applied), job) in finishes.iter().zip(&applied).zip(&jobs) {
                 self.ends.applied(finish, *applied);
                 self.note_parts(finish, *applied);
+                self.note_held(finish, *applied, job);
                 if let Some(attempt) =
                     finish.attempt.as_ref().filter(|_| *applied != Applied::Stale)
                 {
@@ -74,10 +76,52 @@ impl Node {
             }
             report.lost = applied.iter().filter(|applied| **applied != Applied::Stale).count();
         }
+        report.woken += self.decide_undecided(&reaped.undecided).await;
         if report.lost > 0 || report.woken > 0 {
             self.hint();
         }
         Ok(report)
+    }
+
+    /// Raises an alert if a run waits for a decision now.
+    fn note_held(&self, finish: &Finish, applied: Applied, job: &Job) {
+        if applied != Applied::Again || !matches!(finish.verdict, Verdict::Hold { .. }) {
+            return;
+        }
+        let (run, then) = (finish.grant.run, job.definition.lost_question.then.name());
+        let text = format!(
+            "the node of run {run} of job {} was lost, and the run may have done its work; decide with \
+             punctual run decide {run} retry|fail|complete, or it becomes {then}",
+            job.name
+        );
+        self.state().noticed.push(Alert {
+            kind: AlertKind::RunHeld,
+            tenant: job.tenant,
+            job: job.id,
+            run: Some(run),
+            text,
+            at: self.now(),
+        });
+    }
+
+    /// Decides about runs whose time for a decision is over, by the rules of their jobs. Answers how
+    /// many are attempted again.
+    async fn decide_undecided(&self, undecided: &[(RunId, JobId)]) -> u64 {
+        let mut again = 0;
+        for (run, job) in undecided {
+            let job = self.store.jobs_ever(&[*job]).await.ok().and_then(|mut jobs| jobs.pop());
+            let question = job.map(|job| job.definition.lost_question).unwrap_or_default();
+            let text =
+                format!("its node was lost, and no decision came within {:#}", question.timeout);
+            let reason = Reason { code: ReasonCode::Decided, text };
+            match self.store.decide(*run, question.then, &reason).await {
+                Ok(Decided::Again) => again += 1,
+                Ok(Decided::Ended(outcome)) => self.ends.add(outcome, 1),
+                Ok(Decided::NotHeld) => {}
+                Err(error) => tracing::warn!(%run, %error, "a held run is not decided about yet"),
+            }
+        }
+        again
     }
 
     /// The names of the nodes of the cluster; empty if the store does not answer, because nothing

@@ -21,10 +21,12 @@ pub(super) fn settled(run: &ClaimedRun, job: &Job, attempt: EndedAttempt) -> Fin
             Verdict::End { outcome, reason, dead_letter }
         }
         Settlement::Retry { delay } => Verdict::Retry { delay },
+        Settlement::Hold { timeout } => Verdict::Hold { timeout },
     };
     log_end(run, job, &attempt, &verdict);
     let job_state = job_state_after(run, job, &verdict);
-    Finish { attempt: Some(attempt), job_state, ..Finish::untried(run.grant, verdict) }
+    let has_effect = job.definition.exactly_once;
+    Finish { attempt: Some(attempt), job_state, has_effect, ..Finish::untried(run.grant, verdict) }
 }
 
 /// Tells the log of retries and of runs that failed for good.

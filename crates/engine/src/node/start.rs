@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use domain::action::EffectKey;
 use domain::cluster::Class;
 use domain::decide::start::{ActiveRun, Moment, Start, StartFacts, start, window};
 use domain::id::{JobId, NodeId, RunId};
@@ -156,7 +157,9 @@ impl Node {
         self.renew_tokens(&mut look).await?;
         let now = self.now();
         let mut decided = self.decide_all(node, due, &look, &parts, now);
+        self.take_places(node, due, &look, &mut decided).await;
         self.write_starts(node, due, &look, &mut decided).await;
+        let effects = self.allow_effects(node, due, &look, &mut decided).await;
         let mut started = Vec::with_capacity(due.len());
         for (i, (run, decision)) in due.iter().zip(decided).enumerate() {
             let job = &look.jobs[i];
@@ -168,7 +171,9 @@ impl Node {
                     let shard = shards.get(&run.run.shard).cloned();
                     let asks_rows = is_divided(run, job);
                     let (run, job) = (run.clone(), carried_out(job, shard.as_deref(), asks_rows));
-                    started.push(Started { run, job, started_at: now, token, shard, asks_rows });
+                    let effect = effects.get(&run.grant.run).cloned();
+                    let started_at = now;
+                    started.push(Started { run, job, started_at, token, shard, asks_rows, effect });
                 }
                 Decision::Divide => {
                     let divided = self.divide(node, run, job, None).await;
@@ -322,6 +327,48 @@ impl Node {
         }
     }
 
+    /// Draws secrets for the runs that record their effects in the store's own database. A run that may
+    /// not does not begin.
+    async fn allow_effects(
+        &self,
+        node: NodeId,
+        due: &[Arc<ClaimedRun>],
+        look: &Look,
+        decided: &mut [Decision],
+    ) -> HashMap<RunId, EffectKey> {
+        let needed = |i: &usize| {
+            let definition = &look.jobs[*i].definition;
+            matches!(decided[*i], Decision::Begin(_))
+                && definition.exactly_once
+                && !is_divided(&due[*i], &look.jobs[*i])
+        };
+        let needed: Vec<usize> = (0..due.len()).filter(needed).collect();
+        if needed.is_empty() {
+            return HashMap::new();
+        }
+        let secret = || format!("{:032x}{:032x}", (self.parts.random)(), (self.parts.random)());
+        let attempts: Vec<(Grant, String)> =
+            needed.iter().map(|i| (due[*i].grant, secret())).collect();
+        let allowed = self.store.allow_effects(&attempts).await;
+        if let Err(error) = &allowed {
+            tracing::warn!(runs = attempts.len(), %error, "effects could not be allowed");
+        }
+        let mut keys = HashMap::new();
+        for ((n, i), (grant, secret)) in needed.into_iter().enumerate().zip(attempts) {
+            match &allowed {
+                Ok(allowed) if allowed[n] => {
+                    let generation = grant.turn;
+                    keys.insert(grant.run, EffectKey { generation, secret });
+                    continue;
+                }
+                Ok(_) => self.drop_stale(node, &due[i]),
+                Err(_) => self.unmark_running(node, &due[i]),
+            }
+            decided[i] = Decision::Stale;
+        }
+        keys
+    }
+
     /// A run that was about to begin is not this node's any more.
     fn drop_stale(&self, node: NodeId, run: &ClaimedRun) {
         let mut state = self.state();
@@ -332,7 +379,7 @@ impl Node {
     }
 
     /// A run that was about to begin is as due as before.
-    fn unmark_running(&self, node: NodeId, run: &ClaimedRun) {
+    pub(super) fn unmark_running(&self, node: NodeId, run: &ClaimedRun) {
         let mut state = self.state();
         if state.id != node {
             return;
@@ -364,16 +411,26 @@ impl Node {
         let schedule = if definition.depends_on.is_empty() {
             None
         } else {
-            definition.when.compile(&self.parts.zones).ok().flatten()
+            definition.schedule(&self.parts.zones).ok().flatten()
         };
         let previous = schedule.as_ref().and_then(|schedule| schedule.prev(at));
         let next = schedule.as_ref().and_then(|schedule| schedule.next(at));
         let window = window(definition, at, previous, next);
         let fate = self.fate(run, definition, outages);
+        let excluded = self.exclusion(run, definition, now);
+        let excluded = excluded.as_ref();
         let LocalRuns { begun: begun_here, count: running_here, line: line_here } = here;
         let most_running = definition.most_running(self.settings.max_runs_per_job);
-        let moment =
-            Moment { now, begun_here, running_here, most_running, line_here, fate, window };
+        let moment = Moment {
+            now,
+            begun_here,
+            running_here,
+            most_running,
+            line_here,
+            fate,
+            window,
+            excluded,
+        };
         start(run, definition, facts, &moment)
     }
 
@@ -389,13 +446,37 @@ impl Node {
         let Some(outage) = outage.filter(|_| run.run.origin == Origin::Schedule) else {
             return Fate::Live;
         };
-        match definition.when.compile(&self.parts.zones) {
+        let blackouts = self.blackouts(run.run.tenant);
+        match definition.schedule_under(&self.parts.zones, &blackouts) {
             Ok(Some(schedule)) => {
                 let rules = definition.catch_up_rules();
                 outage.fate(&schedule, run.run.scheduled_for, &rules)
             }
             _ => Fate::Live,
         }
+    }
+
+    /// Why a tick does not run: its day is excluded by a calendar of the job, its time lies in a
+    /// blackout, or a blackout has begun before it could start.
+    fn exclusion(
+        &self,
+        run: &ClaimedRun,
+        definition: &Definition,
+        now: Timestamp,
+    ) -> Option<Reason> {
+        let blackouts = self.blackouts(run.run.tenant);
+        let is_open = definition.calendars.is_empty() && blackouts.is_empty();
+        if is_open || !run.run.origin.is_tick() {
+            return None;
+        }
+        let schedule = definition.schedule_under(&self.parts.zones, &blackouts).ok().flatten();
+        let excluded = schedule.and_then(|schedule| schedule.exclusion(run.run.scheduled_for));
+        if let Some((closing, moved_to)) = excluded {
+            return Some(closing.reason(moved_to));
+        }
+        let blackout = blackouts.iter().find(|blackout| blackout.contains(now))?;
+        let text = format!("blackout {:?} began before it could start", blackout.name());
+        Some(Reason { code: ReasonCode::Blackout, text })
     }
 
     /// A run whose parts could not be recorded or read is as due as before.
@@ -496,7 +577,7 @@ struct LocalRuns<'a> {
 }
 
 /// What becomes of a run of a batch.
-enum Decision {
+pub(super) enum Decision {
     /// It begins, with this fencing token.
     Begin(i64),
     /// It is divided into parts.
@@ -579,7 +660,10 @@ impl State {
 /// run that kills its node is counted exactly.
 pub(super) fn needs_record(run: &ClaimedRun, job: &Job) -> bool {
     let definition = &job.definition;
-    definition.on_lost == OnLost::Fail || definition.class != Class::LocalSafe || run.lost > 0
+    definition.exactly_once
+        || definition.on_lost != OnLost::Retry
+        || definition.class != Class::LocalSafe
+        || run.lost > 0
 }
 
 /// A job as it is carried out: in the database of the shard, or as the question for the rows by

@@ -8,7 +8,7 @@ use domain::action::Action;
 use domain::job::Overlap;
 use domain::run::{AttemptEnd, AttemptResult, ErrorCode, NewRun};
 use jiff::SignedDuration;
-use store::{Applied, SettledMessage, StoreError, Submitted};
+use store::{Applied, Extended, LeaseExtension, SettledMessage, StoreError, Submitted};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -35,6 +35,12 @@ const GATHER_MAX: u32 = 64;
 
 /// How often what ended is added up.
 const TALLY_EVERY: Duration = Duration::from_secs(15);
+
+/// How often the leader looks whether a pause of all jobs has ended or is not carried out.
+const RECONCILE_EVERY: Duration = Duration::from_secs(2);
+
+/// In how many rounds it looks once at calendars and the time-zone database.
+const RECONCILE_ALL: u32 = 10;
 
 /// How often the leader looks for nodes with other settings.
 const WATCH_EVERY: Duration = Duration::from_secs(5);
@@ -127,7 +133,7 @@ impl<E: Executor> Dispatch for LocalDispatch<E> {
             }
             driver.shared.forget(grant);
             if feeds_queue {
-                driver.shared.lines.wake_all();
+                driver.shared.lines.check();
             }
             if !asks_rows {
                 driver.node.complete(grant, result);
@@ -159,7 +165,7 @@ impl<E: Executor> LocalDispatch<E> {
         };
         match refused {
             None => match &run.job.definition.action {
-                Action::Queue(send) => node.send_for(&run, send).await,
+                Action::Queue(send) => node.send_for(&run, send, stop.requested()).await,
                 _ => self.0.execute(run, stop).await,
             },
             Some(refused) => refused,
@@ -376,7 +382,7 @@ impl Driver {
                 if let Some(report) = patience.after(self.node.reap_messages().await).await {
                     more = report.more;
                     if report.settled > 0 {
-                        self.shared.lines.wake_all();
+                        self.shared.lines.check();
                     }
                 }
             }
@@ -458,6 +464,30 @@ impl Driver {
         }
     }
 
+    /// Carries on pauses of all jobs, changes of calendars and of the time-zone database.
+    pub async fn reconcile(self) {
+        let mut patience = Backoff::in_background(&self.shared, "reconcile");
+        for round in 0_u32.. {
+            let is_full = round.is_multiple_of(RECONCILE_ALL);
+            let done = match is_full {
+                true => self.node.reconcile().await,
+                false => self.node.reconcile_pauses().await,
+            };
+            let done = match done {
+                Ok(changed) => Ok(changed),
+                Err(EngineError::Store(error)) => Err(error),
+                Err(error) => {
+                    tracing::warn!(%error, "jobs not reconciled");
+                    Ok(0)
+                }
+            };
+            if patience.after(done).await.is_some_and(|changed| changed > 0) {
+                self.shared.plan.notify_one();
+            }
+            tokio::time::sleep(RECONCILE_EVERY).await;
+        }
+    }
+
     /// Raises alerts.
     pub async fn raise(self) {
         let mut patience = Backoff::in_background(&self.shared, "raise");
@@ -495,7 +525,7 @@ impl Driver {
             self.node.store.changed().await;
             self.node.hint();
             self.shared.news.notify_one();
-            self.shared.lines.wake_all();
+            self.shared.lines.check();
         }
     }
 
@@ -519,13 +549,16 @@ impl Driver {
         settled: Vec<SettledMessage>,
         sizes: &[usize],
     ) -> Vec<store::Result<Vec<Applied>>> {
-        match self.node.store.settle_messages(self.node.id(), &settled).await {
-            Ok(applied) => {
-                let mut applied = applied.into_iter();
-                sizes.iter().map(|size| Ok(applied.by_ref().take(*size).collect())).collect()
-            }
-            Err(error) => sizes.iter().map(|_| Err(error.clone())).collect(),
-        }
+        shared_out(self.node.store.settle_messages(self.node.id(), &settled).await, sizes)
+    }
+
+    /// The same for leases that are to end later.
+    pub async fn extend_leases(
+        &self,
+        leases: Vec<LeaseExtension>,
+        sizes: &[usize],
+    ) -> Vec<store::Result<Vec<Option<Extended>>>> {
+        shared_out(self.node.store.extend_leases(&leases).await, sizes)
     }
 
     pub async fn submit(
@@ -588,5 +621,16 @@ pub(super) async fn notify_present(
                 patience.after(round).await;
             }
         }
+    }
+}
+
+/// Gives each caller its part of an answer.
+fn shared_out<T>(answer: store::Result<Vec<T>>, sizes: &[usize]) -> Vec<store::Result<Vec<T>>> {
+    match answer {
+        Ok(all) => {
+            let mut all = all.into_iter();
+            sizes.iter().map(|size| Ok(all.by_ref().take(*size).collect())).collect()
+        }
+        Err(error) => sizes.iter().map(|_| Err(error.clone())).collect(),
     }
 }

@@ -2,58 +2,92 @@
 //! wait in it.
 //!
 //! A task serves the line as long as there is one. It leases as many messages as are wanted, deals
-//! them out in the order in which the workers came, and then sleeps until something changes, until
-//! the next delayed message is ready, or for a second. A worker that comes while the queue is known
-//! to be empty costs no call at all.
+//! them out in the order in which the workers came, and then sleeps until something changes or the
+//! next delayed message is ready. Once a second, and after each hint of the store, one call asks
+//! which of all queues with an empty line have messages. A worker that comes while its queue is
+//! known to be empty costs no call at all.
 
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use domain::id::JobId;
 use domain::queue::BATCH_MAX;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use store::{LeasedMessage, SettledMessage, StoreError, Verdict};
 use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
 
 use super::{Engine, Shared};
 use crate::error::{EngineError, Result};
 use crate::node::Node;
 
-/// How long a line sleeps at most: a hint may be missing.
-const SLEEP_MAX: Duration = Duration::from_secs(1);
+/// How often the store is asked about empty queues: a hint may be missing.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 
-/// How long a line sleeps at least after it found nothing, so that many hints are one.
+/// The least time between two of these calls, so that many hints are one.
+const CHECK_PAUSE: Duration = Duration::from_millis(10);
+
+/// How long a line sleeps at least until the next delayed message.
 const SLEEP_MIN: Duration = Duration::from_millis(2);
+
+/// How long a line is known to be empty after its last worker left: workers come back soon.
+const LINGER: Duration = Duration::from_secs(120);
 
 type Reply = store::Result<Vec<LeasedMessage>>;
 
 /// The lines of a process.
 #[derive(Default)]
-pub(super) struct Lines(Mutex<HashMap<JobId, Line>>);
+pub(super) struct Lines {
+    lines: Mutex<HashMap<JobId, Line>>,
+    /// Messages of some queue may be ready.
+    check: Notify,
+}
 
-#[derive(Default)]
 struct Line {
     waiters: VecDeque<Waiter>,
     wake: Arc<Notify>,
+    /// Whether a task serves it.
+    is_served: bool,
     /// Whether the last lease found less than was wanted, and nothing has changed since.
     is_dry: bool,
+    /// When the next delayed message of a dry line becomes ready.
+    next_at: Option<Timestamp>,
     /// Grows with every change that was heard of.
     changes: u64,
+    /// When somebody was in it.
+    used_at: Instant,
+}
+
+/// How messages are leased.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LeaseTerms {
+    /// How long.
+    pub lease: SignedDuration,
+    /// Whether the time limit of a message begins with the lease, and not when the worker says that
+    /// it has begun.
+    pub limit_begins: bool,
 }
 
 struct Waiter {
     max: u32,
-    lease: SignedDuration,
+    terms: LeaseTerms,
     /// Whether it is answered at once, also with nothing.
     is_hasty: bool,
     reply: oneshot::Sender<Reply>,
 }
 
+/// What the task of a line does next.
+enum Step {
+    Lease(Wanted),
+    Sleep(Arc<Notify>, Option<Timestamp>),
+    Leave,
+}
+
 impl Lines {
     fn lines(&self) -> MutexGuard<'_, HashMap<JobId, Line>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Messages of a queue may be ready.
@@ -63,62 +97,56 @@ impl Lines {
         }
     }
 
-    /// Messages of any queue may be ready.
-    pub fn wake_all(&self) {
-        self.lines().values_mut().for_each(Line::changed);
+    /// Messages of some queue may be ready: [`check`](watch) finds out which.
+    pub fn check(&self) {
+        self.check.notify_one();
     }
 
-    /// Puts a waiter in line. Answers whether the line is new and needs to be served.
+    /// Puts a waiter in line. Answers whether the line needs to be served.
     fn push(&self, queue: JobId, waiter: Waiter) -> bool {
         let mut lines = self.lines();
-        match lines.entry(queue) {
-            Entry::Occupied(mut entry) => {
-                let line = entry.get_mut();
-                let is_hasty = waiter.is_hasty;
-                line.waiters.push_back(waiter);
-                if is_hasty || !line.is_dry {
-                    line.wake.notify_one();
-                }
-                false
-            }
-            Entry::Vacant(entry) => {
-                entry.insert(Line::default()).waiters.push_back(waiter);
-                true
-            }
-        }
-    }
-
-    /// What the workers at the front of a line want together, and for how long. None when nobody is
-    /// left, and then there is no line any more.
-    fn wanted(&self, queue: JobId) -> Option<Wanted> {
-        let mut lines = self.lines();
-        let line = lines.get_mut(&queue)?;
-        line.waiters.retain(|waiter| !waiter.reply.is_closed());
-        let Some(lease) = line.waiters.front().map(|waiter| waiter.lease) else {
-            lines.remove(&queue);
-            return None;
+        let line = match lines.entry(queue) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(Line::new()),
         };
-        let alike = line.waiters.iter().filter(|waiter| waiter.lease == lease);
-        let sum = alike.fold(0_u32, |sum, waiter| sum.saturating_add(waiter.max));
-        let (wake, changes) = (Arc::clone(&line.wake), line.changes);
-        Some(Wanted { max: sum.min(BATCH_MAX as u32), lease, wake, changes })
+        if waiter.is_hasty || !line.is_dry {
+            line.wake.notify_one();
+        }
+        line.waiters.push_back(waiter);
+        line.used_at = Instant::now();
+        !std::mem::replace(&mut line.is_served, true)
     }
 
-    /// Deals messages out, in the order in which the workers came. Answers those that nobody wanted
-    /// any more.
-    fn deal(
-        &self,
-        queue: JobId,
-        wanted: &Wanted,
-        mut messages: VecDeque<LeasedMessage>,
-    ) -> Vec<LeasedMessage> {
+    /// What is to be done for the workers at the front of a line.
+    fn step(&self, queue: JobId) -> Step {
+        let mut lines = self.lines();
+        let Some(line) = lines.get_mut(&queue) else { return Step::Leave };
+        line.waiters.retain(|waiter| !waiter.reply.is_closed());
+        let Some(terms) = line.waiters.front().map(|waiter| waiter.terms) else {
+            line.is_served = false;
+            return Step::Leave;
+        };
+        line.used_at = Instant::now();
+        if line.is_dry && !line.waiters.iter().any(|waiter| waiter.is_hasty) {
+            return Step::Sleep(Arc::clone(&line.wake), line.next_at);
+        }
+        let alike = line.waiters.iter().filter(|waiter| waiter.terms == terms);
+        let sum = alike.fold(0_u32, |sum, waiter| sum.saturating_add(waiter.max));
+        Step::Lease(Wanted { max: sum.min(BATCH_MAX as u32), terms, changes: line.changes })
+    }
+
+    /// Deals messages out, in the order in which the workers came. Answers those that no worker
+    /// wants any more.
+    fn deal(&self, queue: JobId, wanted: &Wanted, leased: store::Leased) -> Vec<LeasedMessage> {
+        let mut messages = VecDeque::from(leased.messages);
         let mut lines = self.lines();
         let Some(line) = lines.get_mut(&queue) else { return messages.into() };
-        line.is_dry = messages.len() < wanted.max as usize && line.changes == wanted.changes;
         let is_dry = messages.len() < wanted.max as usize;
+        line.is_dry = is_dry && line.changes == wanted.changes;
+        line.next_at = leased.next_at;
         let mut waiting = VecDeque::with_capacity(line.waiters.len());
         for waiter in std::mem::take(&mut line.waiters) {
-            let is_served = waiter.lease == wanted.lease && !messages.is_empty();
+            let is_served = waiter.terms == wanted.terms && !messages.is_empty();
             if is_served && !waiter.reply.is_closed() {
                 let count = messages.len().min(waiter.max as usize);
                 let part: Vec<LeasedMessage> = messages.drain(..count).collect();
@@ -135,9 +163,23 @@ impl Lines {
         messages.into()
     }
 
+    /// The queues that had no message when they were asked last. Lines that no worker needs end.
+    fn dry_queues(&self) -> Vec<JobId> {
+        let mut lines = self.lines();
+        lines.retain(|_, line| {
+            let is_left = line.waiters.iter().all(|waiter| waiter.reply.is_closed());
+            if is_left && line.is_served {
+                line.wake.notify_one();
+            }
+            line.is_served || line.used_at.elapsed() < LINGER
+        });
+        lines.iter().filter(|(_, line)| line.is_dry).map(|(queue, _)| *queue).collect()
+    }
+
     /// Answers everybody in line with nothing: the process stops.
     pub fn close(&self) {
         for (_, line) in self.lines().drain() {
+            line.wake.notify_one();
             for waiter in line.waiters {
                 let _ = waiter.reply.send(Ok(Vec::new()));
             }
@@ -155,6 +197,18 @@ impl Lines {
 }
 
 impl Line {
+    fn new() -> Self {
+        Line {
+            waiters: VecDeque::new(),
+            wake: Arc::default(),
+            is_served: false,
+            is_dry: false,
+            next_at: None,
+            changes: 0,
+            used_at: Instant::now(),
+        }
+    }
+
     fn changed(&mut self) {
         self.is_dry = false;
         self.changes += 1;
@@ -165,36 +219,56 @@ impl Line {
 /// What the workers at the front of a line want.
 struct Wanted {
     max: u32,
-    lease: SignedDuration,
-    wake: Arc<Notify>,
+    terms: LeaseTerms,
     changes: u64,
 }
 
-/// Serves the line of a queue until nobody is in it.
+/// Serves the line of a queue until no worker is in it.
 async fn serve(node: Arc<Node>, shared: Arc<Shared>, queue: JobId) {
-    while let Some(wanted) = shared.lines.wanted(queue) {
-        let leased = match lease(&node, queue, &wanted).await {
-            Ok(leased) => leased,
-            Err(error) => return shared.lines.fail(queue, &error),
-        };
-        let is_dry = leased.messages.len() < wanted.max as usize;
-        let unwanted = shared.lines.deal(queue, &wanted, leased.messages.into());
-        if !unwanted.is_empty() {
-            release(&node, queue, &unwanted).await;
+    loop {
+        match shared.lines.step(queue) {
+            Step::Leave => return,
+            Step::Lease(wanted) => {
+                let leased = match lease(&node, queue, &wanted).await {
+                    Ok(leased) => leased,
+                    Err(error) => return shared.lines.fail(queue, &error),
+                };
+                let unwanted = shared.lines.deal(queue, &wanted, leased);
+                if !unwanted.is_empty() {
+                    release(&node, queue, &unwanted).await;
+                }
+            }
+            Step::Sleep(wake, None) => wake.notified().await,
+            Step::Sleep(wake, Some(next_at)) => {
+                let until = Duration::try_from(next_at.duration_since(node.now()));
+                let until = until.unwrap_or_default().max(SLEEP_MIN);
+                if tokio::time::timeout(until, wake.notified()).await.is_err() {
+                    shared.lines.wake(queue);
+                }
+            }
         }
-        if is_dry {
-            let until = leased.next_at.map(|at| at.duration_since(node.now()));
-            let until = until.map_or(SLEEP_MAX, |it| Duration::try_from(it).unwrap_or_default());
-            let woken = wanted.wake.notified();
-            let _ = tokio::time::timeout(until.clamp(SLEEP_MIN, SLEEP_MAX), woken).await;
+    }
+}
+
+/// Asks for all empty lines together whether their queues have messages by now.
+pub(super) async fn watch(node: Arc<Node>, shared: Arc<Shared>) {
+    loop {
+        let _ = tokio::time::timeout(CHECK_EVERY, shared.lines.check.notified()).await;
+        let dry = shared.lines.dry_queues();
+        if dry.is_empty() {
+            continue;
         }
+        // Without an answer every line asks for itself, and tells its workers.
+        let ready = node.store.ready_queues(&dry).await.unwrap_or(dry);
+        ready.into_iter().for_each(|queue| shared.lines.wake(queue));
+        tokio::time::sleep(CHECK_PAUSE).await;
     }
 }
 
 async fn lease(node: &Node, queue: JobId, wanted: &Wanted) -> store::Result<store::Leased> {
     let nothing = || store::Leased { messages: Vec::new(), next_at: None };
     let Some(job) = node.recall_job(queue).await? else { return Ok(nothing()) };
-    match node.lease_request(&job, wanted.max, wanted.lease) {
+    match node.lease_request(&job, wanted.max, wanted.terms) {
         Ok(request) => node.store.lease_messages(&request).await,
         Err(_) => Ok(nothing()),
     }
@@ -210,6 +284,7 @@ async fn release(node: &Node, queue: JobId, messages: &[LeasedMessage]) {
             fence: Some(message.fence),
             verdict: Verdict::Release,
             result: None,
+            is_forgotten: false,
         })
         .collect();
     if let Err(error) = node.store.settle_messages(node.id(), &settled).await {
@@ -247,14 +322,14 @@ impl Engine {
         &self,
         queue: JobId,
         max: u32,
-        lease: SignedDuration,
+        terms: LeaseTerms,
         wait: Duration,
     ) -> Result<Vec<LeasedMessage>> {
         if self.shared.stopping.load(std::sync::atomic::Ordering::Relaxed) {
             return Ok(Vec::new());
         }
         let (reply, answer) = oneshot::channel();
-        let waiter = Waiter { max, lease, is_hasty: wait.is_zero(), reply };
+        let waiter = Waiter { max, terms, is_hasty: wait.is_zero(), reply };
         if self.shared.lines.push(queue, waiter) {
             let (node, shared) = (Arc::clone(&self.node), Arc::clone(&self.shared));
             self.runtime.spawn(serve(node, shared, queue));
@@ -302,11 +377,11 @@ impl Engine {
         if settled.is_empty() {
             return Ok(Vec::new());
         }
-        let queue = settled[0].queue;
+        let queues: HashSet<JobId> = settled.iter().map(|it| it.queue).collect();
         let stopped =
             || EngineError::Store(StoreError::Unavailable("the engine has stopped".into()));
         let applied = self.settles.send(settled).await.ok_or_else(stopped)?;
-        self.messages_changed(queue);
+        queues.into_iter().for_each(|queue| self.messages_changed(queue));
         Ok(applied?)
     }
 }

@@ -15,7 +15,7 @@ use crate::world::{Steps, World, cron, every, immortal};
 
 /// Remembers what it delivered; refuses as often as it was told to.
 #[derive(Default)]
-struct Postbox {
+pub struct Postbox {
     delivered: Mutex<Vec<String>>,
     refusals: Mutex<u32>,
 }
@@ -40,7 +40,7 @@ impl Notifier for Postbox {
 }
 
 impl Postbox {
-    fn empty(&self) -> Vec<String> {
+    pub fn empty(&self) -> Vec<String> {
         std::mem::take(&mut self.delivered.lock().unwrap())
     }
 }

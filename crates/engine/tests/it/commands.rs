@@ -212,9 +212,10 @@ async fn a_backfill_fills_a_range_in_order_also_while_paused() {
         until: at("2026-01-01T02:00:00Z"),
         newest_first: false,
         dry_run: true,
+        parameters: None,
         requested_by: None,
     };
-    assert_eq!(node.backfill(job.id, backfill).await.unwrap().len(), 3);
+    assert_eq!(node.backfill(job.id, backfill.clone()).await.unwrap().len(), 3);
     assert!(world.ledger(job.id).await.is_empty(), "a dry run writes nothing");
     backfill.dry_run = false;
     node.backfill(job.id, backfill).await.unwrap();

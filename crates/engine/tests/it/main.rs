@@ -2,6 +2,7 @@
 
 mod alerts;
 mod audit;
+mod calendars;
 mod clock;
 mod cluster;
 mod commands;
@@ -9,12 +10,14 @@ mod corridor;
 mod dependencies;
 mod explain;
 mod guests;
+mod held;
 mod hints;
 mod intervals;
 mod leases;
 mod line;
 mod overlap;
 mod planning;
+mod pools;
 mod prepared;
 mod present;
 mod process;

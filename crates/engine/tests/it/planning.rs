@@ -172,7 +172,7 @@ async fn who_only_executes_plans_nothing() {
 }
 
 /// A database for one test.
-async fn database() -> String {
+pub async fn database() -> String {
     let name = format!("planning_{:x}", random());
     let (admin, connection) =
         tokio_postgres::connect(&Server::shared().url("postgres"), tokio_postgres::NoTls)

@@ -335,6 +335,7 @@ async fn a_live_tick_goes_before_a_backfill_that_waits() {
         until: tick("03"),
         newest_first: false,
         dry_run: false,
+        parameters: None,
         requested_by: None,
     };
     node.backfill(job.id, range).await.unwrap();

@@ -1,11 +1,14 @@
 //! Runs for times of the past.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use engine::Backfill;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::find;
@@ -28,6 +31,10 @@ pub struct BackfillBody {
     /// Only say what would run.
     #[serde(default)]
     dry_run: bool,
+    /// Values for the action.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    parameters: Option<BTreeMap<String, Value>>,
 }
 
 /// The times that are filled, in the order in which they run.
@@ -64,6 +71,7 @@ pub(crate) async fn backfill(
         until: body.until,
         newest_first: body.newest_first,
         dry_run: body.dry_run,
+        parameters: body.parameters.map(|it| serde_json::json!(it).to_string()),
         requested_by: None,
     };
     let times = app.engine.by(&actor).backfill(job.id, backfill).await?;

@@ -110,7 +110,7 @@ pub(crate) async fn calendar(
     let from = date("from", params.from.as_deref())?.unwrap_or_else(|| away(-28));
     let to = date("to", params.to.as_deref())?.unwrap_or_else(|| away(7));
     let mut days = Days::new(&zone, from, to)?;
-    let schedule = job.definition.when.compile(&app.zones)?;
+    let schedule = job.definition.schedule(&app.zones)?;
     if let (Some(schedule), JobState::Enabled) = (&schedule, job.state) {
         days.plan(schedule, now);
     }
@@ -356,7 +356,7 @@ pub(crate) async fn day(
     let tomorrow = date.tomorrow().map_err(|_| missing())?;
     let (start, end) = (begin(&zone, date)?, begin(&zone, tomorrow)?);
     let now = app.now();
-    let schedule = job.definition.when.compile(&app.zones)?;
+    let schedule = job.definition.schedule(&app.zones)?;
     let filter = RunFilter { since: Some(start), until: Some(end), ..RunFilter::of_job(job.id) };
     let (mut runs, mut older) = (Vec::new(), None);
     loop {

@@ -18,10 +18,11 @@ use uuid::Uuid;
 
 use super::find;
 use super::shape::execution::{Attempt, Execution};
+use super::shape::mirror::LostAnswer;
 use super::verbs::{Accepted, accepted};
 use crate::actor::Actor;
 use crate::app::App;
-use crate::body::{OptionalBody, Params};
+use crate::body::{Body, OptionalBody, Params};
 use crate::page::{self, List};
 use crate::problem::{Code, ErrorBody, Problem, Result};
 
@@ -38,7 +39,7 @@ pub struct ExecutionParams {
     /// Only executions with one of these statuses, with commas between them.
     #[param(
         example = "FAILED,TIMEOUT",
-        pattern = "^(PENDING|QUEUED|RUNNING|COMPLETED|FAILED|CANCELLED|TIMEOUT|SKIPPED|MISSED)( *, *(PENDING|QUEUED|RUNNING|COMPLETED|FAILED|CANCELLED|TIMEOUT|SKIPPED|MISSED))*$"
+        pattern = "^(PENDING|QUEUED|RUNNING|HELD|COMPLETED|FAILED|CANCELLED|TIMEOUT|SKIPPED|MISSED)( *, *(PENDING|QUEUED|RUNNING|HELD|COMPLETED|FAILED|CANCELLED|TIMEOUT|SKIPPED|MISSED))*$"
     )]
     status: Option<String>,
     /// Only executions that this asked for: `SCHEDULE`, `CATCH_UP`, `MANUAL`, `BACKFILL`,
@@ -56,10 +57,11 @@ pub struct ExecutionParams {
 /// How long rare runs are looked for with one request.
 const SEARCH_TIME: SignedDuration = SignedDuration::from_millis(150);
 
-pub(super) const STATUSES: [(&str, RunState); 9] = [
+pub(super) const STATUSES: [(&str, RunState); 10] = [
     ("PENDING", RunState::Pending),
     ("QUEUED", RunState::Queued),
     ("RUNNING", RunState::Running),
+    ("HELD", RunState::Held),
     ("COMPLETED", RunState::Ended(Outcome::Completed)),
     ("FAILED", RunState::Ended(Outcome::Failed)),
     ("CANCELLED", RunState::Ended(Outcome::Cancelled)),
@@ -367,6 +369,44 @@ pub(crate) async fn cancel(
     let execution = named(&app, &actor, vec![run]).await?.pop();
     let gone = || crate::problem::Problem::no_execution("any more");
     Ok((StatusCode::ACCEPTED, Json(execution.ok_or_else(gone)?)))
+}
+
+/// What becomes of an execution that is HELD.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DecideBody {
+    /// `RETRY`, `FAIL` or `COMPLETE`.
+    answer: LostAnswer,
+    /// What a person should read.
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+/// Decides what becomes of an execution that is HELD because its node was lost: it is attempted again,
+/// fails, or counts as completed.
+#[utoipa::path(
+    post, path = "/v1/executions/{execution_id}/decide", operation_id = "decide_execution", tag = "executions",
+    request_body = DecideBody,
+    params(("execution_id" = String, Path, description = "The execution's id.")),
+    responses(
+        (status = 200, body = Execution), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody),
+        (status = 409, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
+    )
+)]
+pub(crate) async fn decide(
+    State(app): State<App>,
+    actor: Actor,
+    Path(run): Path<String>,
+    Body(body): Body<DecideBody>,
+) -> Result<Json<Execution>> {
+    let run = find::run(&app, &actor, &run).await?;
+    let by = format!("{} decided it", actor.name);
+    let text = body.reason.filter(|text| !text.is_empty()).unwrap_or(by);
+    app.engine.by(&actor).decide_run(run.id, body.answer.into(), &text).await?;
+    let run = find::run(&app, &actor, &run.id.to_string()).await?;
+    let execution = named(&app, &actor, vec![run]).await?.pop();
+    let gone = || crate::problem::Problem::no_execution("any more");
+    Ok(Json(execution.ok_or_else(gone)?))
 }
 
 /// Starts an ended execution once more, as a new one with the same parameters.

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use domain::decide::explain::Line;
+use domain::id::RunId;
 use engine::{EngineError, Explained};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -163,4 +164,70 @@ pub(crate) async fn explain_run(
     let id = run.parse().map_err(|_| Problem::no_execution(format_args!("{run:?}")))?;
     let explained = app.engine.by(&actor).explain_run(id).await?;
     Ok(Json(Explanation::new(explained, app.now())))
+}
+
+/// Where a message stands.
+#[derive(Serialize, ToSchema)]
+pub struct MessageExplanation {
+    /// The name of its queue.
+    pub queue: String,
+    /// The message.
+    pub id: Uuid,
+    /// `READY`, `DELAYED`, `LEASED`, `BLOCKED`, or how it ended.
+    pub verdict: &'static str,
+    /// The verdict and its cause, a sentence.
+    pub message: String,
+    /// The place in line of a ready message, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<u64>,
+    /// The workspaces that are served before its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workspaces_before: Option<Vec<String>>,
+    /// How long it probably waits, at the pace of the last messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimate_seconds: Option<f64>,
+    /// What keeps workers from getting it.
+    pub obstacles: Vec<String>,
+    /// Everything that is told, line by line, as SQL and the command line show it.
+    pub lines: Vec<ExplanationLine>,
+}
+
+/// Says where a message stands: its place in line, the workspaces before it, and an estimate.
+#[utoipa::path(
+    get, path = "/v1/queues/{queue}/messages/{message}/explain", operation_id = "explain_message", tag = "queues",
+    params(
+        ("queue" = String, Path, description = "The queue's name or id."),
+        ("message" = Uuid, Path, description = "The message's id."),
+    ),
+    responses((status = 200, body = MessageExplanation), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+)]
+pub(crate) async fn explain_message(
+    State(app): State<App>,
+    actor: Actor,
+    Path((queue, message)): Path<(String, String)>,
+) -> Result<Json<MessageExplanation>> {
+    let engine = app.engine.by(&actor);
+    let job = engine.queue(&queue).await?;
+    let id: RunId =
+        message.parse().map_err(|_| Problem::no_execution(format_args!("{message:?}")))?;
+    let (line, explained) = engine.explain_message(id).await?;
+    if explained.job.id != job.id {
+        return Err(Problem::no_execution(id));
+    }
+    let report = explained.report;
+    let (place, workspaces_before, estimate) = match line {
+        Some(line) => (Some(line.place), Some(line.workspaces_before), line.estimate),
+        None => (None, None, None),
+    };
+    Ok(Json(MessageExplanation {
+        queue: explained.job.name,
+        id: id.0,
+        verdict: report.verdict,
+        message: report.message,
+        place,
+        workspaces_before,
+        estimate_seconds: estimate.map(|time| time.as_secs_f64()),
+        obstacles: report.obstacles,
+        lines: report.lines.into_iter().map(ExplanationLine::from).collect(),
+    }))
 }

@@ -61,7 +61,7 @@ pub(crate) async fn create(
 }
 
 /// The job that a request asks for.
-pub(super) async fn new_job(app: &App, actor: &Actor, spec: &JobSpec) -> Result<NewJob> {
+pub(crate) async fn new_job(app: &App, actor: &Actor, spec: &JobSpec) -> Result<NewJob> {
     let upstream = find::upstream(app, actor, spec).await?;
     let definition = spec.definition(upstream, app.now(), &app.zones)?;
     Ok(NewJob {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use agent::output::Outputs;
 use axum::Json;
 use axum::extract::{OriginalUri, Path, Request, State};
 use axum::response::{IntoResponse, Response};
@@ -25,10 +26,10 @@ use crate::page::{self, List};
 use crate::problem::{Code, ErrorBody, Problem, Result};
 
 /// The largest request with messages, in bytes.
-const BODY_BYTES_MAX: usize = 16 << 20;
+pub(super) const BODY_BYTES_MAX: usize = 16 << 20;
 
 /// The longest that a worker waits for messages.
-const WAIT_MAX: SignedDuration = SignedDuration::from_secs(60);
+pub(super) const WAIT_MAX: SignedDuration = SignedDuration::from_secs(60);
 
 /// The most bytes of a worker's error text and result.
 const ERROR_BYTES_MAX: usize = 16 << 10;
@@ -78,9 +79,18 @@ pub struct LeasedMessages {
 #[serde(deny_unknown_fields)]
 pub struct ReportedMessage {
     /// The message.
-    id: Uuid,
+    pub(super) id: Uuid,
     /// The fencing token of its lease.
-    fence: i64,
+    pub(super) fence: i64,
+    /// `poll`: its queue, if the session did not get it from this server and polls several.
+    #[serde(default)]
+    pub(super) queue: Option<String>,
+    /// `poll`, `failed`: no other attempt can succeed, so it becomes a dead letter.
+    #[serde(default)]
+    is_permanent: bool,
+    /// What the attempt wrote, kept as the output of the run; the last part of a long text.
+    #[serde(default)]
+    output: Option<String>,
     /// `ack`: the result, any JSON value, up to 16 KiB.
     #[serde(default)]
     #[schema(value_type = Option<Value>)]
@@ -187,7 +197,7 @@ pub(crate) async fn send(
     Ok(Json(SentMessages { messages: sent.into_iter().map(shown).collect() }))
 }
 
-fn lease_of(asked: Option<Seconds>) -> Result<Option<SignedDuration>> {
+pub(super) fn lease_of(asked: Option<Seconds>) -> Result<Option<SignedDuration>> {
     match asked {
         Some(Seconds(lease)) if !(LEASE_MIN..=LEASE_MAX).contains(&lease) => {
             Err(Problem::invalid("lease_s", "must be between 1 and 43200"))
@@ -224,8 +234,9 @@ pub(crate) async fn lease(
     }
     let lease = lease_of(body.lease_s)?;
     let wait = Duration::try_from(wait).unwrap_or_default();
-    let leased = app.engine.by(&actor).lease_messages(&queue, max, lease, wait).await?;
-    Ok(Json(LeasedMessages { messages: leased.into_iter().map(Into::into).collect() }))
+    let (job, leased) = app.engine.by(&actor).lease_messages(&queue, max, lease, wait).await?;
+    let shown = |it| LeasedMessageView::new(&job, it);
+    Ok(Json(LeasedMessages { messages: leased.into_iter().map(shown).collect() }))
 }
 
 /// The messages of a report, each once.
@@ -261,7 +272,8 @@ async fn report(
     let mut reports = Vec::with_capacity(messages.len());
     for it in messages {
         let (message, fence) = (RunId(it.id), it.fence);
-        reports.push(MessageReport { message, fence, report: report(it)? });
+        let output = it.output.as_deref().and_then(Outputs::short_of_text);
+        reports.push(MessageReport { message, fence, report: report(it)?, output });
     }
     let ids: Vec<Uuid> = reports.iter().map(|it| it.message.0).collect();
     let applied = app.engine.by(actor).report_messages(queue, reports).await?;
@@ -281,6 +293,9 @@ async fn report(
 /// Refuses a field that the report does not have.
 fn only(it: &ReportedMessage, fields: &[&str]) -> Result<()> {
     let given = [
+        ("queue", it.queue.is_some()),
+        ("is_permanent", it.is_permanent),
+        ("output", it.output.is_some()),
         ("result", it.result.is_some()),
         ("error", it.error.is_some()),
         ("delay_seconds", it.delay_seconds.is_some()),
@@ -300,6 +315,43 @@ fn error_of(it: &ReportedMessage) -> Result<String> {
     Ok(error)
 }
 
+fn done_of(it: ReportedMessage) -> Result<Report> {
+    if let Some(Err(error)) = it.result.as_ref().map(RawJson::check) {
+        return Err(Problem::invalid("result", format!("cannot be read: {error}")));
+    }
+    let result = it.result.map(|result| result.to_string());
+    if result.as_ref().is_some_and(|text| text.len() > ERROR_BYTES_MAX) {
+        return Err(Problem::invalid("result", "must have at most 16384 bytes"));
+    }
+    Ok(Report::Ack { result })
+}
+
+fn failed_of(it: &ReportedMessage) -> Result<Report> {
+    let (error, delay) = (error_of(it)?, it.delay_seconds.map(|seconds| seconds.0));
+    Ok(match it.is_permanent {
+        true => Report::Fail { error },
+        false => Report::Nack { error, delay },
+    })
+}
+
+/// What the lists `done`, `failed` and `released` of a poll say.
+pub(super) fn polled(list: &str, it: ReportedMessage) -> Result<(Option<String>, MessageReport)> {
+    let fields: &[&str] = match list {
+        "done" => &["queue", "result", "output"],
+        "failed" => &["queue", "error", "delay_seconds", "is_permanent", "output"],
+        _ => &["queue"],
+    };
+    only(&it, fields)?;
+    let (message, fence, queue) = (RunId(it.id), it.fence, it.queue.clone());
+    let output = it.output.as_deref().and_then(Outputs::short_of_text);
+    let report = match list {
+        "done" => done_of(it)?,
+        "failed" => failed_of(&it)?,
+        _ => Report::Release,
+    };
+    Ok((queue, MessageReport { message, fence, report, output }))
+}
+
 /// Reports that messages are done.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/ack", operation_id = "ack_messages", tag = "queues", request_body = ReportBody,
@@ -317,15 +369,8 @@ pub(crate) async fn ack(
     Body(body): Body<ReportBody>,
 ) -> Result<Json<ReportResults>> {
     let done = |it: ReportedMessage| {
-        only(&it, &["result"])?;
-        if let Some(Err(error)) = it.result.as_ref().map(RawJson::check) {
-            return Err(Problem::invalid("result", format!("cannot be read: {error}")));
-        }
-        let result = it.result.map(|result| result.to_string());
-        if result.as_ref().is_some_and(|text| text.len() > ERROR_BYTES_MAX) {
-            return Err(Problem::invalid("result", "must have at most 16384 bytes"));
-        }
-        Ok(Report::Ack { result })
+        only(&it, &["result", "output"])?;
+        done_of(it)
     };
     report(&app, &actor, &queue, body, done).await
 }
@@ -348,12 +393,11 @@ pub(crate) async fn nack(
     Body(body): Body<ReportBody>,
 ) -> Result<Json<ReportResults>> {
     let failed = |it: ReportedMessage| {
-        only(&it, &["error", "delay_seconds", "is_unstarted"])?;
+        only(&it, &["error", "delay_seconds", "is_unstarted", "output"])?;
         if it.is_unstarted {
             return Ok(Report::Release);
         }
-        let delay = it.delay_seconds.map(|seconds| seconds.0);
-        Ok(Report::Nack { error: error_of(&it)?, delay })
+        failed_of(&it)
     };
     report(&app, &actor, &queue, body, failed).await
 }
@@ -375,7 +419,7 @@ pub(crate) async fn fail(
     Body(body): Body<ReportBody>,
 ) -> Result<Json<ReportResults>> {
     let failed = |it: ReportedMessage| {
-        only(&it, &["error"])?;
+        only(&it, &["error", "output"])?;
         Ok(Report::Fail { error: error_of(&it)? })
     };
     report(&app, &actor, &queue, body, failed).await
@@ -469,7 +513,14 @@ pub(crate) async fn get(
     Path((queue, message)): Path<(String, String)>,
 ) -> Result<Json<MessageView>> {
     let (job, id) = find(&app, &actor, &queue, &message).await?;
-    Ok(Json(MessageView::of(app.engine.by(&actor).message(&job, id).await?)))
+    let mut view = MessageView::of(app.engine.by(&actor).message(&job, id).await?);
+    if view.status == "RUNNING"
+        && let Some(place) = app.engine.by(&actor).message_place(&job, id).await?
+    {
+        view.progress = place.progress.and_then(|text| RawJson::from_text(&text).ok());
+        view.lease_until = Some(place.at);
+    }
+    Ok(Json(view))
 }
 
 /// Cancels a message: it ends at once if no worker has it; otherwise its worker hears of it when it

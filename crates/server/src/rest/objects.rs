@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use domain::access::Deed;
 use domain::audit::{self, Event};
-use domain::id::ObjectId;
+use domain::id::{ObjectId, TenantId};
 use domain::object::{Object, ObjectKind, check_name};
 use domain::secret::SecretPlace;
 use engine::{Put, Set};
@@ -24,7 +24,15 @@ use crate::problem::{Code, Problem, Result};
 
 /// The fields that an answer has and a request does not: whoever sends back what they were shown
 /// need not take them out.
-const READ_ONLY: [&str; 12] = [
+const READ_ONLY: [&str; 23] = [
+    "hook_id",
+    "path",
+    "created_by",
+    "old_secret_until",
+    "pool_id",
+    "used",
+    "waiting",
+    "runs",
     "database_id",
     "channel_id",
     "shard_id",
@@ -37,6 +45,9 @@ const READ_ONLY: [&str; 12] = [
     "has_secret",
     "created_at",
     "updated_at",
+    "calendar_id",
+    "next_days",
+    "jobs",
 ];
 
 /// Where a page begins, and how long it is.
@@ -99,6 +110,11 @@ fn word(kind: ObjectKind) -> &'static str {
         ObjectKind::Shard => "shard",
         ObjectKind::Agent => "agent",
         ObjectKind::JoinToken => "join token",
+        ObjectKind::Calendar => "calendar",
+        ObjectKind::Blackout => "blackout",
+        ObjectKind::Pause => "pause",
+        ObjectKind::Pool => "pool",
+        ObjectKind::Hook => "hook",
     }
 }
 
@@ -106,8 +122,9 @@ fn word(kind: ObjectKind) -> &'static str {
 fn changing(kind: ObjectKind) -> Deed {
     match kind {
         ObjectKind::Database | ObjectKind::Shard => Deed::ChangeCluster,
-        ObjectKind::AlertChannel => Deed::ChangeAccess,
+        ObjectKind::AlertChannel | ObjectKind::Pool | ObjectKind::Hook => Deed::ChangeAccess,
         ObjectKind::Agent | ObjectKind::JoinToken => Deed::ChangeCluster,
+        ObjectKind::Calendar | ObjectKind::Blackout | ObjectKind::Pause => Deed::ChangeAccess,
     }
 }
 
@@ -211,26 +228,28 @@ pub(super) async fn create<T: Kept>(
     (body, fresh): (&T, &[Fresh]),
 ) -> Result<Object> {
     check_name(&name).map_err(|problem| Problem::invalid("name", problem))?;
-    let now = app.now();
-    let random = (app.random)().to_be_bytes();
-    let random = random[..10].try_into().unwrap_or([0; 10]);
-    let ms = now.as_millisecond().max(0).unsigned_abs();
-    let id = uuid::Builder::from_unix_timestamp_millis(ms, &random).into_uuid();
-    let object = Object {
-        id: ObjectId(id),
-        tenant: actor.tenant,
-        kind,
-        name,
-        body: text_of(body)?,
-        version: 0,
-        created_at: now,
-        changed_at: now,
-    };
+    let object = new_object(app, actor.tenant, kind, name, text_of(body)?);
     match put(app, actor, &object, (body, fresh), None).await? {
         Put::Done(object) => Ok(object),
         Put::NameTaken => Err(name_taken(&object)),
         Put::Conflict(_) => Err(Problem::new(Code::Internal, "a new id was known already")),
     }
+}
+
+/// An object with an id of its own, to be made.
+pub(super) fn new_object(
+    app: &App,
+    tenant: TenantId,
+    kind: ObjectKind,
+    name: String,
+    body: String,
+) -> Object {
+    let now = app.now();
+    let random = (app.random)().to_be_bytes();
+    let random = random[..10].try_into().unwrap_or([0; 10]);
+    let ms = now.as_millisecond().max(0).unsigned_abs();
+    let id = ObjectId(uuid::Builder::from_unix_timestamp_millis(ms, &random).into_uuid());
+    Object { id, tenant, kind, name, body, version: 0, created_at: now, changed_at: now }
 }
 
 /// Gives an object another name and body, if the condition holds and nobody is faster.

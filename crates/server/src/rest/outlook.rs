@@ -46,8 +46,9 @@ pub(crate) async fn validate(
     actor: Actor,
     Body(spec): Body<JobSpec>,
 ) -> Result<Json<Outlook>> {
-    let new = new_job(&app, &actor, &spec).await?;
+    let mut new = new_job(&app, &actor, &spec).await?;
     app.engine.by(&actor).check_job(new.clone()).await?;
+    app.engine.by(&actor).resolve_calendars(&mut new.definition).await?;
     let now = app.now();
     let warnings = JobWarnings::new(&app).of_new(&new).await;
     outlook(&app, &new.definition, now, COUNT_DEFAULT, warnings).map(Json)
@@ -95,16 +96,16 @@ fn outlook(
     count: u32,
     warnings: Vec<String>,
 ) -> Result<Outlook> {
-    let mut when = definition.when.clone();
-    let starts_now = when.needs_start();
+    let mut definition = definition.clone();
+    let starts_now = definition.when.needs_start();
     if starts_now {
-        when.start_at(after);
+        definition.when.start_at(after);
     }
-    let schedule = when.compile(&app.zones)?;
+    let schedule = definition.schedule(&app.zones)?;
     let next = |after| schedule.as_ref().and_then(|schedule| schedule.next(after));
     let first = if starts_now { Some(after) } else { next(after) };
     let times = std::iter::successors(first, |at| next(*at));
-    let description = match &schedule {
+    let description = match schedule.as_ref().map(domain::schedule::Schedule::base) {
         Some(domain::schedule::Schedule::Cron(cron)) => Some(cron.describe()),
         _ => None,
     };

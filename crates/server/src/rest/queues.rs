@@ -4,11 +4,12 @@ use axum::Json;
 use axum::extract::{OriginalUri, Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use domain::job::{Job, JobState};
+use domain::job::{Definition, Job, JobState};
 use engine::{NewJob, QueueDepth};
-use serde::Deserialize;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::IntoParams;
+use utoipa::{IntoParams, ToSchema};
 
 use super::jobs::merge;
 use super::objects::PageParams;
@@ -201,11 +202,20 @@ async fn change(
     let edit = |job: &mut Job| {
         condition.check_of("queue", job.version)?;
         job.name.clone_from(&spec.name);
-        job.definition = definition;
+        replace_settings(job, definition);
         Ok::<(), Problem>(())
     };
     let job = app.engine.by(actor).alter_queue(old, edit).await?;
     shown(app, actor, &job).await
+}
+
+/// Gives a queue other settings. Whether it drains is its state.
+pub(crate) fn replace_settings(queue: &mut Job, definition: Definition) {
+    let is_draining = queue.definition.queue.as_ref().is_some_and(|it| it.is_draining);
+    queue.definition = definition;
+    if let Some(settings) = &mut queue.definition.queue {
+        settings.is_draining = is_draining;
+    }
 }
 
 /// The settings of a queue after a merge patch (RFC 7396).
@@ -282,4 +292,76 @@ pub(crate) async fn resume(
     let job = app.engine.by(&actor).queue(&queue).await?;
     let job = app.engine.by(&actor).pause_queue(&job, false).await?;
     shown(&app, &actor, &job).await
+}
+
+/// Lets a queue take no new messages: a send is answered with 409, and workers finish those that it
+/// has. Resuming ends that.
+#[utoipa::path(
+    post, path = "/v1/queues/{queue}/drain", operation_id = "drain_queue", tag = "queues",
+    params(("queue" = String, Path, description = "The queue's name or id.")),
+    responses((status = 200, body = QueueView), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody))
+)]
+pub(crate) async fn drain(
+    State(app): State<App>,
+    actor: Actor,
+    Path(queue): Path<String>,
+) -> Result<Response> {
+    let job = app.engine.by(&actor).queue(&queue).await?;
+    let job = app.engine.by(&actor).drain_queue(&job).await?;
+    shown(&app, &actor, &job).await
+}
+
+/// The messages of a workspace.
+#[derive(Serialize, ToSchema)]
+pub struct WorkspaceView {
+    /// The workspace.
+    workspace: String,
+    /// Messages that workers can get.
+    ready: u64,
+    /// Messages that workers have.
+    leased: u64,
+    /// Messages that wait for their time or behind their ordering key.
+    waiting: u64,
+    /// Since when the oldest ready message can be had.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    oldest_ready_at: Option<Timestamp>,
+    /// How many messages it gets in one round.
+    weight: u32,
+}
+
+/// The workspaces of a queue.
+#[derive(Serialize, ToSchema)]
+pub struct QueueWorkspaces {
+    /// The workspace that was served last: the next one after it comes next.
+    served: String,
+    /// Those that have messages that have not ended, by name, at most 10,000.
+    data: Vec<WorkspaceView>,
+}
+
+/// Lists the workspaces of a queue that have messages, with their shares.
+#[utoipa::path(
+    get, path = "/v1/queues/{queue}/workspaces", operation_id = "list_queue_workspaces", tag = "queues",
+    params(("queue" = String, Path, description = "The queue's name or id.")),
+    responses(
+        (status = 200, body = QueueWorkspaces), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody),
+    )
+)]
+pub(crate) async fn workspaces(
+    State(app): State<App>,
+    actor: Actor,
+    Path(queue): Path<String>,
+) -> Result<Json<QueueWorkspaces>> {
+    let job = app.engine.by(&actor).queue(&queue).await?;
+    let line = app.engine.by(&actor).queue_line(&job).await?;
+    let weights = job.definition.queue.map(|settings| settings.weights).unwrap_or_default();
+    let shown = |it: engine::WorkspaceDepth| WorkspaceView {
+        weight: weights.get(&it.workspace).copied().unwrap_or(1),
+        workspace: it.workspace,
+        ready: it.ready,
+        leased: it.leased,
+        waiting: it.waiting,
+        oldest_ready_at: it.oldest_ready,
+    };
+    let data = line.workspaces.into_iter().map(shown).collect();
+    Ok(Json(QueueWorkspaces { served: line.served, data }))
 }

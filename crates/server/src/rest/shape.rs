@@ -7,6 +7,7 @@ pub mod duration;
 pub mod execution;
 pub mod job;
 pub mod mirror;
+pub mod parameter;
 pub mod partition;
 pub mod payload;
 pub mod queue;

@@ -12,7 +12,7 @@ use domain::job::{Definition, Job, JobState};
 use domain::schedule::{Schedule, catch_up};
 use domain::secret::{Scope, SecretPlace};
 use engine::{NewJob, NodeView};
-use jiff::{SignedDuration, Timestamp};
+use jiff::{SignedDuration, Timestamp, ToSpan};
 
 use crate::app::App;
 
@@ -147,13 +147,37 @@ impl<'a> JobWarnings<'a> {
 
 fn about_schedule(app: &App, definition: &Definition, state: JobState) -> Vec<String> {
     let now = app.now();
-    match definition.when.compile(&app.zones) {
+    let mut warnings = about_calendars(app, definition, now);
+    warnings.extend(match definition.when.compile(&app.zones) {
         Ok(Some(Schedule::Cron(cron))) => cron.lint(now).iter().map(ToString::to_string).collect(),
         Ok(Some(schedule @ Schedule::At(at))) if at < now && state == JobState::Enabled => {
             vec![passed(definition, &schedule, at, now)]
         }
         _ => Vec::new(),
+    });
+    warnings
+}
+
+/// Calendars that leave no time, or that have run out of days.
+fn about_calendars(app: &App, definition: &Definition, now: Timestamp) -> Vec<String> {
+    let resolved = definition.calendars.iter().filter_map(|it| Some((it, it.resolved.as_ref()?)));
+    let today = jiff::tz::TimeZone::UTC.to_datetime(now).date();
+    let mut warnings: Vec<String> = resolved
+        .filter(|(_, resolved)| {
+            let next_year = today.saturating_add(1.year());
+            resolved.calendar.days_between(today, next_year, 1).is_empty()
+        })
+        .map(|(it, _)| format!("calendar {:?} has no day within a year from now", it.name))
+        .collect();
+    let is_resolved = definition.calendars.iter().all(|it| it.resolved.is_some());
+    if let Ok(Some(schedule)) = definition.schedule(&app.zones)
+        && is_resolved
+        && schedule.base().next(now).is_some()
+        && schedule.next(now).is_none()
+    {
+        warnings.push("its calendars exclude every time to come: the job never runs".to_owned());
     }
+    warnings
 }
 
 /// What becomes of a single time that has passed: the planner's own decision.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use query::{Column, Kind, Row, Value};
-use sql::{Literal, Statement};
+use sql::{Literal, Statement, Verb};
 
 use super::stream::RowStream;
 
@@ -121,6 +121,32 @@ pub(super) const VERSIONS: Shape = Shape((
 /// The fields in which two versions differ.
 pub(super) const DIFFERENCES: Shape =
     Shape(("SHOW", &[("field", Kind::Text), ("from", Kind::Text), ("to", Kind::Text)]));
+/// A calendar as the statement that makes it.
+pub(super) const CREATE_CALENDAR: Shape =
+    Shape(("SHOW", &[("calendar_name", Kind::Text), ("create_statement", Kind::Text)]));
+/// Calendars.
+pub(super) const CALENDARS: Shape = Shape((
+    "SHOW",
+    &[
+        ("calendar_name", Kind::Text),
+        ("days", Kind::Text),
+        ("timezone", Kind::Text),
+        ("description", Kind::Text),
+        ("version", Kind::Int),
+    ],
+));
+/// Blackouts.
+pub(super) const BLACKOUTS: Shape = Shape((
+    "SHOW",
+    &[
+        ("blackout_name", Kind::Text),
+        ("scope", Kind::Text),
+        ("is_active", Kind::Bool),
+        ("next_from", Kind::Time),
+        ("next_until", Kind::Time),
+        ("description", Kind::Text),
+    ],
+));
 /// Shards.
 pub(super) const SHARDS: Shape = Shape((
     "SHOW",
@@ -132,6 +158,39 @@ pub(super) const SHARDS: Shape = Shape((
         ("fence", Kind::Int),
         ("on_node", Kind::Text),
         ("labels", Kind::Text),
+    ],
+));
+/// Hooks.
+pub(super) const HOOKS: Shape = Shape((
+    "SHOW",
+    &[
+        ("hook_name", Kind::Text),
+        ("hook_uuid", Kind::Uuid),
+        ("path", Kind::Text),
+        ("job_uuid", Kind::Text),
+        ("scheme", Kind::Text),
+        ("requests_per_second", Kind::Int),
+        ("disabled", Kind::Bool),
+        ("description", Kind::Text),
+    ],
+));
+/// The secret of a hook, where it was just made.
+const HOOK_SECRET: &[(&str, Kind)] =
+    &[("hook_name", Kind::Text), ("path", Kind::Text), ("secret", Kind::Text)];
+/// A hook that was made.
+pub(super) const HOOK_MADE: Shape = Shape(("CREATE HOOK", HOOK_SECRET));
+/// A hook that has a new secret.
+pub(super) const HOOK_ROTATED: Shape = Shape(("ALTER HOOK", HOOK_SECRET));
+/// Pools.
+pub(super) const POOLS: Shape = Shape((
+    "SHOW",
+    &[
+        ("pool_name", Kind::Text),
+        ("pool_uuid", Kind::Uuid),
+        ("size", Kind::Int),
+        ("used", Kind::Int),
+        ("waiting", Kind::Int),
+        ("description", Kind::Text),
     ],
 ));
 /// Queues.
@@ -166,13 +225,22 @@ pub(super) fn columns(statement: &Statement) -> Vec<Column> {
         Statement::ExecuteJob(_) => STARTED,
         Statement::RetryRun(_) => RETRIED,
         Statement::BackfillJob(_) => BACKFILLED,
-        Statement::ExplainJob(_) | Statement::ExplainRun(_) => EXPLAINED,
+        Statement::ExplainJob(_) | Statement::ExplainRun(_) | Statement::ExplainMessage(_) => {
+            EXPLAINED
+        }
         Statement::ShowCreateJob { .. } => PRINTED,
         Statement::ShowVersions { .. } => VERSIONS,
         Statement::ShowDiff { .. } => DIFFERENCES,
         Statement::ShowJobs { .. } => JOBS,
         Statement::ShowRuns { .. } => RUNS,
         Statement::ShowShards => SHARDS,
+        Statement::ShowCalendars => CALENDARS,
+        Statement::ShowCreateCalendar(_) => CREATE_CALENDAR,
+        Statement::ShowBlackouts => BLACKOUTS,
+        Statement::ShowPools => POOLS,
+        Statement::ShowHooks => HOOKS,
+        Statement::Hook(hook) if hook.verb == Verb::Create => HOOK_MADE,
+        Statement::Hook(hook) if hook.rotate => HOOK_ROTATED,
         Statement::ShowQueues { .. } => QUEUES,
         Statement::Send(_) => SENT,
         Statement::Show(None) => SETTINGS,

@@ -1,4 +1,4 @@
-//! EXPLAIN JOB and EXPLAIN RUN, as rows.
+//! EXPLAIN JOB, EXPLAIN RUN and EXPLAIN MESSAGE, as rows.
 
 use domain::decide::explain::Report;
 use domain::id::RunId;
@@ -33,6 +33,12 @@ impl Session {
     pub(super) async fn explain_run(&self, run: &Spanned<RunId>) -> Result<Answer> {
         let explained = self.app.engine.by(&self.actor).explain_run(run.value).await;
         let explained = explained.map_err(|error| SqlError::from(error).or_at(run.at))?;
+        Ok(Answer::rows(EXPLAINED, rows(&explained.report)))
+    }
+
+    pub(super) async fn explain_message(&self, message: &Spanned<RunId>) -> Result<Answer> {
+        let explained = self.app.engine.by(&self.actor).explain_message(message.value).await;
+        let (_, explained) = explained.map_err(|error| SqlError::from(error).or_at(message.at))?;
         Ok(Answer::rows(EXPLAINED, rows(&explained.report)))
     }
 }

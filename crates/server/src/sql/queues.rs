@@ -1,6 +1,6 @@
 //! Queues and messages.
 
-use domain::job::{Job, JobState};
+use domain::job::Job;
 use engine::EngineError;
 use query::Value;
 use serde_json::{Value as Json, json};
@@ -11,9 +11,9 @@ use super::show::{PAGE, ROWS_MAX, is_like};
 use super::{Answer, Result, Session, SqlError};
 use crate::body::parse_value;
 use crate::problem::{Code, Problem};
-use crate::rest::queues::{changed, new_queue};
+use crate::rest::queues::{changed, new_queue, replace_settings};
 use crate::rest::shape::duration::Seconds;
-use crate::rest::shape::queue::{MessageSpec, QueueSpec};
+use crate::rest::shape::queue::{MessageSpec, QueueSpec, status_of};
 
 impl Session {
     /// The queue of a name or an id.
@@ -66,7 +66,7 @@ impl Session {
                         settings.weights.clear();
                     }
                     let spec = changed(queue, Json::Object(asked.changes.clone()))?;
-                    queue.definition = spec.definition()?;
+                    replace_settings(queue, spec.definition()?);
                     if let Some(rename) = &asked.rename {
                         queue.name.clone_from(&rename.value);
                     }
@@ -96,6 +96,13 @@ impl Session {
         let paused = self.app.engine.by(&self.actor).pause_queue(&queue, pause).await;
         paused.map_err(|error| SqlError::from(error).or_at(name.at))?;
         Ok(Answer::done(if pause { "PAUSE QUEUE" } else { "RESUME QUEUE" }))
+    }
+
+    pub(super) async fn drain_queue(&self, name: &Spanned<String>) -> Result<Answer> {
+        let queue = self.queue_named(name).await?;
+        let drained = self.app.engine.by(&self.actor).drain_queue(&queue).await;
+        drained.map_err(|error| SqlError::from(error).or_at(name.at))?;
+        Ok(Answer::done("DRAIN QUEUE"))
     }
 
     pub(super) async fn send(&self, send: &SendStatement) -> Result<Answer> {
@@ -130,7 +137,7 @@ impl Session {
                 let count = |number: u64| Value::Int(number.cast_signed());
                 rows.push(vec![
                     text(&queue.name),
-                    text(if queue.state == JobState::Paused { "PAUSED" } else { "ACTIVE" }),
+                    text(status_of(queue)),
                     count(depth.ready),
                     count(depth.delayed),
                     count(depth.leased),

@@ -1,12 +1,12 @@
 //! Runs: started, stopped, started once more.
 
 use domain::id::RunId;
-use domain::job::Job;
+use domain::job::{Job, LostAnswer};
 use engine::{Backfill, Trigger};
 use jiff::Timestamp;
 use query::Value;
 use serde_json::Map;
-use sql::{BackfillJob, ExecuteJob, Spanned};
+use sql::{BackfillJob, ExecuteJob, Literal, Spanned};
 
 use super::answer::{BACKFILLED, RETRIED, STARTED, text};
 use super::{Answer, Result, Session, SqlError};
@@ -15,6 +15,18 @@ use crate::problem::Code;
 /// What is told about a run that begins.
 pub(super) fn started(job: &Job, run: RunId, at: Timestamp) -> Answer {
     Answer::rows(STARTED, vec![vec![Value::Uuid(run.0), text(&job.name), Value::Time(at)]])
+}
+
+/// The parameters of a statement, as a JSON object.
+fn given(parameters: &[(String, Literal)], at: usize) -> Result<Option<String>> {
+    let mut values = Map::new();
+    for (name, value) in parameters {
+        if values.insert(name.clone(), value.json()).is_some() {
+            let message = format!("the parameter {name:?} is given twice");
+            return Err(SqlError::new(Code::ValidationFailed, message).or_at(at));
+        }
+    }
+    Ok((!values.is_empty()).then(|| serde_json::Value::Object(values).to_string()))
 }
 
 impl Session {
@@ -26,17 +38,10 @@ impl Session {
     ) -> Result<Answer> {
         let job = self.job(&execute.name).await?;
         let at = execute.at.as_ref().map(|at| self.time_of(Some(at))).transpose()?;
-        let mut parameters = Map::new();
-        for (name, value) in &execute.parameters {
-            if parameters.insert(name.clone(), value.json()).is_some() {
-                let message = format!("the parameter {name:?} is given twice");
-                return Err(SqlError::new(Code::ValidationFailed, message).or_at(execute.name.at));
-            }
-        }
-        let parameters = (!parameters.is_empty()).then_some(serde_json::Value::Object(parameters));
+        let parameters = given(&execute.parameters, execute.name.at)?;
         let trigger = Trigger {
             at,
-            parameters: parameters.map(|parameters| parameters.to_string()),
+            parameters,
             with_dependencies: execute.with_dependencies,
             ..Trigger::default()
         };
@@ -50,6 +55,19 @@ impl Session {
         let done = self.app.engine.by(&self.actor).cancel(run.value, &text).await;
         done.map_err(|error| SqlError::from(error).or_at(run.at))?;
         Ok(Answer::done("CANCEL JOB RUN"))
+    }
+
+    pub(super) async fn decide_run(
+        &self,
+        run: &Spanned<RunId>,
+        answer: LostAnswer,
+        reason: Option<&str>,
+    ) -> Result<Answer> {
+        let by = format!("{} decided it with DECIDE JOB RUN", self.actor.name);
+        let text = reason.unwrap_or(&by);
+        let done = self.app.engine.by(&self.actor).decide_run(run.value, answer, text).await;
+        done.map_err(|error| SqlError::from(error).or_at(run.at))?;
+        Ok(Answer::done("DECIDE JOB RUN"))
     }
 
     pub(super) async fn retry_run(&self, run: &Spanned<RunId>) -> Result<Answer> {
@@ -67,7 +85,8 @@ impl Session {
             return Err(SqlError::new(Code::ValidationFailed, message).or_at(backfill.until.at));
         }
         let BackfillJob { newest_first, dry_run, .. } = *backfill;
-        let asked = Backfill { from, until, newest_first, dry_run, requested_by: None };
+        let parameters = given(&backfill.parameters, backfill.name.at)?;
+        let asked = Backfill { from, until, newest_first, dry_run, parameters, requested_by: None };
         let times = self.app.engine.by(&self.actor).backfill(job.id, asked).await;
         let times = times.map_err(|error| SqlError::from(error).or_at(backfill.from.at))?;
         let rows = times.into_iter().map(|at| vec![Value::Time(at)]).collect();

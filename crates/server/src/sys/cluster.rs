@@ -37,6 +37,41 @@ pub(super) fn nodes(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
     Ok(all(nodes.into_iter().map(row).collect()))
 }
 
+pub(super) fn hooks(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
+    let hooks = sys.ask(crate::rest::hooks::all(&sys.app, &sys.actor))?;
+    let row = |hook: crate::rest::hooks::HookView| {
+        vec![
+            Value::Uuid(hook.hook_id),
+            Value::text(&hook.name),
+            Value::text(&hook.path),
+            hook.job.parse().map_or(Value::Null, Value::Uuid),
+            Value::text(domain::hook::HookScheme::from(hook.scheme).name()),
+            Value::Int(hook.requests_per_second.into()),
+            Value::Bool(hook.disabled),
+            maybe(hook.old_secret_until, Value::Time),
+            super::pages::text_of(hook.description.as_ref()),
+            Value::Time(hook.created_at),
+        ]
+    };
+    Ok(all(hooks.into_iter().map(row).collect()))
+}
+
+pub(super) fn pools(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
+    let pools = sys.ask(crate::rest::pools::all(&sys.app, &sys.actor))?;
+    let row = |pool: crate::rest::pools::PoolView| {
+        vec![
+            Value::Uuid(pool.pool_id),
+            Value::text(&pool.name),
+            Value::Int(pool.size.into()),
+            Value::Int(pool.used.into()),
+            Value::Int(pool.waiting.into()),
+            super::pages::text_of(pool.description.as_ref()),
+            Value::Time(pool.created_at),
+        ]
+    };
+    Ok(all(pools.into_iter().map(row).collect()))
+}
+
 pub(super) fn shards(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
     let shards = sys.ask(sys.app.engine.by(&sys.actor).shards())?;
     let nodes = sys.ask(sys.app.engine.by(&sys.actor).nodes())?;

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use domain::action::Action;
+use domain::calendar::{CalendarUse, Shift};
 use domain::id::JobId;
-use domain::job::{Job, JobState, When};
+use domain::job::{Definition, Job, JobState, When};
 use domain::partition::Partition;
 use engine::{JobFilter, LastRun};
 use jiff::{SignedDuration, Timestamp};
@@ -80,6 +81,15 @@ fn procedure_uuid(database: Option<&str>, procedure: &str) -> Uuid {
     Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes())
 }
 
+/// The calendars of a job: `EXCLUDE holidays SHIFT NEXT`.
+fn calendar_words(definition: &Definition) -> Vec<String> {
+    let words = |it: &CalendarUse| match it.shift {
+        Shift::Skip => format!("\"{} {}\"", it.mode.name(), it.name),
+        shift => format!("\"{} {} SHIFT {}\"", it.mode.name(), it.name, shift.name()),
+    };
+    definition.calendars.iter().map(words).collect()
+}
+
 /// How many hours to come are shown in `sys.tick_hours`.
 const HOURS: i64 = 24;
 
@@ -93,7 +103,7 @@ pub(super) fn tick_hours(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
     while let Some(jobs) = each.next()? {
         for job in jobs.iter().filter(|job| job.state == JobState::Enabled) {
             // A schedule that this release cannot read has no times.
-            let Ok(Some(schedule)) = job.definition.when.compile(&sys.app.zones) else { continue };
+            let Ok(Some(schedule)) = job.definition.schedule(&sys.app.zones) else { continue };
             for (n, (ticks, ids)) in hours.iter_mut().enumerate() {
                 // A time on the hour belongs to the hour that begins with it.
                 let just_before = |time: Timestamp| {
@@ -167,7 +177,7 @@ pub(super) fn next_runs(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryE
         let mut rows = Vec::new();
         for job in jobs.iter().filter(|job| job.state == JobState::Enabled) {
             // A schedule that this release cannot read has no times.
-            let Ok(Some(schedule)) = job.definition.when.compile(&sys.app.zones) else { continue };
+            let Ok(Some(schedule)) = job.definition.schedule(&sys.app.zones) else { continue };
             let times = std::iter::successors(schedule.next(now), |at| schedule.next(*at));
             for (n, at) in times.take(NEXT_RUNS).enumerate() {
                 rows.push(vec![
@@ -381,5 +391,12 @@ fn job_row(sys: &Sys, job: &Job, facts: &Facts) -> Row {
         maybe(last.map(|last| last.scheduled_for), ms),
         maybe(last.map(|last| last.scheduled_for), Value::Time),
         text_of(last.map(|last| last.outcome.name())),
+        Value::text(format!("{{{}}}", calendar_words(it).join(","))),
+        text_of(it.pool.as_ref().map(|pool| &pool.name)),
+        maybe(it.pool.as_ref(), |pool| Value::Int(pool.weight.into())),
+        maybe(Some(&it.parameter_rules).filter(|it| !it.is_empty()), |it| {
+            text_of(serde_json::to_string(it).ok())
+        }),
+        Value::Bool(it.exactly_once),
     ]
 }

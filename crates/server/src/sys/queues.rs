@@ -1,13 +1,13 @@
 //! `sys.queues` and `sys.messages`.
 
-use domain::job::{Job, JobState};
+use domain::job::Job;
 use domain::run::RunState;
 use engine::Page;
 use query::{Pages, QueryError, Row, Value};
 
 use super::Sys;
 use super::pages::{Made, ROWS, all, maybe, text_of};
-use crate::rest::shape::queue::MessageView;
+use crate::rest::shape::queue::{MessageView, status_of};
 
 /// All queues that the actor sees.
 fn seen(sys: &Sys) -> Result<Vec<Job>, QueryError> {
@@ -37,7 +37,7 @@ pub(super) fn queues(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
             Value::Uuid(job.id.0),
             Value::text(&job.name),
             text_of(job.definition.description.as_ref()),
-            Value::text(if job.state == JobState::Paused { "PAUSED" } else { "ACTIVE" }),
+            Value::text(status_of(job)),
             count(depth.ready),
             count(depth.delayed),
             count(depth.leased),

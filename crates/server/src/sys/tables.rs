@@ -85,6 +85,11 @@ tables! {
         last_run_time Int None "The time of its last run that has ended, in milliseconds since 1970.";
         last_run_at Time None "last_run_time as a timestamp.";
         last_status Text None "How that run ended.";
+        calendars Text None "The calendars that it includes or excludes, as an array.";
+        pool_name Text None "The pool in which its runs take places.";
+        pool_weight Int None "How much of the pool a run takes.";
+        parameter_rules Json None "The parameters that its runs accept.";
+        exactly_once Bool None "Whether its statements are committed together with their record.";
     }
     job_runs "A row for each attempt of a run, and one for a run that has none; the newest first. A run on several shards has the rows of its parts; the run as a whole is in sys.ledger." [started_at scheduled_time] {
         job_run_uuid Uuid Equal "The attempt's identity; of a first attempt, that of the run.";
@@ -269,6 +274,55 @@ tables! {
         owned_since Time None "Since when its owner owns it.";
         pinned_to Text None "The name of the only node that may own it.";
         labels Text None "The labels of the nodes that may own it, as an array.";
+        created_at Time None "When it was made.";
+    }
+    calendars "Sets of days that jobs include or exclude. It takes the privilege CREATE JOB to see them." {
+        calendar_uuid Uuid None "The calendar's identity.";
+        calendar_name Text None "Its name.";
+        days Text None "The rules of its days, as an array.";
+        timezone Text None "The zone of its days for schedules without one.";
+        next_day Text None "Its next day, by the date in UTC.";
+        description Text None "For people.";
+        version Int None "Grows with every change.";
+        created_at Time None "When it was made.";
+        updated_at Time None "When it was last changed.";
+    }
+    blackouts "Windows of time in which no tick starts, those of the cluster included. It takes the privilege CREATE JOB to see them." {
+        blackout_uuid Uuid None "The blackout's identity.";
+        blackout_name Text None "Its name.";
+        scope Text None "TENANT or CLUSTER.";
+        is_active Bool None "Whether it holds now.";
+        next_from Time None "The beginning of the present window, or of the next one.";
+        next_until Time None "The end of that window.";
+        description Text None "For people.";
+    }
+    pauses "Pauses of all jobs that hold for the tenant. It takes the privilege CREATE JOB to see them." {
+        scope Text None "TENANT or CLUSTER.";
+        reason Text None "Why.";
+        requested_by Text None "The user who asked for it.";
+        since Time None "Since when.";
+        until Time None "When it ends by itself.";
+        is_ending Bool None "Whether it has ended and its jobs are being resumed.";
+    }
+    hooks "Addresses at which programs elsewhere trigger jobs. It takes the privilege ADMINISTER TENANT to see them." {
+        hook_uuid Uuid None "The hook's identity.";
+        hook_name Text None "Its name.";
+        path Text None "The path of its address.";
+        job_uuid Uuid None "The job that it triggers.";
+        scheme Text None "How deliveries are checked: STANDARD, GITHUB or TOKEN.";
+        requests_per_second Int None "How many deliveries it accepts in a second.";
+        disabled Bool None "Whether it refuses every delivery.";
+        old_secret_until Time None "Until when the secret before the present one is accepted.";
+        description Text None "What it is for.";
+        created_at Time None "When it was made.";
+    }
+    pools "Limits across jobs, and how much of them is in use. It takes the privilege ADMINISTER TENANT to see them." {
+        pool_uuid Uuid None "The pool's identity.";
+        pool_name Text None "Its name.";
+        size Int None "The total weight of the runs that may be under way at the same time.";
+        used Int None "The total weight of the runs that have a place.";
+        waiting Int None "How many runs wait for a place.";
+        description Text None "What it is for.";
         created_at Time None "When it was made.";
     }
     audit "Who did what, the newest first. It takes the privilege ADMINISTER TENANT to see it." {

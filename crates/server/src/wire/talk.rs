@@ -65,6 +65,7 @@ pub fn assignment(started: &Started) -> std::result::Result<Assignment, String> 
         run_as: definition.run_as.clone(),
         parameters,
         action: definition.action.clone(),
+        effect: started.effect.clone(),
     })
 }
 

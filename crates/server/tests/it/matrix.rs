@@ -68,6 +68,33 @@ POST   /v1/shards                                     401      403   403   403  
 GET    /v1/shards/{name}                              401      404   403   403    403      403   200     200
 PATCH  /v1/shards/{name}                              401      403   403   403    403      403   403     200
 DELETE /v1/shards/{name}                              401      403   403   403    403      403   403     204
+GET    /v1/calendars                                  401      200   403   200    403      403   200     200
+POST   /v1/calendars                                  401      201   403   403    403      403   201     201
+GET    /v1/calendars/{name}                           401      404   403   200    403      403   200     200
+PUT    /v1/calendars/{name}                           401      404   403   403    403      403   200     200
+PATCH  /v1/calendars/{name}                           401      404   403   403    403      403   200     200
+DELETE /v1/calendars/{name}                           401      404   403   403    403      403   204     204
+GET    /v1/blackouts                                  401      200   403   200    403      403   200     200
+POST   /v1/blackouts                                  401      201   403   403    403      403   201     201
+GET    /v1/blackouts/{name}                           401      404   403   200    403      403   200     200
+PUT    /v1/blackouts/{name}                           401      404   403   403    403      403   200     200
+DELETE /v1/blackouts/{name}                           401      404   403   403    403      403   204     204
+GET    /v1/pause                                      401      200   403   200    403      403   200     200
+PUT    /v1/pause                                      401      200   403   403    403      403   200     200
+DELETE /v1/pause                                      401      409   403   403    403      403   409     409
+POST   /v1/executions/{execution_id}/decide           401      404   404   409    403      404   409     409
+GET    /v1/pools                                      401      200   403   403    403      403   200     200
+POST   /v1/pools                                      401      201   403   403    403      403   201     201
+GET    /v1/pools/{name}                               401      404   403   403    403      403   200     200
+PATCH  /v1/pools/{name}                               401      404   403   403    403      403   200     200
+DELETE /v1/pools/{name}                               401      404   403   403    403      403   204     204
+GET    /v1/hooks                                      401      200   403   403    403      403   200     200
+POST   /v1/hooks                                      401      404   403   403    403      403   201     201
+GET    /v1/hooks/{hook}                               401      404   403   403    403      403   200     200
+PATCH  /v1/hooks/{hook}                               401      404   403   403    403      403   200     200
+DELETE /v1/hooks/{hook}                               401      404   403   403    403      403   204     204
+POST   /v1/hooks/{hook}/rotate                        401      404   403   403    403      403   200     200
+POST   /v1/hooks/{hook}                               401      401   401   401    401      401   401     401
 GET    /v1/queues                                     401      200   200   200    200      200   200     200
 POST   /v1/queues                                     401      201   403   201    403      403   201     201
 GET    /v1/queues/{queue}                             401      404   404   200    200      200   200     200
@@ -89,6 +116,14 @@ DELETE /v1/queues/{queue}/messages/{message}          401      404   404   200  
 GET    /v1/queues/{queue}/dead-letters                401      404   404   200    200      200   200     200
 POST   /v1/queues/{queue}/dead-letters/redrive        401      404   404   200    403      200   200     200
 POST   /v1/queues/{queue}/dead-letters/purge          401      404   404   200    403      200   200     200
+POST   /v1/queues/{queue}/drain                       401      404   404   200    403      403   200     200
+PUT    /v1/queues/{queue}/schedules/{workspace}       401      404   404   200    403      403   200     200
+DELETE /v1/queues/{queue}/schedules/{workspace}       401      404   404   204    403      403   204     204
+GET    /v1/queues/{queue}/workspaces                  401      404   404   200    200      200   200     200
+GET    /v1/queues/{queue}/workers                     401      404   404   200    403      200   200     200
+GET    /v1/queues/{queue}/messages/{message}/explain  401      404   404   200    200      200   200     200
+POST   /v1/workers/{session}/poll                     401      404   404   200    403      200   200     200
+PUT    /v1/workers/{session}                          401      404   404   404    404      404   404     404
 DELETE /v1/nodes/{node}                               401      403   403   403    403      403   403     404
 POST   /v1/nodes/{node}/drain                         401      403   403   403    403      403   403     404
 POST   /v1/nodes/{node}/resume                        401      403   403   403    403      403   403     404
@@ -192,12 +227,19 @@ impl Things {
         made("/v1/databases", database(&name), "database_id").await;
         made("/v1/alert-channels", channel(&name), "channel_id").await;
         made("/v1/shards", json!({"name": name}), "shard_id").await;
+        made("/v1/calendars", calendar(&name), "calendar_id").await;
+        made("/v1/blackouts", blackout(&name), "blackout_id").await;
+        made("/v1/pools", json!({"name": name, "size": 1}), "pool_id").await;
+        let hook = made("/v1/hooks", json!({"name": name, "job": job}), "hook_id").await;
         let queue = format!("queue-{n}");
         let reply = world.ask(owner, "POST", "/v1/queues", json!({"name": queue})).await;
         assert_eq!(reply.status, 201, "{}", reply.text);
         let path = format!("/v1/queues/{queue}/messages");
         let sent = world.ask(owner, "POST", &path, json!({"payload": 1})).await.json();
         let message = word(&sent["messages"][0], "id");
+        let path = format!("/v1/queues/{queue}/schedules/workspace-{n}");
+        let week = json!({"interval_seconds": 604_800, "data": 1});
+        assert_eq!(world.ask(owner, "PUT", &path, week).await.status, 201);
         let secret = format!("SECRET_{n}");
         let value = json!({"value": "something to keep"});
         world.rule(tenant, "PUT", &format!("/v1/secrets/{secret}"), value).await;
@@ -214,7 +256,10 @@ impl Things {
             ("{secret}", secret),
             ("{name}", name),
             ("{queue}", queue),
+            ("{hook}", hook),
             ("{message}", message),
+            ("{workspace}", format!("workspace-{n}")),
+            ("{session}", format!("session-{n}")),
             ("{token_id}", format!("70c3{n:012x}")),
             // Draining the only node would keep the others from their runs.
             ("{node}", "018f0000-0000-7000-8000-00000000beef".to_owned()),
@@ -240,7 +285,10 @@ impl Things {
             "{secret}",
             "{name}",
             "{queue}",
+            "{hook}",
             "{message}",
+            "{workspace}",
+            "{session}",
             "{node}",
             "{token_id}",
         ];
@@ -281,7 +329,16 @@ impl Things {
             ("POST", "/v1/alert-channels") | ("PUT", "/v1/alert-channels/{name}") => {
                 channel(&format!("new-{n}"))
             }
-            ("PATCH", "/v1/databases/{name}") => json!({"description": "changed"}),
+            ("PATCH", "/v1/databases/{name}" | "/v1/calendars/{name}") => {
+                json!({"description": "changed"})
+            }
+            ("POST", "/v1/calendars") | ("PUT", "/v1/calendars/{name}") => {
+                calendar(&format!("new-{n}"))
+            }
+            ("POST", "/v1/blackouts") | ("PUT", "/v1/blackouts/{name}") => {
+                blackout(&format!("new-{n}"))
+            }
+            ("PUT", "/v1/pause") => json!({"reason": "maintenance"}),
             ("PATCH", "/v1/alert-channels/{name}") => json!({"enabled": false}),
             ("POST", "/v1/tenants" | "/v1/users" | "/v1/roles" | "/v1/shards") => named,
             ("POST", "/v1/queues") => named,
@@ -289,6 +346,11 @@ impl Things {
             ("PATCH", "/v1/queues/{queue}") => json!({"description": "changed"}),
             ("POST", "/v1/queues/{queue}/messages") => json!({"payload": 1}),
             ("POST", "/v1/queues/{queue}/lease") => json!({}),
+            ("PUT", "/v1/queues/{queue}/schedules/{workspace}") => json!({"interval_seconds": 60}),
+            ("POST", "/v1/workers/{session}/poll") => {
+                json!({"seq": 1, "want": 1, "queues": [self.0["{queue}"]]})
+            }
+            ("PUT", "/v1/workers/{session}") => json!({"state": "QUIET"}),
             ("POST", "/v1/queues/{queue}/dead-letters/redrive") => json!({"rate_per_second": 10}),
             ("POST", "/v1/queues/{queue}/dead-letters/purge") => json!({"dry_run": true}),
             (
@@ -299,6 +361,13 @@ impl Things {
                 | "/v1/queues/{queue}/extend",
             ) => json!({"messages": [{"id": self.0["{message}"], "fence": 1}]}),
             ("PATCH", "/v1/shards/{name}") => json!({"database": "changed"}),
+            ("POST", "/v1/executions/{execution_id}/decide") => json!({"answer": "RETRY"}),
+            ("POST", "/v1/pools") => json!({"name": format!("new-{n}"), "size": 1}),
+            ("PATCH", "/v1/pools/{name}") => json!({"size": 2}),
+            ("POST", "/v1/hooks") => {
+                json!({"name": format!("new-{n}"), "job": self.0["{job_id}"]})
+            }
+            ("PATCH", "/v1/hooks/{hook}") => json!({"requests_per_second": 2}),
             ("PATCH", "/v1/tenants/{tenant}") => json!({"tier": "PREMIUM"}),
             ("PATCH", "/v1/users/{user}") => json!({"disabled": true}),
             ("PATCH", "/v1/roles/{role}") => json!({"description": "changed"}),
@@ -320,6 +389,14 @@ impl Things {
 
 fn database(name: &str) -> Value {
     json!({"name": name, "url": "postgres://user@db.example.com/reports"})
+}
+
+fn calendar(name: &str) -> Value {
+    json!({"name": name, "days": ["SUN"]})
+}
+
+fn blackout(name: &str) -> Value {
+    json!({"name": name, "from": "2020-01-01T00:00:00Z", "until": "2020-01-02T00:00:00Z"})
 }
 
 fn channel(name: &str) -> Value {

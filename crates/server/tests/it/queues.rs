@@ -25,13 +25,13 @@ on_both_stores! {
     a_queue_says_who_waits_and_how_fast_it_drains
 }
 
-async fn create(world: &World, body: Value) -> Value {
+pub async fn create(world: &World, body: Value) -> Value {
     let made = world.post("/v1/queues", body).await;
     assert_eq!(made.status, 201, "{}", made.text);
     made.json()
 }
 
-async fn send(world: &World, body: Value) -> Vec<String> {
+pub async fn send(world: &World, body: Value) -> Vec<String> {
     let sent = world.post("/v1/queues/mail/messages", body).await;
     assert_eq!(sent.status, 200, "{}", sent.text);
     let ids = sent.json()["messages"].as_array().unwrap().clone();
@@ -309,7 +309,7 @@ async fn messages_are_seen_in_sql(world: &World) {
 }
 
 /// The rows of a statement, or its error.
-async fn sql(world: &World, text: &str) -> Reply {
+pub async fn sql(world: &World, text: &str) -> Reply {
     world.post("/v1/sql", json!({ "sql": text })).await
 }
 

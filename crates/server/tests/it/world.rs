@@ -464,6 +464,29 @@ impl World {
         reply.json()["execution_id"].as_str().unwrap().to_owned()
     }
 
+    /// Sends a delivery to a hook, without a key.
+    pub async fn deliver(&self, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
+        let mut request = Request::builder().method("POST").uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        self.send(request.body(Body::from(body.to_owned())).unwrap()).await
+    }
+
+    /// What the clock shows, in seconds since 1970.
+    pub fn now_second(&self) -> i64 {
+        self.clock.load(Ordering::Relaxed) / 1_000_000
+    }
+
+    /// Waits until an execution has a status.
+    pub async fn until_status(&self, execution: &str, status: &str) {
+        until(|| async {
+            let shown = self.get(&format!("/v1/executions/{execution}")).await.json();
+            (shown["status"] == status).then_some(())
+        })
+        .await;
+    }
+
     /// The execution, when it has ended.
     pub async fn ended(&self, execution: &str) -> Value {
         self.ended_in("default", execution).await

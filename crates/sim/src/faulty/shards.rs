@@ -3,11 +3,11 @@
 use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::partition::Part;
 use domain::run::{NewRun, Reason};
-use jiff::SignedDuration;
 use store::{
-    Applied, Cancelled, Extended, HeldLease, Lapsed, LastRun, LeaseRequest, Leased, LiveCounts,
-    LiveRun, Messages, Move, NewMessage, OwnedShard, Page, QueueDepth, RecentEnd, Records, Result,
-    RunQueries, RunView, Sent, SettledMessage, Shards, StartFilter, StartKey, Whole,
+    Applied, Cancelled, Extended, HeldLease, Lapsed, LastRun, LeaseExtension, LeaseRequest, Leased,
+    LiveCounts, LiveRun, Messages, Move, NewMessage, OwnedShard, Page, QueueDepth, RecentEnd,
+    Records, Result, RunQueries, RunView, Sent, SettledMessage, Shards, StartFilter, StartKey,
+    Whole,
 };
 
 use super::FaultyStore;
@@ -30,8 +30,8 @@ impl<S: Messages> Messages for FaultyStore<S> {
     through! {
         send_messages(queue: JobId, max_depth: Option<u64>, messages: &[NewMessage]) -> Sent;
         lease_messages(request: &LeaseRequest) -> Leased;
-        extend_leases(queue: JobId, leases: &[(RunId, i64)], lease: SignedDuration)
-            -> Vec<Option<Extended>>;
+        extend_leases(leases: &[LeaseExtension]) -> Vec<Option<Extended>>;
+        ready_queues(queues: &[JobId]) -> Vec<JobId>;
         held_leases(queue: JobId, leases: &[(RunId, i64)]) -> Vec<HeldLease>;
         settle_messages(node: NodeId, settled: &[SettledMessage]) -> Vec<Applied>;
         lapsed_messages(limit: u32) -> Vec<Lapsed>;

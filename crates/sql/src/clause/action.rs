@@ -1,5 +1,6 @@
 //! The action of a job.
 
+use domain::action::{AdaptiveInterval, QueueMetric};
 use domain::raw_json::RawJson;
 use serde_json::Value;
 use sqlparser::tokenizer::Token;
@@ -129,13 +130,14 @@ fn http(reader: &mut Reader<'_>) -> Result<ActionClause> {
     }
 }
 
-/// `SEND TO queue PAYLOAD 'text' | JSON 'json' [WORKSPACE 'name'] [PRIORITY n]`
+/// `SEND TO queue PAYLOAD 'text' | JSON 'json' [WORKSPACE 'name'] [PRIORITY n]
+/// [ADAPT DEPTH | AGE n FROM duration TO duration] [AWAIT]`
 fn send(reader: &mut Reader<'_>) -> Result<ActionClause> {
     reader.expect(&["TO"])?;
     let queue = reader.text_or_name("the name of a queue")?.value;
     reader.expect(&["PAYLOAD"])?;
     let message = payload(reader)?.value();
-    let (mut workspace, mut priority) = (None, None);
+    let (mut workspace, mut priority, mut awaits, mut adaptive) = (None, None, false, None);
     loop {
         if workspace.is_none() && reader.eat(&["WORKSPACE"]) {
             workspace = Some(reader.text_or_name("a workspace")?.value);
@@ -143,11 +145,34 @@ fn send(reader: &mut Reader<'_>) -> Result<ActionClause> {
         } else if priority.is_none() && !reader.is_sign(1, &Token::Eq) && reader.eat(&["PRIORITY"])
         {
             priority = Some(reader.whole("a number from 0 to 9")?.value);
+        } else if adaptive.is_none() && reader.eat(&["ADAPT"]) {
+            adaptive = Some(adapt(reader)?);
+        } else if !awaits && reader.eat(&["AWAIT"]) {
+            awaits = true;
         } else {
             let workspace = workspace.unwrap_or_default();
-            return Ok(ActionClause::Send { queue, message, workspace, priority });
+            return Ok(ActionClause::Send {
+                queue,
+                message,
+                workspace,
+                priority,
+                awaits,
+                adaptive,
+            });
         }
     }
+}
+
+/// `DEPTH | AGE n FROM duration TO duration`
+fn adapt(reader: &mut Reader<'_>) -> Result<AdaptiveInterval> {
+    let words = [("DEPTH", QueueMetric::Depth), ("AGE", QueueMetric::Age)];
+    let metric = reader.one_of(&words)?.value;
+    let target = reader.decimal("a number of messages or seconds")?.value;
+    reader.expect(&["FROM"])?;
+    let min_seconds = reader.duration()?.value.as_secs_f64();
+    reader.expect(&["TO"])?;
+    let max_seconds = reader.duration()?.value.as_secs_f64();
+    Ok(AdaptiveInterval { metric, target, min_seconds, max_seconds })
 }
 
 /// The payload of a message: `'text' | JSON 'json'`. A text that is a JSON object or array is that,

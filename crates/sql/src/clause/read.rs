@@ -1,12 +1,16 @@
 //! Parsers of the clauses with one value.
 
+use domain::calendar::Shift;
 use domain::cluster::Class;
-use domain::job::{DependsOn, ErrorFilter, JobState, OnCompletion, OnLost, Overlap};
+use domain::job::{
+    DependsOn, ErrorFilter, JobState, LostAnswer, LostQuestion, OnCompletion, OnLost, Overlap,
+};
 use domain::partition::Rows;
+use domain::pool::PoolUse;
 use domain::schedule::CatchUpPolicy;
 use sqlparser::tokenizer::Token;
 
-use super::{Clause, Upstream};
+use super::{Clause, Upstream, UsedCalendar};
 use crate::literal::Literal;
 use crate::reader::Reader;
 use crate::syntax::Result;
@@ -90,7 +94,7 @@ words! {
     on_completion OnCompletion [
         "PRESERVE" OnCompletion::Preserve, "DROP" OnCompletion::Drop
     ];
-    on_lost OnLost ["RETRY" OnLost::Retry, "FAIL" OnLost::Fail];
+    exactly_once ExactlyOnce ["TRUE" true, "FALSE" false];
     state State [
         "ENABLED" JobState::Enabled, "DISABLED" JobState::Disabled, "PAUSED" JobState::Paused
     ];
@@ -120,10 +124,41 @@ macro_rules! names {
 }
 
 names! {
-    calendar Calendar "the name of a calendar";
     queue Queue "the name of a queue";
     run_as RunAs "the name of a role";
     database Database "the name of a database";
+}
+
+pub(super) fn on_lost(reader: &mut Reader<'_>) -> Result<Clause> {
+    let words = [("RETRY", OnLost::Retry), ("FAIL", OnLost::Fail), ("ASK", OnLost::Ask)];
+    let then = reader.one_of(&words)?.value;
+    if then != OnLost::Ask {
+        return Ok(Clause::OnLost(then, None));
+    }
+    let mut question = LostQuestion::default();
+    if reader.eat(&["FOR"]) {
+        question.timeout = reader.duration()?.value;
+    }
+    if reader.eat(&["THEN"]) {
+        let words = LostAnswer::ALL.map(|answer| (answer.name(), answer));
+        question.then = reader.one_of(&words)?.value;
+    }
+    Ok(Clause::OnLost(then, Some(question)))
+}
+
+pub(super) fn pool(reader: &mut Reader<'_>) -> Result<Clause> {
+    if reader.eat_none() {
+        return Ok(Clause::Pool(None));
+    }
+    let name = reader.text_or_name("the name of a pool")?.value;
+    let weight = match reader.eat(&["WEIGHT"]) {
+        true => {
+            reader.eat_sign(&Token::Eq);
+            reader.whole("a whole number")?.value
+        }
+        false => 1,
+    };
+    Ok(Clause::Pool(Some(PoolUse { name, weight })))
 }
 
 pub(super) fn description(reader: &mut Reader<'_>) -> Result<Clause> {
@@ -155,6 +190,39 @@ pub(super) fn depends_on(reader: &mut Reader<'_>) -> Result<Clause> {
         Ok(Upstream { job, on: said.map_or(DependsOn::Success, |(_, on)| on) })
     };
     Ok(Clause::DependsOn(reader.list(upstream)?))
+}
+
+pub(super) fn exclude_calendars(reader: &mut Reader<'_>) -> Result<Clause> {
+    Ok(Clause::ExcludeCalendars(used_calendars(reader)?))
+}
+
+pub(super) fn include_calendars(reader: &mut Reader<'_>) -> Result<Clause> {
+    Ok(Clause::IncludeCalendars(used_calendars(reader)?))
+}
+
+/// `= name`: the short form of EXCLUDE CALENDAR.
+pub(super) fn calendar(reader: &mut Reader<'_>) -> Result<Clause> {
+    reader.eat_sign(&Token::Eq);
+    Ok(Clause::ExcludeCalendars(used_calendars(reader)?))
+}
+
+fn used_calendars(reader: &mut Reader<'_>) -> Result<Vec<UsedCalendar>> {
+    if reader.eat_none() {
+        return Ok(Vec::new());
+    }
+    reader.list(|reader| {
+        let name = reader.text_or_name("the name of a calendar")?.value;
+        let shift = match reader.eat(&["SHIFT"]) {
+            false => Shift::Skip,
+            true if reader.eat(&["NEXT"]) => Shift::Next,
+            true if reader.eat(&["PREVIOUS"]) => Shift::Previous,
+            true if reader.eat(&["SKIP"]) => Shift::Skip,
+            true => {
+                return Err(reader.unexpected_word("NEXT or PREVIOUS", ["NEXT", "PREVIOUS"]));
+            }
+        };
+        Ok(UsedCalendar { name, shift })
+    })
 }
 
 /// `(name = value, …)`.

@@ -102,13 +102,18 @@ pub(super) fn pause(reader: &mut Reader<'_>) -> Result<Statement> {
 
 pub(super) fn resume(reader: &mut Reader<'_>) -> Result<Statement> {
     let name = one(reader)?;
+    Ok(Statement::ResumeJob(name, catch_up(reader)?))
+}
+
+/// `[CATCH_UP = NONE | LAST | ALL]`.
+pub(super) fn catch_up(reader: &mut Reader<'_>) -> Result<Option<CatchUpPolicy>> {
     if !reader.eat(&["CATCH_UP"]) {
-        return Ok(Statement::ResumeJob(name, None));
+        return Ok(None);
     }
     reader.eat_sign(&Token::Eq);
     for (word, policy) in CATCH_UP_POLICIES {
         if reader.eat(&[word]) {
-            return Ok(Statement::ResumeJob(name, Some(policy)));
+            return Ok(Some(policy));
         }
     }
     Err(reader.unexpected_word("NONE, LAST or ALL", CATCH_UP_POLICIES.map(|(word, _)| word)))

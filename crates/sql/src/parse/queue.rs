@@ -21,7 +21,10 @@ pub const QUEUE_CLAUSES: &[&str] = &[
     "RATE",
     "MAX_DEPTH",
     "WEIGHTS",
+    "PRIORITY RANGE",
     "PRIORITY",
+    "TIMEOUT",
+    "KEEP COMPLETED",
     "MAX_RETRIES",
     "RETRY_BACKOFF",
     "MAX_BACKOFF",
@@ -66,6 +69,10 @@ pub(super) fn pause(reader: &mut Reader<'_>) -> Result<Statement> {
 
 pub(super) fn resume(reader: &mut Reader<'_>) -> Result<Statement> {
     Ok(Statement::ResumeQueue(reader.name(QUEUE)?))
+}
+
+pub(super) fn drain(reader: &mut Reader<'_>) -> Result<Statement> {
+    Ok(Statement::DrainQueue(reader.name(QUEUE)?))
 }
 
 /// `name [clause …]`, and for ALTER `name { SET clause [, clause …] | RENAME TO name } …`.
@@ -115,6 +122,13 @@ fn clause(reader: &mut Reader<'_>, changes: &mut Map<String, Value>) -> Result<(
         }
         ["MAX_DEPTH"] => ("max_depth", count(reader)?),
         ["WEIGHTS"] => ("weights", weights(reader)?),
+        ["PRIORITY", _] => {
+            let least = reader.whole::<u8>("the least priority")?.value;
+            reader.expect(&["TO"])?;
+            ("priority_range", json!([least, reader.whole::<u8>("the largest priority")?.value]))
+        }
+        ["TIMEOUT"] => ("timeout_seconds", duration(reader)?),
+        ["KEEP", _] => ("keep_completed", kept(reader)?),
         ["PRIORITY"] => ("priority", json!(reader.whole::<u8>("a number from 0 to 9")?.value)),
         ["MAX_RETRIES"] => {
             let retries: u32 = reader.whole("a whole number of retries")?.value;
@@ -177,6 +191,18 @@ fn weights(reader: &mut Reader<'_>) -> Result<Value> {
         Ok((workspace, json!(reader.whole::<u32>("a weight from 1 to 100")?.value)))
     })?;
     Ok(Value::Object(weights.into_iter().collect()))
+}
+
+/// `ALL`, `SAMPLE n` or `NONE`.
+fn kept(reader: &mut Reader<'_>) -> Result<Value> {
+    if reader.eat_none() {
+        return Ok(json!("NONE"));
+    }
+    if reader.eat(&["SAMPLE"]) {
+        let of: u32 = reader.whole("a number of messages of which one is kept")?.value;
+        return Ok(json!(format!("SAMPLE {of}")));
+    }
+    reader.one_of(&[("ALL", "ALL")]).map(|word| json!(word.value))
 }
 
 fn retention(reader: &mut Reader<'_>) -> Result<Value> {

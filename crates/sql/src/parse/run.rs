@@ -1,6 +1,7 @@
 //! Statements about runs.
 
 use domain::id::RunId;
+use domain::job::LostAnswer;
 
 use super::job::JOB;
 use crate::clause::values;
@@ -41,6 +42,18 @@ pub(super) fn retry(reader: &mut Reader<'_>) -> Result<Statement> {
     Ok(Statement::RetryRun(run(reader)?))
 }
 
+/// `'id' RETRY | FAIL | COMPLETE [REASON 'text']`
+pub(super) fn decide(reader: &mut Reader<'_>) -> Result<Statement> {
+    let run = run(reader)?;
+    let words = LostAnswer::ALL.map(|answer| (answer.name(), answer));
+    let answer = reader.one_of(&words)?.value;
+    let reason = match reader.eat(&["REASON"]) {
+        true => Some(reader.text("a text in quotes")?.value),
+        false => None,
+    };
+    Ok(Statement::DecideRun { run, answer, reason })
+}
+
 fn run(reader: &mut Reader<'_>) -> Result<Spanned<RunId>> {
     let Spanned { value, at } = reader.uuid("the UUID of a run")?;
     Ok(Spanned { value: RunId(value), at })
@@ -52,7 +65,7 @@ pub(super) fn backfill(reader: &mut Reader<'_>) -> Result<Statement> {
     let from = reader.text(TIME)?;
     reader.expect(&["TO"])?;
     let until = reader.text(TIME)?;
-    let (mut newest_first, mut dry_run) = (false, false);
+    let (mut newest_first, mut dry_run, mut parameters) = (false, false, None);
     while !reader.is_done() {
         if !newest_first && reader.eat(&["NEWEST"]) {
             reader.expect(&["FIRST"])?;
@@ -60,18 +73,27 @@ pub(super) fn backfill(reader: &mut Reader<'_>) -> Result<Statement> {
         } else if !dry_run && reader.eat(&["DRY"]) {
             reader.expect(&["RUN"])?;
             dry_run = true;
+        } else if parameters.is_none() && reader.eat(&["WITH"]) {
+            parameters = Some(values(reader)?);
         } else {
-            let known = ["NEWEST", "DRY"];
-            return Err(reader.unexpected_word("NEWEST FIRST, DRY RUN or the end", known));
+            let known = ["NEWEST", "DRY", "WITH"];
+            let expected = "NEWEST FIRST, DRY RUN, WITH (name = value, …) or the end";
+            return Err(reader.unexpected_word(expected, known));
         }
     }
-    Ok(Statement::BackfillJob(BackfillJob { name, from, until, newest_first, dry_run }))
+    let parameters = parameters.unwrap_or_default();
+    let backfill = BackfillJob { name, from, until, newest_first, dry_run, parameters };
+    Ok(Statement::BackfillJob(backfill))
 }
 
 pub(super) fn explain(reader: &mut Reader<'_>) -> Result<Statement> {
     let name = reader.name(JOB)?;
     let at = if reader.eat(&["AT"]) { Some(reader.text(TIME)?) } else { None };
     Ok(Statement::ExplainJob(ExplainJob { name, at }))
+}
+
+pub(super) fn explain_message(reader: &mut Reader<'_>) -> Result<Statement> {
+    Ok(Statement::ExplainMessage(run(reader)?))
 }
 
 pub(super) fn explain_run(reader: &mut Reader<'_>) -> Result<Statement> {

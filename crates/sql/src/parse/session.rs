@@ -89,9 +89,9 @@ pub(super) fn reset(reader: &mut Reader<'_>) -> Result<Statement> {
 
 pub(super) fn show(reader: &mut Reader<'_>) -> Result<Statement> {
     if reader.is_done() {
-        return Err(
-            reader.unexpected("JOBS, JOB RUNS FOR, CREATE JOB, SHARDS or the name of a setting")
-        );
+        return Err(reader.unexpected(
+            "JOBS, JOB RUNS FOR, CREATE JOB, SHARDS, POOLS, HOOKS or the name of a setting",
+        ));
     }
     let all = reader.eat(&["ALL"]);
     Ok(Statement::Show(if all { None } else { Some(setting(reader)?) }))

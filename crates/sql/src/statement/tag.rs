@@ -24,8 +24,11 @@ impl Statement {
             Statement::ExecuteJob(_) => "EXECUTE JOB",
             Statement::CancelRun(_) => "CANCEL JOB RUN",
             Statement::RetryRun(_) => "RETRY JOB RUN",
+            Statement::DecideRun { .. } => "DECIDE JOB RUN",
             Statement::BackfillJob(_) => "BACKFILL JOB",
-            Statement::ExplainJob(_) | Statement::ExplainRun(_) => "EXPLAIN",
+            Statement::ExplainJob(_) | Statement::ExplainRun(_) | Statement::ExplainMessage(_) => {
+                "EXPLAIN"
+            }
             Statement::RestoreJob { .. } => "RESTORE JOB",
             Statement::ShowCreateJob { .. }
             | Statement::ShowVersions { .. }
@@ -33,15 +36,31 @@ impl Statement {
             | Statement::ShowJobs { .. }
             | Statement::ShowRuns { .. }
             | Statement::ShowShards
+            | Statement::ShowCalendars
+            | Statement::ShowCreateCalendar(_)
+            | Statement::ShowBlackouts
+            | Statement::ShowPools
+            | Statement::ShowHooks
             | Statement::ShowQueues { .. }
             | Statement::Show(_) => "SHOW",
             Statement::Shard(shard) => {
                 thing(shard.verb, ["CREATE SHARD", "ALTER SHARD", "DROP SHARD"])
             }
+            Statement::Hook(hook) => thing(hook.verb, ["CREATE HOOK", "ALTER HOOK", "DROP HOOK"]),
+            Statement::Pool(pool) => thing(pool.verb, ["CREATE POOL", "ALTER POOL", "DROP POOL"]),
             Statement::Queue(queue) => {
                 thing(queue.verb, ["CREATE QUEUE", "ALTER QUEUE", "DROP QUEUE"])
             }
+            Statement::Calendar(calendar) => {
+                thing(calendar.verb, ["CREATE CALENDAR", "ALTER CALENDAR", "DROP CALENDAR"])
+            }
+            Statement::Blackout(blackout) => {
+                thing(blackout.verb, ["CREATE BLACKOUT", "ALTER BLACKOUT", "DROP BLACKOUT"])
+            }
+            Statement::PauseAll(_) => "PAUSE ALL",
+            Statement::ResumeAll { .. } => "RESUME ALL",
             Statement::PauseQueue(_) => "PAUSE QUEUE",
+            Statement::DrainQueue(_) => "DRAIN QUEUE",
             Statement::ResumeQueue(_) => "RESUME QUEUE",
             Statement::Send(_) => "SEND",
             Statement::Grant(_) => "GRANT",
@@ -91,14 +110,22 @@ impl Statement {
             | Statement::ExecuteJob(_)
             | Statement::CancelRun(_)
             | Statement::RetryRun(_)
+            | Statement::DecideRun { .. }
             | Statement::Grant(_)
             | Statement::Revoke(_)
             | Statement::User(_)
             | Statement::Role(_)
             | Statement::Secret(_)
             | Statement::Shard(_)
+            | Statement::Pool(_)
+            | Statement::Hook(_)
             | Statement::Queue(_)
+            | Statement::Calendar(_)
+            | Statement::Blackout(_)
+            | Statement::PauseAll(_)
+            | Statement::ResumeAll { .. }
             | Statement::PauseQueue(_)
+            | Statement::DrainQueue(_)
             | Statement::ResumeQueue(_)
             | Statement::Send(_)
             | Statement::Transaction(Transaction::Commit) => true,

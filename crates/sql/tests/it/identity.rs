@@ -3,15 +3,19 @@
 use std::collections::BTreeMap;
 
 use domain::action::{
-    Action, BackupAction, ExternalAction, HttpAction, ProcedureAction, QueueAction, SqlAction,
+    Action, AdaptiveInterval, BackupAction, ExternalAction, HttpAction, ProcedureAction,
+    QueueAction, QueueMetric, SqlAction,
 };
+use domain::calendar::{CalendarMode, CalendarUse, Shift};
 use domain::cluster::{Class, Labels};
 use domain::id::JobId;
 use domain::job::{
-    Definition, Dependency, DependsOn, ErrorFilter, JobState, OnCompletion, OnLost, Overlap,
-    Retention, RetryPolicy, When,
+    Definition, Dependency, DependsOn, ErrorFilter, JobState, LostAnswer, LostQuestion,
+    OnCompletion, OnLost, Overlap, Retention, RetryPolicy, When,
 };
+use domain::parameter::ParameterRule;
 use domain::partition::{Parameters, Partition, Rows};
+use domain::pool::PoolUse;
 use domain::schedule::{CatchUpPolicy, DstPolicy, GapRule, OverlapRule};
 use jiff::{SignedDuration, Timestamp};
 use proptest::option;
@@ -127,9 +131,15 @@ fn action() -> impl Strategy<Value = Action> {
     let backup = (text(), option::of(1_u32..100), any::<bool>())
         .prop_map(|(target, keep, outputs)| Action::Backup(BackupAction { target, keep, outputs }));
     let payload = prop_oneof![json(), text().prop_map(Value::String)];
-    let queue = (text(), payload, text(), option::of(0_u8..10)).prop_map(
-        |(queue, message, workspace, priority)| {
-            Action::Queue(QueueAction { queue, message, workspace, priority })
+    let queue = (text(), payload, text(), option::of(0_u8..10), any::<bool>()).prop_map(
+        |(queue, message, workspace, priority, awaits)| {
+            let adaptive = awaits.then_some(AdaptiveInterval {
+                metric: QueueMetric::Age,
+                target: 2.5,
+                min_seconds: 1.0,
+                max_seconds: 90.0,
+            });
+            Action::Queue(QueueAction { queue, message, workspace, priority, awaits, adaptive })
         },
     );
     prop_oneof![Just(Action::Noop), sql, procedure, external, http, queue, backup]
@@ -198,6 +208,42 @@ fn parameters() -> impl Strategy<Value = Parameters> {
     (values, option::of(from)).prop_map(|(values, from)| Parameters { values, from })
 }
 
+fn on_lost() -> impl Strategy<Value = (OnLost, LostQuestion)> {
+    let question = (length(), select(LostAnswer::ALL.to_vec()))
+        .prop_map(|(timeout, then)| LostQuestion { timeout, then });
+    prop_oneof![
+        Just((OnLost::Retry, LostQuestion::default())),
+        Just((OnLost::Fail, LostQuestion::default())),
+        question.prop_map(|question| (OnLost::Ask, question)),
+    ]
+}
+
+fn pool() -> impl Strategy<Value = PoolUse> {
+    (name(), 1..u32::MAX).prop_map(|(name, weight)| PoolUse { name, weight })
+}
+
+fn parameter_rules() -> impl Strategy<Value = Vec<ParameterRule>> {
+    let rule = |rule: serde_json::Value| serde_json::from_value::<ParameterRule>(rule).unwrap();
+    let text = (text(), text()).prop_map(move |(default, description)| {
+        rule(serde_json::json!({
+            "name": "a", "default": default, "description": description, "pattern": "(?s).*"
+        }))
+    });
+    let number = any::<i64>().prop_map(move |n| {
+        rule(serde_json::json!({
+            "name": "b", "type": "integer", "required": true, "default": n, "enum": [n], "min": n,
+            "max": n
+        }))
+    });
+    let document = json().prop_map(move |value| {
+        rule(serde_json::json!({"name": "c", "type": "json", "default": value, "enum": [value]}))
+    });
+    let others = Just(rule(serde_json::json!({
+        "name": "d", "type": "date", "min": "2026-01-01", "max": "2026-12-31"
+    })));
+    prop::collection::vec(prop_oneof![text, number, document, others], 0..3)
+}
+
 prop_compose! {
     fn definition()(
         (description, when, action, run_as, retry, timeout, grace_period)
@@ -211,9 +257,9 @@ prop_compose! {
             length(),
             any::<u8>(),
         ),
-        (on_completion, on_lost, depends_on, dependency_timeout, tags, retention) in (
+        (on_completion, (on_lost, lost_question), depends_on, dependency_timeout, tags, retention) in (
             select(vec![OnCompletion::Preserve, OnCompletion::Drop]),
-            select(vec![OnLost::Retry, OnLost::Fail]),
+            on_lost(),
             dependencies(),
             option::of(length()),
             prop::collection::vec(text(), 0..3),
@@ -221,6 +267,8 @@ prop_compose! {
         ),
         (class, run_on) in (select(Class::ALL.to_vec()), map().boxed()),
         (partition, parameters) in (option::of(partition()).boxed(), parameters().boxed()),
+        calendars in calendars().boxed(),
+        (pool, parameter_rules) in (option::of(pool()).boxed(), parameter_rules().boxed()),
     ) -> Definition {
         Definition {
             description, when, action, run_as, retry, timeout, grace_period, catch_up, max_catch_up,
@@ -236,8 +284,30 @@ prop_compose! {
             partition,
             parameters,
             queue: None,
+            calendars,
+            paused_by: None,
+            pool,
+            parameter_rules,
+            lost_question,
+            exactly_once: priority % 2 == 0,
         }
     }
+}
+
+/// Excluded calendars come before included ones, as they are printed.
+fn calendars() -> impl Strategy<Value = Vec<CalendarUse>> {
+    let shifts = select(vec![Shift::Skip, Shift::Next, Shift::Previous]);
+    let one = |mode: CalendarMode| {
+        (name(), shifts.clone()).prop_map(move |(name, shift)| CalendarUse {
+            name,
+            mode,
+            shift,
+            resolved: None,
+        })
+    };
+    let some = |mode| prop::collection::vec(one(mode), 0..3);
+    (some(CalendarMode::Exclude), some(CalendarMode::Include))
+        .prop_map(|(excluded, included)| excluded.into_iter().chain(included).collect())
 }
 
 #[test]

@@ -138,7 +138,7 @@ CREATE TABLE runs (
     -- Ten times the kind of slot that it takes (0 process, 1 HTTP), and its priority.
     lane smallint NOT NULL,
     origin smallint NOT NULL,
-    -- 0 to 4, see domain::run::Wait; 5 is a message, which workers pull.
+    -- See domain::run::Wait; 5 is a message, which workers pull.
     wait smallint NOT NULL,
     ignore_dependencies boolean NOT NULL,
     shard text NOT NULL,
@@ -200,6 +200,8 @@ CREATE TABLE messages (
     -- Of a leased one: the fencing token, when it was leased, and the node that leased it for a worker.
     fence bigint,
     leased_at bigint,
+    -- When its time limit ends, once its worker has begun.
+    deadline bigint,
     node_id uuid,
     -- Nine minus the priority, so that the most urgent come first.
     urgency smallint NOT NULL,
@@ -207,6 +209,8 @@ CREATE TABLE messages (
     state smallint NOT NULL,
     workspace text NOT NULL COLLATE "C",
     ordering_key text COLLATE "C",
+    -- What its worker said last about how far it is.
+    progress text,
     -- The token of the last lease, if its worker gave the message back untouched: that report may come again.
     released_fence bigint
 ) WITH (
@@ -640,3 +644,225 @@ CREATE TABLE outages (
     since bigint PRIMARY KEY,
     until bigint NOT NULL
 );
+
+-- Database roles that may send messages in their own transactions: as which user, and to which queue.
+CREATE TABLE enqueue_roles (
+    role name NOT NULL,
+    queue_id uuid NOT NULL,
+    user_id uuid NOT NULL,
+    PRIMARY KEY (role, queue_id)
+);
+
+-- The queue of a name that a role may send to.
+CREATE FUNCTION enqueue_right(sender name, queue text) RETURNS TABLE (queue_id uuid, user_id uuid)
+LANGUAGE plpgsql STABLE SET search_path = punctual, pg_temp AS $$
+BEGIN
+    RETURN QUERY
+    SELECT r.queue_id, r.user_id
+    FROM enqueue_roles r
+    JOIN jobs j ON j.id = r.queue_id AND j.state <> 'DELETED'
+    JOIN identities u ON u.id = r.user_id
+    WHERE r.role = sender AND j.name = queue;
+END $$;
+
+-- Lets a database role send messages to a queue as a user of the queue's tenant.
+CREATE FUNCTION allow_enqueue(sender name, tenant text, user_name text, queue text) RETURNS void
+LANGUAGE plpgsql SET search_path = punctual, pg_temp AS $$
+DECLARE
+    of_tenant uuid;
+    as_user uuid;
+    to_queue uuid;
+BEGIN
+    IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = sender) THEN
+        RAISE EXCEPTION 'role "%" does not exist', sender USING ERRCODE = 'undefined_object';
+    END IF;
+    SELECT id INTO of_tenant FROM identities WHERE kind = 1 AND name = tenant;
+    IF of_tenant IS NULL THEN
+        RAISE EXCEPTION 'tenant "%" does not exist', tenant USING ERRCODE = 'undefined_object';
+    END IF;
+    SELECT id INTO as_user FROM identities WHERE kind = 2 AND tenant_id = of_tenant AND name = user_name;
+    IF as_user IS NULL THEN
+        RAISE EXCEPTION 'user "%" does not exist in tenant "%"', user_name, tenant USING ERRCODE = 'undefined_object';
+    END IF;
+    SELECT id INTO to_queue FROM jobs
+    WHERE tenant_id = of_tenant AND name = queue AND state <> 'DELETED' AND definition::jsonb -> 'queue' IS NOT NULL;
+    IF to_queue IS NULL THEN
+        RAISE EXCEPTION 'queue "%" does not exist in tenant "%"', queue, tenant USING ERRCODE = 'undefined_object';
+    END IF;
+    IF EXISTS (
+        SELECT 1 FROM enqueue_roles r JOIN jobs j ON j.id = r.queue_id
+        WHERE r.role = sender AND j.tenant_id <> of_tenant AND j.state <> 'DELETED'
+    ) THEN
+        RAISE EXCEPTION 'role "%" sends to queues of another tenant', sender USING ERRCODE = 'invalid_grant_operation';
+    END IF;
+    INSERT INTO enqueue_roles (role, queue_id, user_id) VALUES (sender, to_queue, as_user)
+    ON CONFLICT (role, queue_id) DO UPDATE SET user_id = excluded.user_id;
+    EXECUTE format('GRANT USAGE ON SCHEMA punctual TO %I', sender);
+END $$;
+REVOKE ALL ON FUNCTION allow_enqueue(name, text, text, text) FROM PUBLIC;
+
+-- Takes that right away.
+CREATE FUNCTION disallow_enqueue(sender name, queue text) RETURNS boolean
+LANGUAGE plpgsql SET search_path = punctual, pg_temp AS $$
+BEGIN
+    DELETE FROM enqueue_roles r USING jobs j
+    WHERE r.role = sender AND j.id = r.queue_id AND j.name = queue;
+    RETURN FOUND;
+END $$;
+REVOKE ALL ON FUNCTION disallow_enqueue(name, text) FROM PUBLIC;
+
+-- Sends a message to a queue in the transaction of the caller: it is there when that commits, and not if it is rolled
+-- back. Answers its id, or that of an earlier message with its deduplication key.
+CREATE FUNCTION enqueue(
+    queue text, payload jsonb, workspace text DEFAULT '', priority integer DEFAULT NULL, process_after timestamptz DEFAULT NULL,
+    deduplication_key text DEFAULT NULL, ordering_key text DEFAULT NULL, headers jsonb DEFAULT NULL
+) RETURNS uuid
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = punctual, pg_temp AS $$
+DECLARE
+    to_queue uuid;
+    as_user uuid;
+    of_job jobs%ROWTYPE;
+    settings jsonb;
+    now bigint := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
+    due bigint := greatest(now, (extract(epoch FROM process_after) * 1000000)::bigint);
+    rank integer;
+    message uuid;
+    body jsonb;
+    earlier uuid;
+    is_blocked boolean := false;
+BEGIN
+    SELECT r.queue_id, r.user_id INTO to_queue, as_user FROM enqueue_right(session_user, enqueue.queue) r;
+    IF to_queue IS NULL THEN
+        RAISE EXCEPTION 'permission denied for queue "%"', enqueue.queue
+            USING ERRCODE = 'insufficient_privilege',
+                HINT = format('The administrator allows it with punctual.allow_enqueue(%L, tenant, user, %L).', session_user, enqueue.queue);
+    END IF;
+    SELECT * INTO of_job FROM jobs WHERE id = to_queue;
+    settings := of_job.definition::jsonb -> 'queue';
+    IF (settings ->> 'is_draining')::boolean THEN
+        RAISE EXCEPTION 'queue "%" is draining and takes no new messages', enqueue.queue USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+    rank := coalesce(enqueue.priority, (of_job.definition::jsonb ->> 'priority')::integer, 5);
+    IF rank NOT BETWEEN coalesce((settings -> 'priority_range' ->> 0)::integer, 0) AND coalesce((settings -> 'priority_range' ->> 1)::integer, 9) THEN
+        RAISE EXCEPTION 'priority % is not in the range of queue "%"', rank, enqueue.queue USING ERRCODE = 'numeric_value_out_of_range';
+    END IF;
+    IF enqueue.payload IS NULL OR octet_length(enqueue.payload::text) > 1048576 THEN
+        RAISE EXCEPTION 'payload must be JSON of at most 1048576 bytes' USING ERRCODE = 'string_data_right_truncation';
+    END IF;
+    IF greatest(octet_length(enqueue.workspace), octet_length(deduplication_key), octet_length(enqueue.ordering_key)) > 200
+        OR deduplication_key = '' OR enqueue.ordering_key = '' OR enqueue.workspace IS NULL
+    THEN
+        RAISE EXCEPTION 'workspace and keys have at most 200 bytes, and keys are not empty' USING ERRCODE = 'string_data_right_truncation';
+    END IF;
+    IF jsonb_typeof(enqueue.headers) <> 'object'
+        OR EXISTS (SELECT 1 FROM jsonb_each(enqueue.headers) AS h WHERE jsonb_typeof(h.value) <> 'string')
+        OR (SELECT count(*) FROM jsonb_object_keys(enqueue.headers)) > 64
+    THEN
+        RAISE EXCEPTION 'headers must be a JSON object with at most 64 texts' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    message := (
+        lpad(to_hex(due / 1000), 12, '0') || '7' || lpad(to_hex((due % 1000) * 4096 / 1000), 3, '0')
+        || substr(replace(gen_random_uuid()::text, '-', ''), 17)
+    )::uuid;
+    IF deduplication_key IS NOT NULL THEN
+        INSERT INTO message_keys AS k (queue_id, key, run_id, until)
+        VALUES (
+            to_queue, deduplication_key, message,
+            now + (extract(epoch FROM coalesce((settings ->> 'deduplication')::interval, interval '5 minutes')) * 1000000)::bigint
+        )
+        ON CONFLICT (queue_id, key) DO UPDATE SET run_id = excluded.run_id, until = excluded.until
+        WHERE k.until <= now AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.run_id = k.run_id);
+        SELECT k.run_id INTO earlier FROM message_keys k WHERE k.queue_id = to_queue AND k.key = deduplication_key;
+        IF earlier <> message THEN
+            RETURN earlier;
+        END IF;
+    END IF;
+    IF enqueue.ordering_key IS NOT NULL OR settings -> 'max_depth' IS NOT NULL THEN
+        PERFORM pg_advisory_xact_lock(hashtextextended(to_queue::text, 24));
+        IF (SELECT count(*) FROM (SELECT 1 FROM runs WHERE job_id = to_queue LIMIT (settings ->> 'max_depth')::bigint) AS r)
+            >= (settings ->> 'max_depth')::bigint
+        THEN
+            RAISE EXCEPTION 'queue "%" is full (max_depth = %)', enqueue.queue, settings ->> 'max_depth' USING ERRCODE = 'configuration_limit_exceeded';
+        END IF;
+        is_blocked := enqueue.ordering_key IS NOT NULL AND EXISTS (
+            SELECT 1 FROM messages m WHERE m.queue_id = to_queue AND m.ordering_key = enqueue.ordering_key AND m.ordering_key IS NOT NULL
+        );
+    END IF;
+    body := jsonb_strip_nulls(jsonb_build_object(
+        'workspace', nullif(enqueue.workspace, ''), 'headers', enqueue.headers, 'ordering_key', enqueue.ordering_key,
+        'deduplication_key', deduplication_key
+    )) || jsonb_build_object('payload', enqueue.payload);
+    INSERT INTO runs (
+        id, job_id, tenant_id, job_version, scheduled_for, shard, due_at, order_at, lane, origin, coalesced,
+        ignore_dependencies, parameters, attempts, lost, turn, wait, requested_by, created_at
+    )
+    VALUES (
+        message, to_queue, of_job.tenant_id, of_job.version, due, '', due, due, rank, 7, 0, true, body::text, 0, 0, 0, 5,
+        as_user, now
+    );
+    INSERT INTO messages (run_id, queue_id, at, order_at, expires_at, urgency, state, workspace, ordering_key)
+    VALUES (
+        message, to_queue, due, due,
+        due + (extract(epoch FROM (settings ->> 'time_to_live')::interval) * 1000000)::bigint,
+        9 - rank, CASE WHEN is_blocked THEN 3 WHEN due > now THEN 1 ELSE 0 END, enqueue.workspace, enqueue.ordering_key
+    );
+    INSERT INTO audit (tenant_id, at, actor, kind, outcome, details, runs)
+    VALUES (
+        of_job.tenant_id, now, coalesce((SELECT i.name FROM identities i WHERE i.id = as_user), as_user::text), 'RUNS_REQUESTED',
+        'REQUESTED', '', uuid_send(message) || uuid_send(to_queue) || int2send(7::smallint)
+    );
+    PERFORM pg_notify('punctual', '');
+    RETURN message;
+END $$;
+
+-- Runs of jobs with a pool: those that have a place of it, and those in line. A row with a turn is a place: it ends with
+-- the claim of the run that has this turn. A row without one is in line; called_at is when the run was told to take its
+-- place. A row whose run or claim has ended is void and goes with the next look.
+CREATE TABLE pool_runs (
+    run_id uuid PRIMARY KEY,
+    tenant_id uuid NOT NULL,
+    pool text NOT NULL COLLATE "C",
+    job_id uuid NOT NULL,
+    weight bigint NOT NULL,
+    priority bigint NOT NULL,
+    due_at bigint NOT NULL,
+    turn bigint,
+    since bigint NOT NULL,
+    called_at bigint
+);
+CREATE INDEX pool_runs_pool ON pool_runs (tenant_id, pool);
+CREATE INDEX pool_runs_line ON pool_runs (tenant_id, pool) WHERE turn IS NULL;
+
+-- Exactly-once SQL jobs. A key is the right of one attempt to record its effect: the hash of a secret that only the
+-- attempt's executor knows. An effect is committed in the transaction of the job's own statements: where there is a row,
+-- the work was done, and its run has completed, whatever became of its node.
+CREATE TABLE effect_keys (
+    run_id uuid PRIMARY KEY,
+    generation integer NOT NULL,
+    hash bytea NOT NULL
+);
+CREATE TABLE effects (
+    run_id uuid PRIMARY KEY,
+    generation integer NOT NULL,
+    at bigint NOT NULL
+);
+
+-- Called by the login of the job as the last statement of its transaction. The claim cannot end before the transaction
+-- does: what ends it locks the run, and so does this. A client that stalls before its COMMIT is cut off.
+CREATE FUNCTION record_effect(run uuid, claim_generation integer, secret text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = punctual, pg_temp AS $$
+BEGIN
+    PERFORM 1
+    FROM runs r
+    JOIN effect_keys k ON k.run_id = r.id
+    WHERE r.id = run AND r.turn = claim_generation AND r.wait = 0 AND k.generation = claim_generation
+        AND k.hash = sha256(convert_to(secret, 'UTF8'))
+    FOR SHARE OF r;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'the claim of run % has ended', run USING ERRCODE = 'PX002';
+    END IF;
+    INSERT INTO effects (run_id, generation, at) VALUES (run, claim_generation, clock());
+    PERFORM set_config('idle_in_transaction_session_timeout', '10s', true);
+END $$;
+GRANT USAGE ON SCHEMA punctual TO PUBLIC;
+GRANT EXECUTE ON FUNCTION record_effect(uuid, integer, text) TO PUBLIC;

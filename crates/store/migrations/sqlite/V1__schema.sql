@@ -247,6 +247,10 @@ CREATE TABLE messages (
     fence INTEGER,
     node_id BLOB,
     leased_at INTEGER,
+    -- When its time limit ends, once its worker has begun.
+    deadline INTEGER,
+    -- What its worker said last about how far it is.
+    progress TEXT,
     -- The token of the last lease, if its worker gave the message back untouched: that report may come again.
     released_fence INTEGER
 ) STRICT;
@@ -545,3 +549,21 @@ CREATE TABLE parts (
     shard TEXT NOT NULL,
     PRIMARY KEY (parent_id, number)
 ) STRICT, WITHOUT ROWID;
+
+-- Runs of jobs with a pool: those that have a place of it, and those in line. A row with a turn is a place: it ends with
+-- the claim of the run that has this turn. A row without one is in line; called_at is when the run was told to take its
+-- place. A row whose run or claim has ended is void and goes with the next look.
+CREATE TABLE pool_runs (
+    run_id BLOB PRIMARY KEY,
+    tenant_id BLOB NOT NULL,
+    pool TEXT NOT NULL,
+    job_id BLOB NOT NULL,
+    weight INTEGER NOT NULL,
+    priority INTEGER NOT NULL,
+    due_at INTEGER NOT NULL,
+    turn INTEGER,
+    since INTEGER NOT NULL,
+    called_at INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE INDEX pool_runs_pool ON pool_runs (tenant_id, pool);
+CREATE INDEX pool_runs_line ON pool_runs (tenant_id, pool) WHERE turn IS NULL;

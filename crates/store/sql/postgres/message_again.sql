@@ -4,8 +4,8 @@ WITH clock AS MATERIALIZED (SELECT clock() AS now),
 message AS (
     UPDATE messages m
     SET
-        state = CASE WHEN u.delay > 0 THEN 1 ELSE 0 END, fence = NULL, leased_at = NULL, node_id = NULL,
-        released_fence = CASE WHEN u.attempt_end IS NULL THEN u.fence END,
+        state = CASE WHEN u.delay > 0 THEN 1 ELSE 0 END, fence = NULL, leased_at = NULL, deadline = NULL,
+        node_id = NULL, released_fence = CASE WHEN u.attempt_end IS NULL THEN u.fence END,
         at = coalesce((SELECT now FROM clock) + u.delay, m.order_at)
     FROM unnest($2::uuid[], $3::bigint[], $4::bigint[], $5::smallint[], $6::text[], $7::text[], $8::uuid[])
         AS u (id, fence, delay, attempt_end, message, error, queue_id)

@@ -1,5 +1,5 @@
--- Messages about which something has to be decided, at most $1 of each kind: those whose leases ended (0), those that no
--- worker has leased in time (1), and those whose queues were deleted (2). From one queue to the next by the index.
+-- Messages about which something has to be decided, at most $1 of each kind: those whose leases ended (0), or whose
+-- time limits did (3), those that no worker has leased in time (1), and those whose queues were deleted (2). From one queue to the next by the index.
 WITH RECURSIVE queues AS (
     (SELECT job_id FROM runs WHERE wait <> 0 ORDER BY job_id LIMIT 1)
     UNION ALL
@@ -10,7 +10,7 @@ WITH RECURSIVE queues AS (
 SELECT m.kind, m.run_id, m.queue_id, m.fence, r.attempts + r.lost AS attempts
 FROM (
     (
-        SELECT 0::smallint AS kind, run_id, queue_id, fence FROM messages
+        SELECT CASE WHEN deadline <= clock() THEN 3 ELSE 0 END::smallint AS kind, run_id, queue_id, fence FROM messages
         WHERE state = 2 AND at <= clock() ORDER BY at LIMIT $1::bigint
     )
     UNION ALL

@@ -1,6 +1,6 @@
 -- Leases ready messages of a queue, under its lock: workspaces take turns, beginning after the one that was served last.
 -- $1 the queue, $2 how many at most, $3 for how long, $4 the node, $5 the most leased ones of the queue, $6 of a workspace,
--- $7 the most per second, $8 and $9 workspaces and their weights.
+-- $7 the most per second, $8 and $9 workspaces and their weights, $10 the time limit if it begins with the lease.
 WITH RECURSIVE clock AS MATERIALIZED (SELECT clock() AS now),
 served AS MATERIALIZED (
     SELECT
@@ -126,7 +126,8 @@ chosen AS MATERIALIZED (
 leased AS (
     UPDATE messages m
     SET
-        state = 2, at = (SELECT now FROM clock) + $3::bigint, leased_at = (SELECT now FROM clock), node_id = $4,
+        state = 2, at = (SELECT now FROM clock) + least($3::bigint, $10::bigint), leased_at = (SELECT now FROM clock), node_id = $4,
+        deadline = (SELECT now FROM clock) + $10::bigint,
         fence = nextval('start_tokens'), expires_at = NULL -- the time to live was for the first lease
     FROM chosen c
     -- By the primary key: no index of states is of use here.
@@ -145,7 +146,7 @@ moved AS (
 )
 SELECT
     l.run_id, l.fence, l.workspace, r.parameters, (9 - l.urgency)::smallint AS priority, r.attempts + r.lost + 1 AS attempt,
-    r.scheduled_for, l.at
+    r.scheduled_for, l.at, r.created_at
 FROM leased l
 JOIN runs r ON r.id BETWEEN l.run_id AND l.run_id
 ORDER BY l.nth

@@ -2,7 +2,7 @@
 WITH woken AS (
     UPDATE runs
     SET wait = 0, wait_until = NULL, order_at = CASE wait WHEN 2 THEN greatest(order_at, clock()) ELSE order_at END
-    WHERE wait_until <= clock() AND wait + 0 <> 0
+    WHERE wait_until <= clock() AND wait + 0 NOT IN (0, 7)
     RETURNING id
 )
 SELECT count(*) FROM woken

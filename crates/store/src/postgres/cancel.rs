@@ -1,6 +1,7 @@
 //! Asking for the end of a run.
 
 use domain::id::{NodeId, RunId};
+use domain::job::LostAnswer;
 use domain::run::Reason;
 use uuid::Uuid;
 
@@ -9,7 +10,7 @@ use super::pipeline::{Pipeline, values};
 use super::row::{outcome, text};
 use super::{Shared, first};
 use crate::author::author;
-use crate::{Cancelled, Result, StoreError};
+use crate::{Cancelled, Decided, Result, StoreError};
 
 /// How often a cancellation begins anew because the run began or ceased to wait meanwhile.
 const TRIES_MAX: u32 = 16;
@@ -26,6 +27,39 @@ impl Shared {
             }
         }
         Err(StoreError::Unavailable("the run changes too often to be cancelled".to_owned()))
+    }
+
+    /// Decides what becomes of a run that is HELD.
+    pub(super) async fn decide(
+        &self,
+        run: RunId,
+        answer: LostAnswer,
+        reason: &Reason,
+    ) -> Result<Decided> {
+        let decided = Decided::from_answer(answer);
+        let ends = match decided {
+            Decided::Ended(outcome) => Some(i16::from(outcome as u8)),
+            Decided::Again | Decided::NotHeld => None,
+        };
+        let mut pipeline = Pipeline::default();
+        pipeline.push(sql!("waits_alone"), values![]);
+        pipeline.push(sql!("gate"), values![0_i64]);
+        let values = values![run.0, ends, reason.code.name(), text(&reason.text)];
+        let step = pipeline.push(sql!("run_decide"), values);
+        let by = text(&author()).into_owned();
+        let values = values![run.0, by, text(&reason.text), answer.name()];
+        pipeline.push(sql!("audit_decide"), values);
+        let mut freed = Freed::default();
+        if !run.is_part() {
+            freed.push(run, None);
+        }
+        freed.into_step(&mut pipeline, 0);
+        let mut answers = pipeline.commit(&self.pool).await?;
+        let is_done: bool = first(answers.swap_remove(step))?.try_get(0)?;
+        if is_done {
+            self.signal.send();
+        }
+        Ok(if is_done { decided } else { Decided::NotHeld })
     }
 
     /// Cancels a run that waits for something other than its time, or one that does not. They are

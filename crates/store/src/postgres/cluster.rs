@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use domain::cluster::{Lead, Place, Quorum};
 use domain::fairness::{AGEING, ROUND, Tier};
 use domain::id::{NodeId, RunId};
-use domain::run::ClaimedRun;
+use domain::pool::CALL_HOLDS;
+use domain::run::{ClaimedRun, Grant};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -17,6 +18,8 @@ use super::pump::{fences, wanted};
 use super::row::{claimed, signed, span_us, text, unsigned};
 use super::{PostgresStore, Shared, first, lock_of};
 use crate::author::author;
+use crate::pools::{POOLS_CLEAR, POOLS_LOCK};
+use crate::records::Sql;
 use crate::{
     Acknowledgement, ClaimRequest, Cluster, FactsFor, NodeControl, NodeControlOutcome, NodeView,
     POLICY, Result,
@@ -77,6 +80,38 @@ impl Cluster for PostgresStore {
         pipeline.push(sql!("lead_share"), values![]);
         pipeline.push(sql!("ack_insert"), values![node.0]);
         let woken = pipeline.push(sql!("ack_wake"), values![]);
+        let mut answers = pipeline.commit(&self.shared.pool).await?;
+        let woken: i64 = first(answers.swap_remove(woken))?.try_get(0)?;
+        if woken > 0 {
+            self.shared.signal.send();
+        }
+        Ok(woken.cast_unsigned())
+    }
+
+    async fn allow_effects(&self, attempts: &[(Grant, String)]) -> Result<Vec<bool>> {
+        let runs: Vec<Uuid> = attempts.iter().map(|(grant, _)| grant.run.0).collect();
+        let turns: Vec<i32> = attempts.iter().map(|(grant, _)| signed(grant.turn)).collect();
+        let secrets: Vec<String> = attempts.iter().map(|(_, secret)| secret.clone()).collect();
+        let rows =
+            self.shared.query(sql!("effect_keys_set"), values![runs, turns, secrets]).await?;
+        let allowed: Vec<Uuid> =
+            rows.iter().map(|row| Ok(row.try_get(0)?)).collect::<Result<_>>()?;
+        Ok(attempts.iter().map(|(grant, _)| allowed.contains(&grant.run.0)).collect())
+    }
+
+    async fn has_effects(&self) -> Result<bool> {
+        Ok(true)
+    }
+
+    async fn wake_pools(&self) -> Result<u64> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM pool_runs WHERE turn IS NULL)";
+        if !self.shared.query_one(sql, values![]).await?.try_get::<_, bool>(0)? {
+            return Ok(0);
+        }
+        let mut pipeline = Pipeline::default();
+        pipeline.push(sql!("waits_alone"), values![]);
+        pipeline.push(sql!("gate"), values![0_i64]);
+        let woken = push_pools(&mut pipeline);
         let mut answers = pipeline.commit(&self.shared.pool).await?;
         let woken: i64 = first(answers.swap_remove(woken))?.try_get(0)?;
         if woken > 0 {
@@ -211,4 +246,16 @@ fn placed(row: &Row) -> Result<ClaimedRun> {
     let mut run = claimed(row)?;
     run.run.place = Place::of_words(row.try_get(16)?);
     Ok(run)
+}
+
+/// Calls runs in line for pools that have places for them, and wakes those that wait, under the gate
+/// and the lock of waits alone. The first column at the place that is returned is how many.
+pub(super) fn push_pools(pipeline: &mut Pipeline<'_>) -> usize {
+    for sql in [POOLS_LOCK, POOLS_CLEAR] {
+        if let Sql::Differs { postgres, .. } = sql {
+            pipeline.push(postgres, values![]);
+        }
+    }
+    pipeline.push(sql!("pool_call"), values![span_us(CALL_HOLDS)]);
+    pipeline.push(sql!("pool_wake"), values![])
 }

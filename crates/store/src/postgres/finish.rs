@@ -42,6 +42,12 @@ impl<'a> Ending<'a> {
             let runs: Vec<Uuid> = ordered.iter().map(|finish| finish.grant.run.0).collect();
             pipeline.push(sql!("run_lock"), values![runs]);
         }
+        let has_effect = |finish: &&&Finish| {
+            let is_done =
+                matches!(finish.verdict, Verdict::End { outcome: Outcome::Completed, .. });
+            finish.has_effect && !is_done
+        };
+        settle_effects(pipeline, ordered.iter().filter(has_effect).copied());
         let mut job_states = (Vec::new(), Vec::new());
         let mut alerts = EndAlerts::default();
         for finish in ordered {
@@ -50,7 +56,9 @@ impl<'a> Ending<'a> {
                     ends.push(finish, *outcome, reason.as_ref(), *dead_letter, false);
                     alerts.push(finish.grant.run, *outcome, reason.as_ref(), *dead_letter);
                 }
-                Verdict::Retry { .. } => ends.push(finish, Outcome::Cancelled, None, false, true),
+                Verdict::Retry { .. } | Verdict::Hold { .. } => {
+                    ends.push(finish, Outcome::Cancelled, None, false, true);
+                }
                 Verdict::Wait(..) | Verdict::Line { .. } | Verdict::Release => continue,
             }
             if let Some(state) = finish.job_state {
@@ -90,6 +98,14 @@ impl<'a> Ending<'a> {
                 Verdict::Retry { delay } => {
                     agains.push(finish, Some(span_us(*delay)), None);
                     // It has ended only if somebody asked for that.
+                    if !finish.grant.run.is_part() {
+                        freed.push(finish.grant.run, None);
+                    }
+                }
+                Verdict::Hold { timeout } => {
+                    waits = true;
+                    let timeout = span_us(*timeout);
+                    agains.push(finish, None, Some((Wait::Decision, Some(timeout))));
                     if !finish.grant.run.is_part() {
                         freed.push(finish.grant.run, None);
                     }
@@ -163,6 +179,25 @@ impl<'a> Ending<'a> {
             }
         }
         Ok(!woken.is_empty() || row.try_get(1)?)
+    }
+}
+
+/// Completes the runs whose work was committed together with its record. Their finishes find nothing
+/// after this, and are known by their marks.
+fn settle_effects<'a>(pipeline: &mut Pipeline<'a>, done: impl Iterator<Item = &'a Finish>) {
+    let (mut runs, mut turns, mut marks) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut nodes, mut starts) = (Vec::new(), Vec::new());
+    for finish in done {
+        runs.push(finish.grant.run.0);
+        turns.push(signed(finish.grant.turn));
+        marks.push(finish.mark());
+        nodes.push(finish.attempt.as_ref().map(|attempt| attempt.node.0));
+        starts.push(finish.attempt.as_ref().map(|attempt| us(attempt.started_at)));
+    }
+    if !runs.is_empty() {
+        // The lock is waited for before the next statement looks at effects.
+        pipeline.push(sql!("run_lock"), values![runs.clone()]);
+        pipeline.push(sql!("effect_settle"), values![runs, turns, marks, nodes, starts]);
     }
 }
 

@@ -16,8 +16,8 @@ use super::{PostgresStore, first};
 use crate::author::author;
 use crate::messages::{PROMOTE_MAX, until_token};
 use crate::{
-    Applied, Cancelled, Extended, HeldLease, LapseKind, Lapsed, LeaseRequest, Leased,
-    LeasedMessage, Messages, NewMessage, QueueDepth, Result, Sent, SettledMessage, Verdict,
+    Applied, Cancelled, Extended, HeldLease, LapseKind, Lapsed, LeaseExtension, LeaseRequest,
+    Leased, LeasedMessage, Messages, NewMessage, QueueDepth, Result, Sent, SettledMessage, Verdict,
 };
 
 impl Messages for PostgresStore {
@@ -101,6 +101,7 @@ impl Messages for PostgresStore {
             request.rate_per_second,
             workspaces,
             weights,
+            request.time_limit.map(span_us),
         ];
         let lease = pipeline.push(sql!("message_lease"), values);
         let next = pipeline.push(sql!("message_next_at"), values![queue]);
@@ -118,21 +119,32 @@ impl Messages for PostgresStore {
         Ok(Leased { messages, next_at: next_at.map(at) })
     }
 
-    async fn extend_leases(
-        &self,
-        queue: JobId,
-        leases: &[(RunId, i64)],
-        lease: SignedDuration,
-    ) -> Result<Vec<Option<Extended>>> {
-        let (ids, fences) = split(leases);
-        let values = values![ids, fences, span_us(lease), queue.0];
-        let mut extended: HashMap<(Uuid, i64), Extended> = HashMap::new();
+    async fn extend_leases(&self, leases: &[LeaseExtension]) -> Result<Vec<Option<Extended>>> {
+        let ids: Vec<Uuid> = leases.iter().map(|it| it.message.0).collect();
+        let fences: Vec<i64> = leases.iter().map(|it| it.fence).collect();
+        let queues: Vec<Uuid> = leases.iter().map(|it| it.queue.0).collect();
+        let spans: Vec<i64> = leases.iter().map(|it| span_us(it.lease)).collect();
+        let limits: Vec<(Option<SignedDuration>, bool)> =
+            leases.iter().map(|it| it.time_limit.parts()).collect();
+        let replaces: Vec<bool> = limits.iter().map(|(_, replaces)| *replaces).collect();
+        let limits: Vec<Option<i64>> = limits.iter().map(|(time, _)| time.map(span_us)).collect();
+        let progress: Vec<Option<Cow<'_, str>>> =
+            leases.iter().map(|it| it.progress.as_deref().map(text)).collect();
+        let values = values![ids, fences, queues, spans, limits, replaces, progress];
+        let mut extended: HashMap<(Uuid, i64, Uuid), Extended> = HashMap::new();
         for row in self.shared.query(sql!("message_extend"), values).await? {
             let extension = Extended { until: at(row.try_get(2)?), is_cancelled: row.try_get(3)? };
-            extended.insert((row.try_get(0)?, row.try_get(1)?), extension);
+            extended.insert((row.try_get(0)?, row.try_get(1)?, row.try_get(4)?), extension);
         }
-        let answer = |(id, fence): &(RunId, i64)| extended.get(&(id.0, *fence)).copied();
+        let answer =
+            |it: &LeaseExtension| extended.get(&(it.message.0, it.fence, it.queue.0)).copied();
         Ok(leases.iter().map(answer).collect())
+    }
+
+    async fn ready_queues(&self, queues: &[JobId]) -> Result<Vec<JobId>> {
+        let ids: Vec<Uuid> = queues.iter().map(|queue| queue.0).collect();
+        let rows = self.shared.query(sql!("message_ready_queues"), values![ids]).await?;
+        rows.iter().map(|row| Ok(JobId(row.try_get(0)?))).collect()
     }
 
     async fn held_leases(&self, queue: JobId, leases: &[(RunId, i64)]) -> Result<Vec<HeldLease>> {
@@ -167,7 +179,10 @@ impl Messages for PostgresStore {
                     ends.push(it, Outcome::Cancelled, None, false, true);
                     agains.push(it, Some(span_us(*delay)));
                 }
-                Verdict::Release | Verdict::Wait(..) | Verdict::Line { .. } => {
+                Verdict::Release
+                | Verdict::Wait(..)
+                | Verdict::Line { .. }
+                | Verdict::Hold { .. } => {
                     ends.push(it, Outcome::Cancelled, None, false, true);
                     agains.push(it, None);
                 }
@@ -175,6 +190,7 @@ impl Messages for PostgresStore {
         }
         let ended = ends.into_step(&mut pipeline, node);
         let again = agains.into_step(&mut pipeline, node);
+        keep_outputs(settled, &mut pipeline);
         alerts.into_step(&mut pipeline);
         let answers = pipeline.commit(&self.shared.pool).await?;
         let mut applied: HashMap<Uuid, Applied> = HashMap::with_capacity(settled.len());
@@ -195,6 +211,7 @@ impl Messages for PostgresStore {
                 kind: match row.try_get::<_, i16>(0)? {
                     0 => LapseKind::Lease,
                     1 => LapseKind::TimeToLive,
+                    3 => LapseKind::TimeLimit,
                     _ => LapseKind::QueueDeleted,
                 },
                 message: RunId(row.try_get(1)?),
@@ -218,7 +235,14 @@ impl Messages for PostgresStore {
             reason: Some(reason.clone()),
             dead_letter: false,
         };
-        let unleased = SettledMessage { queue, message, fence: None, verdict, result: None };
+        let unleased = SettledMessage {
+            queue,
+            message,
+            fence: None,
+            verdict,
+            result: None,
+            is_forgotten: false,
+        };
         let mut pipeline = Pipeline::default();
         pipeline.push(sql!("message_lock_ordered"), values![vec![id]]);
         let values = values![id, reason.code.name(), text(&reason.text), queue.0];
@@ -306,11 +330,27 @@ impl PostgresStore {
     }
 }
 
+/// Keeps the outputs of attempts that are recorded with this.
+fn keep_outputs<'a>(settled: &'a [SettledMessage], pipeline: &mut Pipeline<'a>) {
+    let (mut ids, mut fences, mut frames) = (Vec::new(), Vec::new(), Vec::new());
+    for it in settled {
+        let output = it.result.as_ref().and_then(|result| result.output.as_deref());
+        if let (Some(output), Some(fence)) = (output, it.fence) {
+            ids.push(it.message.0);
+            fences.push(fence);
+            frames.push(output);
+        }
+    }
+    if !ids.is_empty() {
+        pipeline.push(sql!("message_output"), values![ids, fences, frames]);
+    }
+}
+
 fn split(leases: &[(RunId, i64)]) -> (Vec<Uuid>, Vec<i64>) {
     leases.iter().map(|(id, fence)| (id.0, *fence)).unzip()
 }
 
-/// run_id, fence, workspace, parameters, priority, attempt, scheduled_for, at
+/// run_id, fence, workspace, parameters, priority, attempt, scheduled_for, at, created_at
 fn leased(row: &Row) -> Result<LeasedMessage> {
     let until: Timestamp = at(row.try_get(7)?);
     Ok(LeasedMessage {
@@ -321,6 +361,7 @@ fn leased(row: &Row) -> Result<LeasedMessage> {
         priority: row.try_get::<_, i16>(4)?.clamp(0, 9) as u8,
         attempt: unsigned(row.try_get(5)?),
         scheduled_for: at(row.try_get(6)?),
+        created_at: at(row.try_get(8)?),
         lease_until: until,
     })
 }
@@ -366,6 +407,7 @@ struct Ends<'a> {
     dead_letters: Vec<bool>,
     attempts: Attempts<'a>,
     results: Vec<Option<Cow<'a, str>>>,
+    forgotten: Vec<bool>,
 }
 
 impl<'a> Ends<'a> {
@@ -388,6 +430,7 @@ impl<'a> Ends<'a> {
         self.attempts.push(it.result.as_ref());
         let result = it.result.as_ref().and_then(|result| result.result.as_deref());
         self.results.push(result.map(text));
+        self.forgotten.push(it.is_forgotten);
     }
 
     fn into_step(self, pipeline: &mut Pipeline<'a>, node: NodeId) -> usize {
@@ -406,6 +449,7 @@ impl<'a> Ends<'a> {
             errors,
             self.results,
             self.queues,
+            self.forgotten,
         ];
         pipeline.push(sql!("message_end"), values)
     }

@@ -6,13 +6,14 @@ use std::time::Duration;
 use domain::cluster::{Labels, NodeRole};
 use domain::facts::Outage;
 use domain::fairness::Tier;
-use domain::id::{NodeId, RunId, TenantId};
+use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::run::{ClaimedRun, Grant};
 use domain::slot::PerSlot;
 use jiff::{SignedDuration, Timestamp};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use super::cluster::push_pools;
 use super::finish::Ending;
 use super::holdings::{Held, Holdings};
 use super::pipeline::{Pipeline, values};
@@ -278,7 +279,9 @@ impl Shared {
             .await?;
         let mut expired: Vec<Uuid> = look.try_get(0)?;
         let waited: bool = look.try_get(1)?;
-        if expired.is_empty() && !waited && !look.try_get::<_, bool>(2)? {
+        let (pooled, undecided): (bool, bool) = (look.try_get(3)?, look.try_get(4)?);
+        let is_quiet = expired.is_empty() && !waited && !pooled && !undecided;
+        if is_quiet && !look.try_get::<_, bool>(2)? {
             return Ok(Reaped::default());
         }
         expired.sort_unstable_by_key(|node| lock_of(NodeId(*node)));
@@ -289,13 +292,16 @@ impl Shared {
         pipeline.push(sql!("members_lock"), values![]);
         let buried =
             (!expired.is_empty()).then(|| pipeline.push(sql!("node_bury"), values![expired]));
-        let woken = waited.then(|| {
+        if waited || pooled {
             pipeline.push(sql!("waits_alone"), values![]);
             pipeline.push(sql!("gate"), values![0_i64]);
-            pipeline.push(sql!("run_wake_expired"), values![])
-        });
+        }
+        let waited = waited.then(|| pipeline.push(sql!("run_wake_expired"), values![]));
+        let pooled = pooled.then(|| push_pools(&mut pipeline));
         pipeline.push(sql!("node_clear"), values![]);
         pipeline.push(sql!("node_forget"), values![GONE_KEPT_US]);
+        let undecided =
+            undecided.then(|| pipeline.push(sql!("run_undecided"), values![i64::from(limit)]));
         let lost = pipeline.push(sql!("run_lost"), values![i64::from(limit)]);
         let mut answers = pipeline.commit(&self.pool).await?;
         let mut reaped = Reaped::default();
@@ -307,12 +313,15 @@ impl Shared {
                 run: claimed(row)?,
             });
         }
+        for row in undecided.into_iter().flat_map(|step| &answers[step]) {
+            reaped.undecided.push((RunId(row.try_get(0)?), JobId(row.try_get(1)?)));
+        }
         for row in buried.into_iter().flat_map(|step| &answers[step]) {
             reaped.buried.push(NodeId(row.try_get(0)?));
         }
-        if let Some(woken) = woken {
-            let woken: i64 = first(answers.swap_remove(woken))?.try_get(0)?;
-            reaped.woken = woken.cast_unsigned();
+        for step in waited.into_iter().chain(pooled) {
+            let woken: i64 = first(std::mem::take(&mut answers[step]))?.try_get(0)?;
+            reaped.woken += woken.cast_unsigned();
         }
         Ok(reaped)
     }

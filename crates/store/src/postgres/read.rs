@@ -122,6 +122,7 @@ fn live_states(filter: &RunFilter) -> Vec<i16> {
         RunState::Pending => 0,
         RunState::Queued => 1,
         RunState::Running | RunState::Ended(_) => 2,
+        RunState::Held => 3,
     };
     filter.live_states().iter().map(number).collect()
 }

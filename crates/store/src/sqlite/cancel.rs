@@ -2,14 +2,15 @@
 
 use domain::audit::{Event, Kind};
 use domain::id::{JobId, RunId, TenantId};
+use domain::job::LostAnswer;
 use domain::run::{Outcome, Reason};
 use rusqlite::{OptionalExtension, Row};
 
 use super::audit_log;
 use super::ends::{self, End, Whose, outcome_of};
-use super::wake::Freed;
+use super::wake::{self, Freed};
 use super::writer::Tx;
-use crate::{Cancelled, Result};
+use crate::{Cancelled, Decided, Result};
 
 pub(super) fn cancel(tx: &mut Tx<'_>, run: RunId, reason: &Reason, by: &str) -> Result<Cancelled> {
     let asked = |tenant, job, outcome: &str| Event {
@@ -29,13 +30,8 @@ pub(super) fn cancel(tx: &mut Tx<'_>, run: RunId, reason: &Reason, by: &str) -> 
         audit_log::insert(tx, &asked(held.tenant, held.job, "REQUESTED"))?;
         return Ok(Cancelled::Requested(held.node));
     }
-    // A run that has not ended, and where it is to be found.
-    let sql = "SELECT seq, job_id, tenant_id, lane, due_at, order_at, attempts, lost, wait
-               FROM runs WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM ends
-               WHERE ends.seq = runs.seq)";
-    let unheld = tx.connection.prepare_cached(sql)?.query_row((run.0,), Unheld::of).optional()?;
-    if let Some(unheld) = unheld {
-        unheld.end(tx, run, reason)?;
+    if let Some(unheld) = Unheld::find(tx, run)? {
+        unheld.end(tx, run, Outcome::Cancelled, reason)?;
         audit_log::insert(tx, &asked(unheld.tenant, unheld.job, Outcome::Cancelled.name()))?;
         return Ok(Cancelled::Ended);
     }
@@ -46,6 +42,36 @@ pub(super) fn cancel(tx: &mut Tx<'_>, run: RunId, reason: &Reason, by: &str) -> 
         .optional()?;
     known
         .map_or(Ok(Cancelled::NotFound), |outcome| Ok(Cancelled::EndedBefore(outcome_of(outcome)?)))
+}
+
+/// Decides what becomes of a run that is HELD.
+pub(super) fn decide(
+    tx: &mut Tx<'_>,
+    run: RunId,
+    answer: LostAnswer,
+    reason: &Reason,
+    by: &str,
+) -> Result<Decided> {
+    let waiting = wake::waiting_for_decision(tx.connection, run)?;
+    let (Some(waiting), Some(unheld)) = (waiting.first(), Unheld::find(tx, run)?) else {
+        return Ok(Decided::NotHeld);
+    };
+    let decided = Decided::from_answer(answer);
+    match decided {
+        Decided::Ended(outcome) => unheld.end(tx, run, outcome, reason)?,
+        Decided::Again | Decided::NotHeld => wake::wake(tx, waiting)?,
+    }
+    let event = Event {
+        tenant: unheld.tenant,
+        actor: by.to_owned(),
+        kind: Kind::RunDecided,
+        job: Some(unheld.job),
+        run: Some(run),
+        outcome: answer.name().to_owned(),
+        details: reason.text.clone(),
+    };
+    audit_log::insert(tx, &event)?;
+    Ok(decided)
 }
 
 /// A run that goes on and that nobody holds.
@@ -76,7 +102,15 @@ impl Unheld {
         })
     }
 
-    fn end(&self, tx: &mut Tx<'_>, run: RunId, reason: &Reason) -> Result<()> {
+    /// A run that has not ended, and where it is to be found.
+    fn find(tx: &Tx<'_>, run: RunId) -> Result<Option<Self>> {
+        let sql = "SELECT seq, job_id, tenant_id, lane, due_at, order_at, attempts, lost, wait
+                   FROM runs WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM ends
+                   WHERE ends.seq = runs.seq)";
+        Ok(tx.connection.prepare_cached(sql)?.query_row((run.0,), Unheld::of).optional()?)
+    }
+
+    fn end(&self, tx: &mut Tx<'_>, run: RunId, outcome: Outcome, reason: &Reason) -> Result<()> {
         let (connection, seq) = (tx.connection, self.seq);
         connection.prepare_cached(sql!("live_delete"))?.execute((
             self.job.0,
@@ -91,9 +125,9 @@ impl Unheld {
         }
         let end = End {
             seq,
-            outcome: Outcome::Cancelled,
+            outcome,
             reason: Some((reason.code.name(), &reason.text)),
-            dead_letter: false,
+            dead_letter: outcome == Outcome::Failed,
             attempts: self.attempts,
             lost: self.lost,
             fence: None,
@@ -105,7 +139,7 @@ impl Unheld {
         if run.is_part() {
             return Ok(());
         }
-        freed.ended(self.job, Outcome::Cancelled, finished_at, 1);
+        freed.ended(self.job, outcome, finished_at, 1);
         freed.wake(tx, 0)?;
         Ok(())
     }

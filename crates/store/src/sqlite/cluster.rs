@@ -3,7 +3,7 @@
 use domain::audit::{Event, Kind};
 use domain::cluster::{Lead, Place, Quorum};
 use domain::id::{NodeId, RunId, TenantId};
-use domain::run::ClaimedRun;
+use domain::run::{ClaimedRun, Grant};
 use domain::slot::SlotKind;
 use rusqlite::{Connection, OptionalExtension};
 
@@ -57,6 +57,25 @@ impl Cluster for SqliteStore {
             return Ok(0);
         }
         let woken = self.writer.write(move |tx| acknowledge(tx, node)).await?;
+        if woken > 0 {
+            self.changed.notify_waiters();
+        }
+        Ok(woken)
+    }
+
+    async fn allow_effects(&self, attempts: &[(Grant, String)]) -> Result<Vec<bool>> {
+        Ok(vec![false; attempts.len()])
+    }
+
+    async fn has_effects(&self) -> Result<bool> {
+        Ok(false)
+    }
+
+    async fn wake_pools(&self) -> Result<u64> {
+        if !self.read(wake::has_pool_line).await? {
+            return Ok(0);
+        }
+        let woken = self.writer.write(|tx| wake::pools(tx)).await?;
         if woken > 0 {
             self.changed.notify_waiters();
         }

@@ -117,7 +117,7 @@ fn leave(
             end(tx, ending, held, finish, verdict, freed)
         }
         // Somebody asked for its end meanwhile.
-        Verdict::Retry { .. } if held.cancelled => {
+        Verdict::Retry { .. } | Verdict::Hold { .. } if held.cancelled => {
             end(tx, ending, held, finish, (Outcome::Cancelled, None, false), freed)
         }
         Verdict::Retry { delay } => {
@@ -126,6 +126,16 @@ fn leave(
             let values = (held.seq, held.turn, due_at, held.attempts + made, held.lost + lost);
             guarded(tx.connection.prepare_cached(sql!("run_retry"))?.execute(values)?, held)?;
             tx.connection.prepare_cached(sql!("queue_enter"))?.execute((held.seq,))?;
+            if let Some(attempt) = &finish.attempt {
+                record_attempt(tx, finish, held.job, attempt)?;
+            }
+            Ok(Applied::Again)
+        }
+        Verdict::Hold { timeout } => {
+            let until = us(tx.now.saturating_add(*timeout).unwrap_or(Timestamp::MAX));
+            let (_, lost) = counts(finish);
+            let values = (held.seq, held.turn, until, held.lost + lost);
+            guarded(tx.connection.prepare_cached(sql!("run_hold"))?.execute(values)?, held)?;
             if let Some(attempt) = &finish.attempt {
                 record_attempt(tx, finish, held.job, attempt)?;
             }

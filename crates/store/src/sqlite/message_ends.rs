@@ -36,6 +36,13 @@ pub(super) fn settle(
         let attempt = it.result.as_ref().map(|result| attempt(tx, node, &message, result));
         let attempt = attempt.transpose()?;
         applied.push(apply(tx, (&mut recorder, &mut audit), it, &message, attempt.as_ref())?);
+        if let Some(attempt) = &attempt
+            && let Some(output) = &attempt.result.output
+            && !it.is_forgotten
+        {
+            let values = (it.message.0, attempt.number, output);
+            tx.connection.prepare_cached(sql!("output_insert"))?.execute(values)?;
+        }
     }
     recorder.flush(tx)?;
     audit.write(tx, node)?;
@@ -71,7 +78,10 @@ fn apply(
     match &it.verdict {
         Verdict::End { outcome, reason, dead_letter } => {
             let verdict = (*outcome, reason.as_ref(), *dead_letter);
-            end(tx, together, (it.message, message), verdict, attempt)
+            match it.is_forgotten && *outcome == Outcome::Completed && message.cancel.is_none() {
+                true => forget(tx, together.1, (it.message, message), attempt),
+                false => end(tx, together, (it.message, message), verdict, attempt),
+            }
         }
         Verdict::Retry { .. } | Verdict::Release if message.cancel.is_some() => {
             let verdict = (Outcome::Cancelled, None, false);
@@ -91,7 +101,7 @@ fn apply(
             }
             Ok(Applied::Again)
         }
-        Verdict::Release | Verdict::Wait(..) | Verdict::Line { .. } => {
+        Verdict::Release | Verdict::Wait(..) | Verdict::Line { .. } | Verdict::Hold { .. } => {
             let values = (message.seq, state::READY, message.order_at, message.fence);
             tx.connection.prepare_cached(sql!("message_return"))?.execute(values)?;
             Ok(Applied::Again)
@@ -125,6 +135,36 @@ fn end(
     };
     let whose = Whose { run: id, job: message.queue, tenant: message.tenant };
     recorder.record(tx, whose, &row)?;
+    leave(tx, audit, (id, message), outcome, attempt)
+}
+
+/// Ends a completed message without a row in the history.
+fn forget(
+    tx: &Tx<'_>,
+    audit: &mut EndedTogether,
+    (id, message): (RunId, &Message),
+    attempt: Option<&EndedAttempt>,
+) -> Result<Applied> {
+    let sql = "DELETE FROM runs WHERE seq = ?1";
+    tx.connection.prepare_cached(sql)?.execute((message.seq,))?;
+    if message.attempts + message.lost > 0 {
+        for sql in
+            ["DELETE FROM attempts WHERE run_id = ?1", "DELETE FROM outputs WHERE run_id = ?1"]
+        {
+            tx.connection.prepare_cached(sql)?.execute((id.0,))?;
+        }
+    }
+    leave(tx, audit, (id, message), Outcome::Completed, attempt)
+}
+
+/// Takes a message that has ended out of its queue.
+fn leave(
+    tx: &Tx<'_>,
+    audit: &mut EndedTogether,
+    (id, message): (RunId, &Message),
+    outcome: Outcome,
+    attempt: Option<&EndedAttempt>,
+) -> Result<Applied> {
     let place = (message.queue.0, message.order_at, id.0);
     tx.connection.prepare_cached(sql!("live_delete"))?.execute(place)?;
     tx.connection.prepare_cached(sql!("message_delete"))?.execute((message.seq,))?;
@@ -188,7 +228,9 @@ fn settled_before(tx: &Tx<'_>, it: &SettledMessage) -> Result<Applied> {
             let values = (it.message.0, fence, it.queue.0);
             tx.connection.prepare_cached(sql)?.exists(values)?
         }
-        Verdict::End { .. } | Verdict::Wait(..) | Verdict::Line { .. } => false,
+        Verdict::End { .. } | Verdict::Wait(..) | Verdict::Line { .. } | Verdict::Hold { .. } => {
+            false
+        }
     };
     Ok(if is_known { Applied::Again } else { Applied::Stale })
 }

@@ -14,8 +14,8 @@ use super::{SqliteStore, message_ends, rows, runs};
 use crate::author::author;
 use crate::messages::{PROMOTE_MAX, refilled, share, state, until_token};
 use crate::{
-    Applied, Cancelled, Extended, HeldLease, LapseKind, Lapsed, LeaseRequest, Leased,
-    LeasedMessage, Messages, NewMessage, QueueDepth, Result, Sent, SettledMessage,
+    Applied, Cancelled, Extended, HeldLease, LapseKind, Lapsed, LeaseExtension, LeaseRequest,
+    Leased, LeasedMessage, Messages, NewMessage, QueueDepth, Result, Sent, SettledMessage,
 };
 
 impl Messages for SqliteStore {
@@ -36,25 +36,26 @@ impl Messages for SqliteStore {
         self.writer.write(move |tx| lease(tx, &request)).await
     }
 
-    async fn extend_leases(
-        &self,
-        queue: JobId,
-        leases: &[(RunId, i64)],
-        lease: SignedDuration,
-    ) -> Result<Vec<Option<Extended>>> {
+    async fn extend_leases(&self, leases: &[LeaseExtension]) -> Result<Vec<Option<Extended>>> {
         let leases = leases.to_vec();
-        self.writer
-            .write(move |tx| {
-                let until = after(tx, lease);
-                let mut extend = tx.connection.prepare_cached(sql!("message_extend"))?;
-                let mut extended = Vec::with_capacity(leases.len());
-                for (message, fence) in leases {
-                    let values = (message.0, fence, us(until), queue.0);
-                    let is_cancelled = extend.query_row(values, |row| row.get(0)).optional()?;
-                    let extension = |is_cancelled| Extended { until, is_cancelled };
-                    extended.push(is_cancelled.map(extension));
+        self.writer.write(move |tx| leases.iter().map(|it| extend(tx, it)).collect()).await
+    }
+
+    async fn ready_queues(&self, queues: &[JobId]) -> Result<Vec<JobId>> {
+        let (mut queues, now) = (queues.to_vec(), us(self.clock.now()));
+        self.prompt
+            .read(move |connection| {
+                let mut query = connection.prepare_cached(sql!("message_is_ready"))?;
+                let mut is_ready = |queue: JobId| -> rusqlite::Result<bool> {
+                    query.query_row((queue.0, now), |row| row.get(0))
+                };
+                let mut ready = Vec::new();
+                for queue in queues.drain(..) {
+                    if is_ready(queue)? {
+                        ready.push(queue);
+                    }
                 }
-                Ok(extended)
+                Ok(ready)
             })
             .await
     }
@@ -122,6 +123,26 @@ impl Messages for SqliteStore {
             })
             .await
     }
+}
+
+fn extend(tx: &Tx<'_>, it: &LeaseExtension) -> Result<Option<Extended>> {
+    let (time_limit, replaces) = it.time_limit.parts();
+    let deadline = time_limit.map(|time| us(after(tx, time)));
+    let mut extend = tx.connection.prepare_cached(sql!("message_extend"))?;
+    let values = (
+        it.message.0,
+        it.fence,
+        us(after(tx, it.lease)),
+        it.queue.0,
+        tx.now_us(),
+        deadline,
+        replaces,
+        &it.progress,
+    );
+    let found = extend.query_row(values, |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    let extended =
+        |(until, is_cancelled): (i64, bool)| Ok(Extended { until: at(until)?, is_cancelled });
+    found.map(extended).transpose()
 }
 
 fn after(tx: &Tx<'_>, time: SignedDuration) -> Timestamp {
@@ -365,13 +386,16 @@ fn choose(tx: &Tx<'_>, request: &LeaseRequest, served: &str, max: u32) -> Result
 }
 
 fn take(tx: &Tx<'_>, request: &LeaseRequest, chosen: &[i64]) -> Result<Vec<LeasedMessage>> {
+    let deadline = request.time_limit.map(|time| after(tx, time));
     let until = after(tx, request.lease);
+    let until = deadline.map_or(until, |deadline| deadline.min(until));
     let mut lease = tx.connection.prepare_cached(sql!("message_lease"))?;
     let mut read = tx.connection.prepare_cached(sql!("message_of_lease"))?;
     let mut messages = Vec::with_capacity(chosen.len());
     for seq in chosen {
         let fence = tx.token_if_due(tx.now);
-        lease.execute((seq, us(until), fence, request.node.0, tx.now_us()))?;
+        let values = (seq, us(until), fence, request.node.0, tx.now_us(), deadline.map(us));
+        lease.execute(values)?;
         let message = read.query_row((seq,), |row| {
             Ok(LeasedMessage {
                 id: RunId(row.get(0)?),
@@ -381,6 +405,7 @@ fn take(tx: &Tx<'_>, request: &LeaseRequest, chosen: &[i64]) -> Result<Vec<Lease
                 priority: row.get(3)?,
                 attempt: row.get(4)?,
                 scheduled_for: at(row.get(5)?).unwrap_or_default(),
+                created_at: at(row.get(6)?).unwrap_or_default(),
                 lease_until: until,
             })
         })?;
@@ -408,7 +433,7 @@ fn lapsed(connection: &Connection, now: i64, limit: u32) -> Result<Vec<Lapsed>> 
     Ok(lapsed)
 }
 
-/// run_id, queue_id, fence, attempts
+/// run_id, queue_id, fence, attempts, whether the time limit ended
 fn rows_of(
     connection: &Connection,
     sql: &str,
@@ -417,8 +442,9 @@ fn rows_of(
 ) -> Result<Vec<Lapsed>> {
     let mut query = connection.prepare_cached(sql)?;
     let found = query.query_map(values, |row| {
+        let is_timeout = kind == LapseKind::Lease && row.get(4)?;
         Ok(Lapsed {
-            kind,
+            kind: if is_timeout { LapseKind::TimeLimit } else { kind },
             message: RunId(row.get(0)?),
             queue: JobId(row.get(1)?),
             fence: row.get(2)?,

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use domain::cluster::{Labels, NodeRole};
 use domain::facts::Outage;
 use domain::fairness::Tier;
-use domain::id::{NodeId, RunId, TenantId};
+use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::run::{ClaimedRun, Grant};
 use domain::slot::PerSlot;
 use jiff::{SignedDuration, Timestamp};
@@ -313,7 +313,11 @@ pub(super) fn reap(tx: &mut Tx<'_>, limit: u32) -> Result<Reaped> {
     reaped.buried = bury
         .query_map((now, now - START_LOG_WAIT.as_micros() as i64), |row| Ok(NodeId(row.get(0)?)))?
         .collect::<rusqlite::Result<_>>()?;
-    reaped.woken = wake::expired(tx)?;
+    reaped.woken = wake::expired(tx)? + wake::pools(tx)?;
+    let mut undecided = tx.connection.prepare_cached(sql!("run_undecided"))?;
+    reaped.undecided = undecided
+        .query_map((now, limit), |row| Ok((RunId(row.get(0)?), JobId(row.get(1)?))))?
+        .collect::<rusqlite::Result<_>>()?;
     // Buried nodes that may still hold runs.
     let sql = "SELECT id FROM nodes WHERE buried AND NOT cleared";
     let mut buried = tx.connection.prepare_cached(sql)?;

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use domain::id::{JobId, RunId};
+use domain::pool::CALL_HOLDS;
 use domain::run::{Outcome, Wait};
 use rusqlite::{Connection, Params};
 use uuid::Uuid;
@@ -14,6 +15,8 @@ use uuid::Uuid;
 use super::shards::has_live_parts;
 use super::writer::Tx;
 use crate::Result;
+use crate::pools::POOLS_CLEAR;
+use crate::records::Statement;
 
 /// Jobs whose runs made room, and what their last ends were.
 #[derive(Default)]
@@ -99,6 +102,33 @@ pub(super) fn expired(tx: &Tx<'_>) -> Result<u64> {
     Ok(waiting.len() as u64)
 }
 
+/// Calls runs in line for pools that have places for them, and wakes those that wait. Answers how
+/// many.
+pub(super) fn pools(tx: &Tx<'_>) -> Result<u64> {
+    if !has_pool_line(tx.connection)? {
+        return Ok(0);
+    }
+    let clear = Statement::new(POOLS_CLEAR, Vec::new()).for_sqlite().0;
+    tx.connection.prepare_cached(&clear)?.execute([])?;
+    let holds = CALL_HOLDS.as_micros() as i64;
+    tx.connection.prepare_cached(sql!("pool_call"))?.execute((holds, tx.now_us()))?;
+    let waiting = waiting(tx, sql!("waiting_pool"), [])?;
+    waiting.iter().try_for_each(|run| wake(tx, run))?;
+    Ok(waiting.len() as u64)
+}
+
+/// Whether a run is in line for a place in a pool.
+pub(super) fn has_pool_line(connection: &Connection) -> Result<bool> {
+    let sql = "SELECT 1 FROM pool_runs WHERE turn IS NULL LIMIT 1";
+    Ok(connection.prepare_cached(sql)?.exists([])?)
+}
+
+/// A run, if it waits for a decision.
+pub(super) fn waiting_for_decision(connection: &Connection, run: RunId) -> Result<Vec<Waiting>> {
+    let sql = "SELECT seq, id, job_id, order_at, wait FROM runs WHERE id = ?1 AND wait = 7";
+    waiting_in(connection, sql, (run.0,))
+}
+
 /// Runs that wait for a quorum.
 pub(super) fn waiting_for_quorum(connection: &Connection) -> Result<Vec<Waiting>> {
     waiting_in(connection, sql!("quorum_waiting"), [])
@@ -165,6 +195,9 @@ pub(super) fn is_over(
         Wait::Overlap => return Ok(tx.ended_since(job, fence)),
         // Whoever acknowledges finds it waiting.
         Wait::Quorum => return Ok(false),
+        // The holder looks for free places afterwards, and so does every reaper.
+        Wait::Pool => return Ok(false),
+        Wait::Decision => return Ok(false),
         Wait::Parts => return Ok(!has_live_parts(tx.connection, run)?),
         Wait::Upstream => {}
     }

@@ -111,6 +111,7 @@ pub fn ended(node: NodeId, claimed: &ClaimedRun, outcome: Outcome) -> Finish {
         attempt: Some(attempt(node, claimed, end)),
         job_state: None,
         followers: 1,
+        has_effect: false,
     }
 }
 
@@ -132,6 +133,7 @@ pub fn retried(node: NodeId, claimed: &ClaimedRun, delay: SignedDuration) -> Fin
         attempt: Some(attempt(node, claimed, AttemptEnd::Failed)),
         job_state: None,
         followers: 1,
+        has_effect: false,
     }
 }
 
@@ -143,6 +145,7 @@ pub fn lost(node: NodeId, claimed: &ClaimedRun) -> (NodeId, Finish) {
         attempt: Some(attempt(node, claimed, AttemptEnd::Lost)),
         job_state: None,
         followers: 1,
+        has_effect: false,
     };
     (node, finish)
 }

@@ -8,6 +8,8 @@ mod audit_lost;
 mod bench;
 mod lab;
 mod postgres_bench;
+mod postgres_effects;
+mod postgres_enqueue;
 mod postgres_locks;
 mod postgres_only;
 mod postgres_pages;

@@ -21,11 +21,13 @@ mod identity;
 mod list_jobs;
 mod list_runs;
 mod message;
+mod message_lease;
 mod message_report;
 mod node;
 mod object;
 mod order;
 mod output;
+mod pool;
 mod prepared;
 mod prune;
 mod queue_statistics;
@@ -76,6 +78,16 @@ macro_rules! promises {
 }
 
 promises! {
+    pool:
+        no_more_weight_has_a_place_than_the_size
+        a_place_that_becomes_free_goes_to_the_first_in_line
+        urgent_runs_come_first_in_a_pool
+        a_heavy_run_is_not_overtaken
+        every_end_of_a_claim_frees_its_place
+        a_reaper_calls_the_line
+        a_call_that_comes_before_the_wait_is_kept
+        the_size_of_a_pool_changes
+        racing_nodes_share_a_pool;
     message:
         a_message_is_leased_once_and_ends_in_the_history
         a_stale_token_changes_nothing
@@ -96,6 +108,12 @@ promises! {
         a_dead_message_is_a_dead_letter
         racing_workers_lose_and_double_nothing
         no_workspace_waits_longer_than_a_round;
+    message_lease:
+        a_lease_ends_with_the_time_limit
+        leases_of_several_queues_are_kept_with_one_call
+        queues_with_messages_are_found
+        the_output_of_an_attempt_is_kept
+        a_completed_message_can_be_forgotten;
     queue_statistics:
         messages_are_counted_by_workspace
         rates_are_those_of_the_last_minute;

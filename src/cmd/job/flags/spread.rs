@@ -35,6 +35,11 @@ pub struct SpreadFlags {
     #[arg(long = "param", value_name = "NAME=VALUE", help_heading = "Shards")]
     parameters: Vec<String>,
 
+    /// Parameter that runs accept, like day:date,required or size:integer,default=3,min=1,max=9 or
+    /// region:text,enum=eu|us; may be given several times
+    #[arg(long, value_name = "NAME:TYPE[,RULE...]", help_heading = "Shards", value_parser = rule)]
+    declare: Vec<RuleFlag>,
+
     /// Run once for each row of this SELECT, whose columns are parameters
     #[arg(long, value_name = "SQL", help_heading = "Shards")]
     params_from: Option<String>,
@@ -42,6 +47,42 @@ pub struct SpreadFlags {
     /// Database of --params-from [default: that of the job]
     #[arg(long, value_name = "NAME", help_heading = "Shards", requires = "params_from")]
     params_database: Option<String>,
+}
+
+/// The declaration of a parameter as JSON shows it.
+#[derive(Clone, Debug)]
+pub struct RuleFlag(Value);
+
+/// `NAME:TYPE[,required][,default=V][,enum=A|B][,min=V][,max=V][,pattern=REGEX]`; a pattern comes
+/// last, because it may contain commas.
+fn rule(text: &str) -> Result<RuleFlag, String> {
+    let (text, pattern) = match text.split_once(",pattern=") {
+        Some((text, pattern)) => (text, Some(pattern)),
+        None => (text, None),
+    };
+    let mut parts = text.split(',');
+    let head = parts.next().unwrap_or_default();
+    let (name, kind) = head.split_once(':').unwrap_or((head, "text"));
+    let value = |text: &str| -> Value {
+        serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
+    };
+    let mut rule = json!({"name": name, "type": kind.to_ascii_lowercase()});
+    for part in parts {
+        match part.split_once('=') {
+            None if part == "required" => rule["required"] = true.into(),
+            Some(("enum", values)) => rule["enum"] = values.split('|').map(value).collect(),
+            Some((word @ ("default" | "min" | "max"), given)) => rule[word] = value(given),
+            _ => {
+                return Err(format!(
+                    "{part:?} is none of required, default=, enum=, min=, max=, pattern="
+                ));
+            }
+        }
+    }
+    if let Some(pattern) = pattern {
+        rule["pattern"] = pattern.into();
+    }
+    Ok(RuleFlag(rule))
 }
 
 impl SpreadFlags {
@@ -64,6 +105,10 @@ impl SpreadFlags {
         }
         if !self.parameters.is_empty() {
             fields.insert("parameters".into(), parameters(&self.parameters)?);
+        }
+        if !self.declare.is_empty() {
+            let rules: Vec<Value> = self.declare.iter().map(|rule| rule.0.clone()).collect();
+            fields.insert("parameter_rules".into(), rules.into());
         }
         if let Some(sql) = &self.params_from {
             let mut from = json!({"sql": sql});

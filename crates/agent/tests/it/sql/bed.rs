@@ -188,6 +188,7 @@ pub fn in_time(seconds: f64) -> Timestamp {
 
 pub fn assignment(action: Action) -> Assignment {
     Assignment {
+        effect: None,
         run: RunId(Uuid::from_u128(2)),
         job: JobId(Uuid::from_u128(1)),
         job_name: "nightly".to_owned(),

@@ -196,6 +196,7 @@ fn not_run(subject: &Subject<'_>, run: &RunFacts, detail: &RunDetail) -> Cause {
                 format!("{stored}; the rule of the job for such times is to skip them (GAP SKIP)");
             Cause::new(StepName::Scheduled, &code, text)
         }
+        "CALENDAR" | "BLACKOUT" => Cause::new(StepName::Scheduled, &code, stored),
         "START_DEADLINE" => {
             let mut text = stored;
             let mut causes = Vec::new();

@@ -183,6 +183,27 @@ pub struct RunDetail {
     pub cluster: Option<ClusterFacts>,
     /// When the node of its last attempt joined.
     pub node_joined_at: Option<Timestamp>,
+    /// The pool of its job, if it waits for a place.
+    pub pool: Option<PoolFacts>,
+}
+
+/// A pool and the runs that have its places.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PoolFacts {
+    /// The name of the pool.
+    pub name: String,
+    /// Its size; none if there is no such pool.
+    pub size: Option<u32>,
+    /// The total weight of the runs that have a place.
+    pub used: u32,
+    /// The weight of the run that waits.
+    pub weight: u32,
+    /// The runs that have a place: the names of their jobs, and their ids; at most ten.
+    pub holders: Vec<(String, RunId)>,
+    /// How many have a place and are not listed.
+    pub others: usize,
+    /// How many runs come before it in line.
+    pub ahead: usize,
 }
 
 /// The place of a child run.

@@ -23,6 +23,9 @@ pub const HEALTH_RUNS: usize = 10;
 /// How many live runs, skips and times to come are told.
 const TOLD: usize = 3;
 
+/// How many times to come are looked at for those that run.
+const NOMINAL_TOLD: usize = 10;
+
 /// What is known of a job's runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OverviewFacts {
@@ -55,7 +58,7 @@ impl Prospect {
         let is_live = |row: &RunFacts| match row.state {
             RunState::Ended(_) => false,
             RunState::Pending => row.attempts > 0 || row.due_at <= now || !row.origin.is_tick(),
-            RunState::Queued | RunState::Running => true,
+            RunState::Queued | RunState::Running | RunState::Held => true,
         };
         let mut live: Vec<usize> = (0..rows.len()).filter(|i| is_live(&rows[*i])).collect();
         live.sort_by_key(|i| (rows[*i].state != RunState::Running, rows[*i].due_at));
@@ -131,7 +134,7 @@ pub fn overview(subject: &Subject<'_>, facts: &OverviewFacts) -> Report {
     lines.extend(told.map(|(i, it)| line(Aspect::Parts, times.filter(|_| i == 0), it)));
     lines.push(state_line(subject));
     lines.extend(next_lines(subject, rows));
-    if let Some(Schedule::Cron(cron)) = subject.schedule
+    if let Some(Schedule::Cron(cron)) = subject.schedule.map(Schedule::base)
         && subject.job.state != JobState::Deleted
     {
         let warnings = cron.lint(subject.now);
@@ -261,15 +264,25 @@ fn next_lines(subject: &Subject<'_>, rows: &[RunFacts]) -> Vec<Line> {
         let row = rows.iter().find(|row| row.scheduled_for == *at && row.origin.is_tick());
         row.map(|row| row.due_at).filter(|due| due != at)
     };
-    let times = std::iter::successors(schedule.next(subject.now), |at| schedule.next(*at));
-    times
-        .take(TOLD)
-        .map(|at| {
-            let text = match planned(&at) {
-                Some(due) => format!("{}, due at {due} because of JITTER", local(schedule, at)),
-                None => local(schedule, at),
-            };
-            line(Aspect::Next, Some(at), text)
-        })
-        .collect()
+    let nominal = |after: Timestamp| schedule.next_nominal(after);
+    let times = std::iter::successors(nominal(subject.now), |at| nominal(*at));
+    let (mut lines, mut runs) = (Vec::new(), 0);
+    for at in times.take(NOMINAL_TOLD) {
+        let time = local(schedule, at);
+        if let Some((code, why)) = subject.exclusion_at(at) {
+            lines
+                .push(line(Aspect::Next, Some(at), format!("{time} is skipped: {why}")).code(code));
+            continue;
+        }
+        let text = match planned(&at) {
+            Some(due) => format!("{time}, due at {due} because of JITTER"),
+            None => time,
+        };
+        lines.push(line(Aspect::Next, Some(at), text));
+        runs += 1;
+        if runs == TOLD {
+            break;
+        }
+    }
+    lines
 }

@@ -10,6 +10,7 @@ use super::unrecorded::prospects;
 use super::wait::live_cause;
 use super::words::{by, count, last_error, on_node, short};
 use super::{Aspect, Cause, Line, Report, StepName, StepStatus, line, local};
+use crate::calendar::Shift;
 use crate::cluster::Class;
 use crate::job::{JobState, When};
 use crate::run::{Origin, Outcome, RunState};
@@ -79,7 +80,7 @@ pub(super) fn waits(
     detail: &RunDetail,
     cause: &Cause,
 ) -> Vec<String> {
-    if !matches!(run.state, RunState::Pending | RunState::Queued) {
+    if !matches!(run.state, RunState::Pending | RunState::Queued | RunState::Held) {
         return Vec::new();
     }
     let ahead = ahead(subject, detail, cause);
@@ -99,6 +100,7 @@ pub(super) fn verdict(subject: &Subject<'_>, run: &RunFacts) -> &'static str {
     match run.state {
         RunState::Ended(outcome) => outcome.name(),
         RunState::Running => "RUNNING",
+        RunState::Held => "HELD",
         _ if run.attempts > 0 => "RETRYING",
         _ if run.due_at > subject.now => "PLANNED",
         _ => "WAITING",
@@ -387,17 +389,42 @@ impl Subject<'_> {
     /// The schedule in words.
     pub(super) fn schedule_words(&self) -> String {
         use crate::schedule::Schedule;
-        match self.schedule {
+        let uses = self.job.definition.calendars.iter().map(|it| {
+            let shift = match it.shift {
+                Shift::Skip => String::new(),
+                shift => format!(" SHIFT {}", shift.name()),
+            };
+            format!("; {} CALENDAR {}{shift}", it.mode.name(), it.name)
+        });
+        let words = match self.schedule.map(Schedule::base) {
             Some(Schedule::Cron(cron)) => cron.describe(),
             Some(Schedule::Every(every)) => {
                 let ends = every.ends().map(|ends| format!(" until {ends}")).unwrap_or_default();
                 format!("every {:#} from {}{ends}", every.interval(), every.starts())
             }
             Some(Schedule::At(at)) => format!("once at {at}"),
+            // The schedule below the calendars is none of this kind.
+            Some(Schedule::Filtered(_)) => String::new(),
             None if self.job.definition.when == When::AfterDependencies => {
                 "when the jobs that it depends on have ended".to_owned()
             }
             None => "only on request".to_owned(),
+        };
+        words + &uses.collect::<String>()
+    }
+
+    /// Why a tick that has not started will be skipped, by a calendar or a blackout: code and text.
+    pub(super) fn exclusion_of(&self, run: &RunFacts) -> Option<(&'static str, String)> {
+        if !run.origin.is_tick() || run.attempts > 0 {
+            return None;
         }
+        self.exclusion_at(run.scheduled_for)
+    }
+
+    /// Why a time of the schedule does not run, by a calendar or a blackout: code and text.
+    pub(super) fn exclusion_at(&self, at: Timestamp) -> Option<(&'static str, String)> {
+        let (closing, moved_to) = self.schedule?.exclusion(at)?;
+        let reason = closing.reason(moved_to);
+        Some((reason.code.name(), reason.text))
     }
 }

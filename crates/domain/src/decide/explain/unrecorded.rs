@@ -117,7 +117,7 @@ fn judge(subject: &Subject<'_>, facts: &TimeFacts) -> (Timestamp, Unrecorded) {
     let first_from = |from: Timestamp| {
         let just_before = from.saturating_sub(SignedDuration::from_nanos(1)).ok()?;
         let until = from.saturating_add(asked.span).unwrap_or(Timestamp::MAX);
-        schedule.next(just_before).filter(|at| *at < until)
+        schedule.next_nominal(just_before).filter(|at| *at < until)
     };
     let second = match &asked.kind {
         AskedKind::Twice { second, .. } => Some(*second),
@@ -133,7 +133,7 @@ fn judge(subject: &Subject<'_>, facts: &TimeFacts) -> (Timestamp, Unrecorded) {
 fn missing(subject: &Subject<'_>, asked: &AskedTime, what: &str) -> Unrecorded {
     let jump = subject.clock().time(asked.at);
     let head = format!("{what}: clocks jump over it at {jump}");
-    let Some(Schedule::Cron(cron)) = subject.schedule else {
+    let Some(Schedule::Cron(cron)) = subject.schedule.map(Schedule::base) else {
         let text = format!("{head}; the schedule of the job has no local times");
         return Unrecorded::new("DST_GAP", StepName::Scheduled, text);
     };
@@ -175,7 +175,7 @@ fn missing(subject: &Subject<'_>, asked: &AskedTime, what: &str) -> Unrecorded {
 
 /// What happens to a local time that happens twice.
 pub(super) fn overlap_rule(subject: &Subject<'_>) -> String {
-    let Some(Schedule::Cron(cron)) = subject.schedule else {
+    let Some(Schedule::Cron(cron)) = subject.schedule.map(Schedule::base) else {
         return "the schedule of the job has no local times".to_owned();
     };
     let by_kind = match cron.cron().matches_every_hour() {
@@ -233,7 +233,7 @@ fn not_scheduled(subject: &Subject<'_>, schedule: &Schedule, at: Timestamp) -> U
     }
     let time = clock.time(at);
     let words = subject.schedule_words();
-    let mut text = match schedule {
+    let mut text = match schedule.base() {
         Schedule::Every(every) if at < every.starts() => {
             format!("the schedule begins at {}, after {time}", clock.time(every.starts()))
         }
@@ -391,6 +391,10 @@ fn to_come(subject: &Subject<'_>, facts: &TimeFacts, at: Timestamp) -> Unrecorde
             let text = format!("no run will start at {time}: the job is {words}");
             return Unrecorded::new("COMPLETED", StepName::Enabled, text);
         }
+    }
+    if let Some((code, why)) = subject.exclusion_at(at) {
+        let text = format!("no run will start at {time}: {why}");
+        return Unrecorded::new(code, StepName::Scheduled, text);
     }
     let due_at = tick(job, at, Origin::Schedule, 0).due_at;
     let lead = short(at.duration_since(subject.now));

@@ -1,6 +1,8 @@
 //! What a run that has not ended waits for, or what it is doing.
 
-use super::facts::{ClusterFacts, LiveFacts, NodeFacts, RunDetail, RunFacts, Subject, Upstream};
+use super::facts::{
+    ClusterFacts, LiveFacts, NodeFacts, PoolFacts, RunDetail, RunFacts, Subject, Upstream,
+};
 use super::words::{Clock, by, count, error_text, last_error, on_node, short};
 use super::{Cause, StepName};
 use crate::cluster::{Class, NodeState, Place};
@@ -31,6 +33,12 @@ pub(super) fn live_cause(subject: &Subject<'_>, run: &RunFacts, detail: &RunDeta
     if run.attempts > 0 && wait.is_none() && run.due_at > subject.now {
         return next_attempt(&clock, definition, run);
     }
+    if run.due_at > subject.now
+        && let Some((code, text)) = subject.exclusion_of(run)
+    {
+        let text = format!("will be skipped at {}: {text}", clock.time(run.scheduled_for));
+        return Cause::new(StepName::Scheduled, code, text);
+    }
     if run.due_at > subject.now && wait.is_none() {
         let lead = short(run.due_at.duration_since(subject.now));
         let jitter = run.due_at.duration_since(run.scheduled_for);
@@ -45,6 +53,8 @@ pub(super) fn live_cause(subject: &Subject<'_>, run: &RunFacts, detail: &RunDeta
         Some(Wait::Upstream) => upstream(&clock, &detail.upstream),
         Some(Wait::Overlap) => overlap(&clock, definition, detail),
         Some(Wait::Quorum) => quorum(detail),
+        Some(Wait::Pool) => pool(detail),
+        Some(Wait::Decision) => decision(&clock, definition, detail),
         Some(Wait::Parts) | None => claim(subject, detail),
     };
     let waited = subject.now.duration_since(run.due_at);
@@ -64,6 +74,55 @@ pub(super) fn live_cause(subject: &Subject<'_>, run: &RunFacts, detail: &RunDeta
         cause.text.push_str(&format!("; it is MISSED if it has not started by {until}"));
     }
     cause
+}
+
+/// A run that waits for a decision.
+fn decision(clock: &Clock<'_>, definition: &Definition, detail: &RunDetail) -> Cause {
+    let until = detail.live.and_then(|live| live.wait_until);
+    let then = definition.lost_question.then.name();
+    let until = match until {
+        Some(until) => format!("; without one it becomes {then} at {}", clock.time(until)),
+        None => String::new(),
+    };
+    let text = format!(
+        "its node was lost, and it may have done its work: it waits for a decision, RETRY, FAIL or \
+         COMPLETE{until}"
+    );
+    Cause::new(StepName::Execution, "HELD", text)
+}
+
+/// A run that waits for a place in the pool of its job.
+fn pool(detail: &RunDetail) -> Cause {
+    let text = match &detail.pool {
+        Some(PoolFacts { name, size: None, .. }) => {
+            format!("waits for a place in the pool {name}, which does not exist")
+        }
+        Some(facts) => {
+            let holders: Vec<String> =
+                facts.holders.iter().map(|(job, run)| format!("{job} (run {run})")).collect();
+            let others = match facts.others {
+                0 => String::new(),
+                others => format!(" and {others} others"),
+            };
+            let held = match holders.is_empty() {
+                true => String::new(),
+                false => format!(", taken by {}{others}", holders.join(", ")),
+            };
+            let ahead = match facts.ahead {
+                0 => "it is the first in line".to_owned(),
+                ahead => format!("{} before it in line", count(ahead as u64, "run")),
+            };
+            format!(
+                "waits for {} of {} in the pool {}: {} in use{held}; {ahead}",
+                facts.weight,
+                facts.size.unwrap_or_default(),
+                facts.name,
+                facts.used,
+            )
+        }
+        None => "waits for a place in the pool of its job".to_owned(),
+    };
+    Cause::new(StepName::Slot, "POOL", text)
 }
 
 /// A run between two attempts.
@@ -94,6 +153,7 @@ fn running(subject: &Subject<'_>, run: &RunFacts, detail: &RunDetail) -> Cause {
     {
         let then = match definition.on_lost {
             OnLost::Fail => "then the run ends as FAILED (ON_LOST FAIL)".to_owned(),
+            OnLost::Ask => "then the run is HELD until a user decides (ON_LOST ASK)".to_owned(),
             OnLost::Retry if run.lost + 1 >= LOST_MAX => {
                 format!("then the run ends as FAILED: its node was lost {} times", run.lost + 1)
             }

@@ -13,7 +13,7 @@ pub fn waiting_reason(
     upstream: &[String],
     cluster: Option<&ClusterFacts>,
 ) -> Option<String> {
-    if !matches!(run.state, RunState::Pending | RunState::Queued) {
+    if !matches!(run.state, RunState::Pending | RunState::Queued | RunState::Held) {
         return None;
     }
     let text = match wait {
@@ -23,6 +23,11 @@ pub fn waiting_reason(
         Some(Wait::Upstream) => format!("waits for {}", upstream.join(", ")),
         Some(Wait::Overlap) => "waits in line for earlier runs of the job".to_owned(),
         Some(Wait::Quorum) => "waits for a quorum of the schedulers".to_owned(),
+        Some(Wait::Decision) => "waits for a decision: its node was lost".to_owned(),
+        Some(Wait::Pool) => match &subject.job.definition.pool {
+            Some(pool) => format!("waits for a place in the pool {}", pool.name),
+            None => "waits for a place in a pool".to_owned(),
+        },
         None if run.id.is_part() && run.due_at <= subject.now => {
             "waits for the node that owns its shard".to_owned()
         }

@@ -88,7 +88,16 @@ fn beside(others: &[(Other, Origin)]) -> (StartFacts, Vec<ActiveRun>) {
 fn moment(begun_here: &[ActiveRun], now: Timestamp) -> Moment<'_> {
     let running_here = begun_here.len() as u32;
     let (line_here, fate, window) = (&[][..], Fate::Live, day());
-    Moment { now, begun_here, running_here, most_running: 1, line_here, fate, window }
+    Moment {
+        now,
+        begun_here,
+        running_here,
+        most_running: 1,
+        line_here,
+        fate,
+        window,
+        excluded: None,
+    }
 }
 
 fn day() -> Window {

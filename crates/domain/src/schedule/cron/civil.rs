@@ -65,6 +65,11 @@ impl Cron {
             - self.times_today_before(from)
     }
 
+    /// Whether the day, month and weekday fields match a day.
+    pub(crate) fn matches_day(&self, day: Date) -> bool {
+        self.days_of(Month::of(day)) >> day.day() & 1 == 1
+    }
+
     /// Whether no month of any length and first weekday has a matching day.
     pub(super) fn never_fires(&self) -> bool {
         let lengths = |month: u32| match month {
@@ -104,7 +109,8 @@ impl Cron {
         Some((field, fields.join(" ")))
     }
 
-    fn times_a_day(&self) -> u64 {
+    /// How many times of a matching day match.
+    pub fn times_a_day(&self) -> u64 {
         u64::from(self.hours.count_ones() * self.minutes.count_ones())
     }
 

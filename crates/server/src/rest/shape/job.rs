@@ -3,8 +3,10 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use domain::calendar::CalendarUse;
 use domain::cluster::Labels;
-use domain::job::{Definition, Dependency, Job, JobState, Retention, When};
+use domain::job::{Definition, Dependency, Job, JobState, LostQuestion, Retention, When};
+use domain::pool::PoolUse;
 use domain::schedule::{Schedule, Zones};
 use domain::text::is_plain_name;
 use engine::{LastRun, RecentEnd};
@@ -16,7 +18,11 @@ use utoipa::{PartialSchema, ToSchema};
 use uuid::Uuid;
 
 use super::duration::Seconds;
-use super::mirror::{CatchUp, DependsOn, JobClass, JobStatus, OnCompletion, OnLost, Overlap};
+use super::mirror::{
+    CalendarMode, CatchUp, DependsOn, JobClass, JobStatus, LostAnswer, OnCompletion, OnLost,
+    Overlap, Shift,
+};
+use super::parameter::ParameterSpec;
 use super::partition::{self, ParametersFrom, PartitionSpec};
 use super::payload::{self, Payload};
 use super::retry::RetryConfig;
@@ -134,6 +140,12 @@ pub struct JobSpec {
     /// What becomes of a run whose node was lost; `RETRY` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_lost: Option<OnLost>,
+    /// How long a run is HELD for a decision with `on_lost` `ASK`; a day when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_lost_timeout_seconds: Option<Seconds>,
+    /// What becomes of it without a decision; `FAIL` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_lost_default: Option<LostAnswer>,
     /// Jobs that must have ended before this one starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
@@ -168,9 +180,38 @@ pub struct JobSpec {
     /// Where more of them come from: one run for each row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters_from: Option<ParametersFrom>,
+    /// The calendars that its schedule includes or excludes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false, max_items = 10)]
+    pub calendars: Vec<JobCalendar>,
+    /// The parameters that its runs accept; when there are none, any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub parameter_rules: Vec<ParameterSpec>,
+    /// Whether its statements are committed together with the record that they were carried out: they
+    /// work in the database of the store, which is PostgreSQL.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub exactly_once: bool,
+    /// The pool in which a run takes a place before it begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<PoolOfJob>,
     /// The version that a change is based on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u32>,
+}
+
+/// A pool and how much of it a run takes.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PoolOfJob {
+    /// The pool's name.
+    #[schema(example = "warehouse")]
+    pub name: String,
+    /// How much of its size a run takes; 1 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub weight: Option<u32>,
 }
 
 /// A job that must have ended before another one starts: its name or id, or both with a condition.
@@ -207,6 +248,42 @@ impl Upstream {
         match self {
             Upstream::Condition(UpstreamCondition { on: Some(on), .. }) => (*on).into(),
             _ => domain::job::DependsOn::default(),
+        }
+    }
+}
+
+/// A calendar that the schedule of a job includes or excludes.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JobCalendar {
+    /// The calendar's name.
+    #[schema(example = "holidays")]
+    pub calendar: String,
+    /// Whether the job runs on its days; `EXCLUDE` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<CalendarMode>,
+    /// What happens to a time on a day on which the job does not run; `SKIP` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shift: Option<Shift>,
+}
+
+impl From<&JobCalendar> for CalendarUse {
+    fn from(it: &JobCalendar) -> Self {
+        CalendarUse {
+            name: it.calendar.clone(),
+            mode: it.mode.map_or(domain::calendar::CalendarMode::Exclude, Into::into),
+            shift: it.shift.map_or(domain::calendar::Shift::Skip, Into::into),
+            resolved: None,
+        }
+    }
+}
+
+impl From<&CalendarUse> for JobCalendar {
+    fn from(it: &CalendarUse) -> Self {
+        JobCalendar {
+            calendar: it.name.clone(),
+            mode: Some(it.mode.into()),
+            shift: Some(it.shift.into()),
         }
     }
 }
@@ -380,6 +457,18 @@ impl JobSpec {
             partition: self.partition.as_ref().map(PartitionSpec::rule).transpose()?,
             parameters: partition::parameters(&self.parameters, self.parameters_from.as_ref())?,
             queue: None,
+            calendars: self.calendars.iter().map(CalendarUse::from).collect(),
+            paused_by: None,
+            parameter_rules: self.parameter_rules.iter().map(ParameterSpec::rule).collect(),
+            exactly_once: self.exactly_once,
+            lost_question: LostQuestion {
+                timeout: or(self.on_lost_timeout_seconds, default.lost_question.timeout),
+                then: self.on_lost_default.map_or(default.lost_question.then, Into::into),
+            },
+            pool: self
+                .pool
+                .as_ref()
+                .map(|pool| PoolUse { name: pool.name.clone(), weight: pool.weight.unwrap_or(1) }),
         })
     }
 
@@ -421,6 +510,10 @@ impl JobSpec {
             priority: Some(definition.priority),
             on_completion: definition.when.is_one_time().then(|| definition.on_completion.into()),
             on_lost: Some(definition.on_lost.into()),
+            on_lost_timeout_seconds: (definition.on_lost == domain::job::OnLost::Ask)
+                .then_some(Seconds(definition.lost_question.timeout)),
+            on_lost_default: (definition.on_lost == domain::job::OnLost::Ask)
+                .then(|| definition.lost_question.then.into()),
             depends_on: definition.depends_on.iter().map(shown_dependency).collect(),
             dependency_timeout_seconds: definition.dependency_timeout.map(Seconds),
             tags: definition.tags.clone(),
@@ -438,6 +531,13 @@ impl JobSpec {
                 sql: from.sql.clone(),
                 database: from.database.clone(),
             }),
+            calendars: definition.calendars.iter().map(JobCalendar::from).collect(),
+            exactly_once: definition.exactly_once,
+            parameter_rules: definition.parameter_rules.iter().map(ParameterSpec::of).collect(),
+            pool: definition
+                .pool
+                .as_ref()
+                .map(|pool| PoolOfJob { name: pool.name.clone(), weight: Some(pool.weight) }),
             version: Some(job.version),
             ..JobSpec::default()
         };
@@ -516,10 +616,12 @@ pub fn next_run(job: &Job, now: Timestamp, zones: &Zones) -> Option<Timestamp> {
     if job.state != JobState::Enabled {
         return None;
     }
-    let schedule = job.definition.when.compile(zones).ok().flatten()?;
+    let schedule = job.definition.schedule(zones).ok().flatten()?;
+    // A time that a calendar excludes is planned like the others, and does not run.
+    let planned = job.next_run.filter(|planned| schedule.exclusion(*planned).is_none());
     match schedule.next(now) {
-        Some(next) => Some(job.next_run.map_or(next, |planned| planned.min(next))),
-        None => job.next_run,
+        Some(next) => Some(planned.map_or(next, |planned| planned.min(next))),
+        None => planned,
     }
 }
 

@@ -53,6 +53,28 @@ mirror! {
 }
 
 mirror! {
+    /// Whether a job runs on the days of a calendar.
+    CalendarMode = domain::calendar::CalendarMode {
+        /// It does not run on them.
+        Exclude,
+        /// It runs on no other days.
+        Include,
+    }
+}
+
+mirror! {
+    /// What happens to a time on a day on which the job does not run.
+    Shift = domain::calendar::Shift {
+        /// It is skipped.
+        Skip,
+        /// It moves to the next day on which the job runs, at the same local time.
+        Next,
+        /// It moves to the last day before on which the job runs, at the same local time.
+        Previous,
+    }
+}
+
+mirror! {
     /// Where and how a job is executed.
     JobClass = domain::cluster::Class {
         /// By any node that executes.
@@ -81,6 +103,20 @@ mirror! {
         Retry,
         /// It fails: its work happens at most once.
         Fail,
+        /// It is HELD until a user decides, or `on_lost_timeout_seconds` are over.
+        Ask,
+    }
+}
+
+mirror! {
+    /// What becomes of a run that is HELD because its node was lost.
+    LostAnswer = domain::job::LostAnswer {
+        /// It is attempted again.
+        Retry,
+        /// It ends as FAILED.
+        Fail,
+        /// It ends as COMPLETED.
+        Complete,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::action::Action;
+use domain::action::{Action, QueueAction};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -111,6 +111,26 @@ pub struct QueuePayload {
     /// 0 to 9; that of the queue when absent.
     #[schema(maximum = 9)]
     pub priority: Option<u8>,
+    /// Whether the execution ends with the outcome of the message, and not when it is on disk.
+    pub r#await: Option<bool>,
+    /// How the interval of the job follows the queue.
+    pub adaptive: Option<AdaptivePayload>,
+}
+
+/// An interval that follows a metric of a queue: while the metric is above the target the interval
+/// doubles with each execution, while it is below half of it the interval halves.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AdaptivePayload {
+    /// `DEPTH`: messages that have not ended; `AGE`: seconds that the oldest ready one has waited.
+    #[schema(pattern = "^(DEPTH|AGE)$")]
+    pub metric: String,
+    /// Messages, or seconds.
+    pub target: f64,
+    /// The shortest interval.
+    pub min_seconds: f64,
+    /// The longest interval.
+    pub max_seconds: f64,
 }
 
 /// Makes a backup of the server.
@@ -152,6 +172,16 @@ const KINDS: [(&str, &str); 7] = [
 pub fn action(payload: &Map<String, Value>) -> Result<Action> {
     let names = || KINDS.map(|(kind, _)| kind).join(", ");
     let mut fields = payload.clone();
+    if let (Some(Value::String(name)), None) = (fields.get("action"), fields.get("type")) {
+        return Ok(Action::Queue(QueueAction {
+            queue: name.clone(),
+            message: Value::Object(payload.clone()),
+            workspace: String::new(),
+            priority: None,
+            awaits: true,
+            adaptive: None,
+        }));
+    }
     let kind = match fields.remove("type") {
         Some(Value::String(kind)) => KINDS
             .iter()

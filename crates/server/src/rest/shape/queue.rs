@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use domain::job::{Definition, Job, JobState, Retention};
 use domain::queue::{
-    DEDUPLICATION_MAX, DELAY_MAX, HEADER_BYTES_MAX, HEADERS_MAX, KEY_BYTES_MAX, MessageBody,
-    PAYLOAD_BYTES_MAX, QueueSettings,
+    DEDUPLICATION_MAX, DELAY_MAX, HEADER_BYTES_MAX, HEADERS_MAX, KEY_BYTES_MAX, KeepCompleted,
+    MessageBody, PAYLOAD_BYTES_MAX, QueueSettings,
 };
 use domain::raw_json::RawJson;
 use engine::{LeasedMessage, Message, QueueDepth, RunView};
@@ -67,6 +67,18 @@ pub struct QueueSpec {
     /// A message that no worker gets within this time ends as MISSED; no limit when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_to_live_seconds: Option<Seconds>,
+    /// How long an attempt may take, from when its worker says that it has begun; 3600 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_seconds: Option<Seconds>,
+    /// The least and the largest priority of a message; 0 and 9 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_items = 2, max_items = 2)]
+    pub priority_range: Option<[u8; 2]>,
+    /// Which completed messages are kept in the history: `ALL`, `SAMPLE 100` (one of a hundred) or
+    /// `NONE`. All others are kept as the retention says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "ALL")]
+    pub keep_completed: Option<String>,
     /// How long ended messages are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retention: Option<RetentionRule>,
@@ -100,6 +112,9 @@ impl QueueSpec {
         let or = |given: Option<Seconds>, default| given.map_or(default, |seconds| seconds.0);
         let queue = QueueSettings {
             lease: or(self.lease_seconds, usual.lease),
+            is_draining: false,
+            priority_range: self.priority_range.map(|[least, most]| (least, most)),
+            keep_completed: keep_completed(self.keep_completed.as_deref())?,
             workspace_concurrency: self.workspace_concurrency,
             rate_per_second: self.rate_per_second,
             max_depth: self.max_depth,
@@ -108,11 +123,22 @@ impl QueueSpec {
             time_to_live: self.time_to_live_seconds.map(|seconds| seconds.0),
         };
         queue.check().map_err(|(field, problem)| Problem::invalid(field, problem))?;
+        let range = queue.priority_range.unwrap_or((0, 9));
+        // A queue without a priority of its own has the usual one, or the nearest in its range.
+        let priority = self.priority.unwrap_or(default.priority.clamp(range.0, range.1));
+        if !(range.0..=range.1).contains(&priority) {
+            return Err(Problem::invalid("priority", "must be in priority_range"));
+        }
+        let timeout = or(self.timeout_seconds, default.timeout);
+        if !timeout.is_positive() || timeout > DELAY_MAX {
+            return Err(Problem::invalid("timeout_seconds", "must be between 1 and 31622400"));
+        }
         Ok(Definition {
             description: self.description.clone(),
             retry: self.retry_config.clone().unwrap_or_default().policy()?,
             concurrency: self.concurrency,
-            priority: self.priority.unwrap_or(default.priority),
+            priority,
+            timeout,
             retention: Retention {
                 days: retention.days,
                 failed_days: retention.failed_days,
@@ -148,10 +174,43 @@ impl QueueSpec {
             priority: Some(definition.priority),
             deduplication_seconds: Some(Seconds(settings.deduplication)),
             time_to_live_seconds: settings.time_to_live.map(Seconds),
+            timeout_seconds: Some(Seconds(definition.timeout)),
+            priority_range: settings.priority_range.map(|(least, most)| [least, most]),
+            keep_completed: (!settings.keep_completed.is_all())
+                .then(|| keep_words(settings.keep_completed)),
             retention: has_rule.then_some(RetentionRule { days, failed_days, keep_last }),
             tags: definition.tags.clone(),
             version: None,
         }
+    }
+}
+
+/// `ALL`, `SAMPLE n` or `NONE`.
+fn keep_completed(text: Option<&str>) -> Result<KeepCompleted> {
+    let words: Vec<&str> = text.unwrap_or("ALL").split_whitespace().collect();
+    let kept = match words[..] {
+        ["ALL"] => Some(KeepCompleted::All),
+        ["NONE"] => Some(KeepCompleted::None),
+        ["SAMPLE", n] => n.parse().ok().map(KeepCompleted::Sample),
+        _ => None,
+    };
+    kept.ok_or_else(|| Problem::invalid("keep_completed", "must be ALL, SAMPLE n or NONE"))
+}
+
+fn keep_words(kept: KeepCompleted) -> String {
+    match kept {
+        KeepCompleted::All => "ALL".to_owned(),
+        KeepCompleted::Sample(n) => format!("SAMPLE {n}"),
+        KeepCompleted::None => "NONE".to_owned(),
+    }
+}
+
+/// The state of a queue in words.
+pub(crate) fn status_of(queue: &Job) -> &'static str {
+    match queue.state {
+        JobState::Paused => "PAUSED",
+        _ if queue.definition.queue.as_ref().is_some_and(|it| it.is_draining) => "DRAINING",
+        _ => "ACTIVE",
     }
 }
 
@@ -171,7 +230,7 @@ pub struct QueueView {
 pub struct QueueRecord {
     /// Its identity.
     pub queue_id: Uuid,
-    /// `ACTIVE`, or `PAUSED`: then workers get no message of it.
+    /// `ACTIVE`; `PAUSED`: workers get no message of it; `DRAINING`: it takes no new messages.
     #[schema(example = "ACTIVE")]
     pub status: &'static str,
     /// Messages that workers can get.
@@ -220,7 +279,7 @@ impl QueueView {
     pub fn of(job: &Job, depth: QueueDepth) -> Self {
         let record = QueueRecord {
             queue_id: job.id.0,
-            status: if job.state == JobState::Paused { "PAUSED" } else { "ACTIVE" },
+            status: status_of(job),
             ready: depth.ready,
             delayed: depth.delayed,
             leased: depth.leased,
@@ -361,6 +420,14 @@ pub struct SentMessage {
 pub struct LeasedMessageView {
     /// Its id.
     pub id: Uuid,
+    /// The same: a message is an execution.
+    pub execution_id: Uuid,
+    /// The name of its queue.
+    pub queue: String,
+    /// The id of its queue.
+    pub job_id: Uuid,
+    /// The tenant.
+    pub tenant_id: Uuid,
     /// The fencing token of the lease: larger than that of every lease before.
     pub fence: i64,
     /// The workspace.
@@ -379,8 +446,23 @@ pub struct LeasedMessageView {
     pub priority: u8,
     /// The number of this attempt, from 1.
     pub attempt: u32,
+    /// The same.
+    pub attempt_number: u32,
+    /// How many attempts are made at most.
+    pub max_attempts: u32,
+    /// The delay before the second attempt.
+    pub retry_delay_seconds: Seconds,
+    /// How long an attempt may take. It begins with the lease; in a session when the worker says
+    /// that it has begun.
+    pub timeout_seconds: Seconds,
     /// When it was sent, or was to be processed.
     pub sent_at: Timestamp,
+    /// The same.
+    pub scheduled_time: Timestamp,
+    /// When it was recorded.
+    pub enqueued_at: Timestamp,
+    /// The header `correlation_id`, otherwise the run that sent it, otherwise its own id.
+    pub correlation_id: String,
     /// When the lease ends.
     pub lease_until: Timestamp,
 }
@@ -390,11 +472,18 @@ fn body_of(parameters: Option<&str>) -> MessageBody {
     parameters.and_then(MessageBody::from_parameters).unwrap_or_default()
 }
 
-impl From<LeasedMessage> for LeasedMessageView {
-    fn from(leased: LeasedMessage) -> Self {
+impl LeasedMessageView {
+    /// A message of a queue.
+    pub fn new(queue: &Job, leased: LeasedMessage) -> Self {
         let body = body_of(leased.parameters.as_deref());
+        let sender = ["correlation_id", "punctual-run"].map(|name| body.headers.get(name).cloned());
+        let correlation_id = sender.into_iter().flatten().next();
         LeasedMessageView {
             id: leased.id.0,
+            execution_id: leased.id.0,
+            queue: queue.name.clone(),
+            job_id: queue.id.0,
+            tenant_id: queue.tenant.0,
             fence: leased.fence,
             workspace: leased.workspace,
             payload: body.payload,
@@ -402,7 +491,14 @@ impl From<LeasedMessage> for LeasedMessageView {
             ordering_key: body.ordering_key,
             priority: leased.priority,
             attempt: leased.attempt,
+            attempt_number: leased.attempt,
+            max_attempts: queue.definition.retry.max_attempts,
+            retry_delay_seconds: Seconds(queue.definition.retry.backoff),
+            timeout_seconds: Seconds(queue.definition.timeout),
             sent_at: leased.scheduled_for,
+            scheduled_time: leased.scheduled_for,
+            enqueued_at: leased.created_at,
+            correlation_id: correlation_id.unwrap_or_else(|| leased.id.to_string()),
             lease_until: leased.lease_until,
         }
     }
@@ -452,6 +548,13 @@ pub struct MessageView {
     pub result: Option<RawJson>,
     /// Whether it waits as a dead letter.
     pub is_dead_letter: bool,
+    /// What its worker said last about how far it is, while it runs. One message alone shows it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Value>)]
+    pub progress: Option<RawJson>,
+    /// When its lease ends. One message alone shows it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease_until: Option<Timestamp>,
 }
 
 impl MessageView {
@@ -474,6 +577,8 @@ impl MessageView {
             message: run.message,
             result: run.result.and_then(|text| RawJson::from_text(&text).ok()),
             is_dead_letter: run.dead_letter,
+            progress: None,
+            lease_until: None,
         }
     }
 }

@@ -12,7 +12,8 @@ use crate::sys::Sys;
 use crate::sys::jobs::ever_named;
 
 /// The states of live runs.
-pub(super) const LIVE: [RunState; 3] = [RunState::Pending, RunState::Queued, RunState::Running];
+pub(super) const LIVE: [RunState; 4] =
+    [RunState::Pending, RunState::Queued, RunState::Running, RunState::Held];
 
 /// The runs that a scan asks for.
 pub(super) struct Asked {
@@ -204,7 +205,7 @@ fn states_of(words: &[String], of: fn(&str) -> &'static [RunState]) -> (Vec<RunS
 /// The states of runs that a word of the catalog stands for.
 fn of_catalog(word: &str) -> &'static [RunState] {
     match word {
-        "PENDING" => &[RunState::Pending, RunState::Queued],
+        "PENDING" => &[RunState::Pending, RunState::Queued, RunState::Held],
         "CANCELLED" => &[
             RunState::Ended(Outcome::Cancelled),
             RunState::Ended(Outcome::Timeout),
@@ -221,6 +222,7 @@ fn of_detail(word: &str) -> &'static [RunState] {
         "PENDING" => &[RunState::Pending],
         "QUEUED" => &[RunState::Queued],
         "RUNNING" => &[RunState::Running],
+        "HELD" => &[RunState::Held],
         "COMPLETED" => &[RunState::Ended(Outcome::Completed)],
         "FAILED" => &[RunState::Ended(Outcome::Failed)],
         "CANCELLED" => &[RunState::Ended(Outcome::Cancelled)],

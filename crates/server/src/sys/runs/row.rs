@@ -17,6 +17,7 @@ fn words_of(state: RunState) -> (&'static str, &'static str) {
         RunState::Pending => ("PENDING", "PENDING"),
         RunState::Queued => ("PENDING", "QUEUED"),
         RunState::Running => ("RUNNING", "RUNNING"),
+        RunState::Held => ("PENDING", "HELD"),
         RunState::Ended(outcome) => words_of_end(outcome.name()),
     }
 }

@@ -16,6 +16,7 @@ use store::{
 
 use crate::bench::Bench;
 use crate::lab::{Lab, minutes, seconds, stop, want};
+use crate::suite::message_lease::extend;
 
 pub(super) async fn queue<B: Bench>(lab: &Lab<B>, name: &str) -> Job {
     let mut job = lab.draft(name).await;
@@ -25,7 +26,7 @@ pub(super) async fn queue<B: Bench>(lab: &Lab<B>, name: &str) -> Job {
 }
 
 /// A message that was sent a minute ago.
-async fn draft<B: Bench>(lab: &Lab<B>, queue: &Job, workspace: &str) -> NewMessage {
+pub(super) async fn draft<B: Bench>(lab: &Lab<B>, queue: &Job, workspace: &str) -> NewMessage {
     let run = lab.run(queue, lab.ago(60).await);
     NewMessage {
         run: NewRun {
@@ -40,7 +41,11 @@ async fn draft<B: Bench>(lab: &Lab<B>, queue: &Job, workspace: &str) -> NewMessa
     }
 }
 
-async fn send<B: Bench>(lab: &Lab<B>, queue: &Job, messages: &[NewMessage]) -> Vec<RunId> {
+pub(super) async fn send<B: Bench>(
+    lab: &Lab<B>,
+    queue: &Job,
+    messages: &[NewMessage],
+) -> Vec<RunId> {
     match lab.store.send_messages(queue.id, None, messages).await.unwrap() {
         Sent::Done(ids) => ids.into_iter().map(|(id, _)| id).collect(),
         other => panic!("{other:?}"),
@@ -81,7 +86,8 @@ pub(super) fn settled(
 ) -> SettledMessage {
     let result = AttemptResult { end, ..AttemptResult::completed() };
     let (message, fence) = (leased.id, Some(leased.fence));
-    SettledMessage { queue: queue.id, message, fence, verdict, result: Some(result) }
+    let (result, is_forgotten) = (Some(result), false);
+    SettledMessage { queue: queue.id, message, fence, verdict, result, is_forgotten }
 }
 
 pub(super) fn done(queue: &Job, leased: &LeasedMessage) -> SettledMessage {
@@ -102,7 +108,7 @@ pub(super) async fn settle<B: Bench>(lab: &Lab<B>, settled: &[SettledMessage]) -
     lab.store.settle_messages(NodeId(lab.id()), settled).await.unwrap()
 }
 
-async fn depth<B: Bench>(lab: &Lab<B>, queue: &Job) -> [u64; 4] {
+pub(super) async fn depth<B: Bench>(lab: &Lab<B>, queue: &Job) -> [u64; 4] {
     let depth = lab.store.queue_depths(&[queue.id]).await.unwrap().remove(0);
     let QueueDepth { ready, delayed, leased, blocked, .. } = depth;
     [ready, delayed, leased, blocked]
@@ -152,10 +158,10 @@ pub async fn a_stale_token_changes_nothing<B: Bench>(lab: &Lab<B>) {
     assert_eq!((second.id, second.attempt), (first.id, 2));
     assert!(second.fence > first.fence);
     let leases = [(first.id, first.fence), (second.id, second.fence)];
-    let extended = lab.store.extend_leases(queue.id, &leases, minutes(9)).await.unwrap();
+    let extended = extend(lab, &queue, &leases, minutes(9)).await;
     assert_eq!(extended[0], None);
     assert!(extended[1].is_some_and(|it| it.until > second.lease_until && !it.is_cancelled));
-    assert_eq!(lab.store.extend_leases(other.id, &leases, minutes(9)).await.unwrap(), [None, None]);
+    assert_eq!(extend(lab, &other, &leases, minutes(9)).await, [None, None]);
     let held = lab.store.held_leases(queue.id, &leases).await.unwrap();
     assert_eq!(
         held.iter().map(|it| (it.message, it.attempts)).collect::<Vec<_>>(),
@@ -196,9 +202,9 @@ pub async fn a_lease_that_ended_lapses<B: Bench>(lab: &Lab<B>) {
     assert!(again.fence > first.fence);
     // A lease that was extended in time does not lapse.
     let lease = [(again.id, again.fence)];
-    lab.store.extend_leases(queue.id, &lease, seconds(-1)).await.unwrap();
+    extend(lab, &queue, &lease, seconds(-1)).await;
     assert_eq!(lab.store.lapsed_messages(10).await.unwrap().len(), 1);
-    lab.store.extend_leases(queue.id, &lease, minutes(1)).await.unwrap();
+    extend(lab, &queue, &lease, minutes(1)).await;
     assert_eq!(lab.store.lapsed_messages(10).await.unwrap(), []);
 }
 
@@ -395,7 +401,7 @@ pub async fn a_message_is_cancelled<B: Bench>(lab: &Lab<B>) {
     assert!(matches!(cancel(&queue, ids[0]).await, Cancelled::Requested(_)));
     assert!(matches!(cancel(&queue, ids[1]).await, Cancelled::Requested(_)));
     let lease = [(leased[0].id, leased[0].fence)];
-    let extended = lab.store.extend_leases(queue.id, &lease, minutes(5)).await.unwrap();
+    let extended = extend(lab, &queue, &lease, minutes(5)).await;
     assert!(extended[0].is_some_and(|it| it.is_cancelled));
     // Whatever its worker says, it ends cancelled.
     let reports = [done(&queue, &leased[0]), retried(&queue, &leased[1], seconds(1))];
@@ -413,8 +419,14 @@ pub async fn a_message_that_nobody_leased_in_time_lapses<B: Bench>(lab: &Lab<B>)
     assert_eq!((lapsed[0].kind, lapsed[0].message), (LapseKind::TimeToLive, id));
     let reason = Some(Reason { code: ReasonCode::StartDeadline, text: "late".into() });
     let verdict = Verdict::End { outcome: Outcome::Missed, reason, dead_letter: false };
-    let missed =
-        SettledMessage { queue: queue.id, message: id, fence: None, verdict, result: None };
+    let missed = SettledMessage {
+        queue: queue.id,
+        message: id,
+        fence: None,
+        verdict,
+        result: None,
+        is_forgotten: false,
+    };
     assert_eq!(settle(lab, &[missed]).await, [Applied::Ended(Outcome::Missed)]);
     let view = lab.view(id).await;
     assert_eq!((view.state, view.attempts), (RunState::Ended(Outcome::Missed), 0));
@@ -506,6 +518,7 @@ pub async fn racing_workers_lose_and_double_nothing<B: Bench>(lab: &Lab<B>) {
                             end: AttemptEnd::Lost,
                             ..AttemptResult::completed()
                         }),
+                        is_forgotten: false,
                     };
                     store.settle_messages(node, &[lost]).await.unwrap();
                     idle = 0;

@@ -3,14 +3,14 @@
 use std::future::Future;
 
 use domain::id::{NodeId, RunId};
-use domain::job::Job;
+use domain::job::{Job, LostAnswer};
 use domain::partition::part_again;
 use domain::run::{Event, NewRun, Outcome, RunState, TRANSITIONS, Wait};
 use store::{ClaimRequest, Finish, Shards, Store, Verdict, Whole};
 
 use crate::bench::Bench;
 use crate::lab::{
-    Lab, completed, ended, minutes, retried, seconds, skipped, stop, untried, want, want_soon,
+    Lab, completed, ended, lost, minutes, retried, seconds, skipped, stop, untried, want, want_soon,
 };
 
 /// What was seen to happen.
@@ -65,6 +65,7 @@ pub async fn the_table_of_transitions_is_the_one_in_force<B: Bench>(lab: &Lab<B>
     prepared(&mut seen).await;
     given_back(&mut seen).await;
     divided(&mut seen).await;
+    held(&mut seen).await;
     for outcome in Outcome::ALL {
         let claimed = seen.started().await;
         let finish = match outcome {
@@ -134,6 +135,39 @@ async fn given_back<B: Bench>(seen: &mut Seen<'_, B>) {
     seen.finish(Event::Wait, wait).await;
     let claimed = seen.claim(&held[1].run, want(1)).await;
     lab.finish(node, completed(node, &claimed)).await;
+}
+
+/// The node of a run is lost, and the job asks what becomes of the run.
+async fn held<B: Bench>(seen: &mut Seen<'_, B>) {
+    let (lab, node) = (seen.lab, seen.node);
+    for answer in
+        [None, Some(LostAnswer::Retry), Some(LostAnswer::Fail), Some(LostAnswer::Complete)]
+    {
+        let claimed = seen.started().await;
+        let (_, mut finish) = lost(node, &claimed);
+        finish.verdict = Verdict::Hold { timeout: minutes(9) };
+        seen.finish(Event::Hold, finish).await;
+        let run = claimed.run.id;
+        match answer {
+            None => {
+                let cancel = async { lab.store.cancel(run, &stop()).await.unwrap() };
+                seen.step(run, Event::End(Outcome::Cancelled), cancel).await;
+            }
+            Some(answer) => {
+                let event = match answer {
+                    LostAnswer::Retry => Event::Ready,
+                    LostAnswer::Fail => Event::End(Outcome::Failed),
+                    LostAnswer::Complete => Event::End(Outcome::Completed),
+                };
+                let decide = async { lab.store.decide(run, answer, &stop()).await.unwrap() };
+                seen.step(run, event, decide).await;
+                if answer == LostAnswer::Retry {
+                    let claimed = seen.claim(&claimed.run, want(1)).await;
+                    lab.finish(node, completed(node, &claimed)).await;
+                }
+            }
+        }
+    }
 }
 
 async fn divided<B: Bench>(seen: &mut Seen<'_, B>) {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::TryStreamExt;
 use serde_json::Value;
 use tokio::time::timeout;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::super::parameters::Bound;
@@ -36,6 +37,14 @@ pub(super) struct Work<'w, 'a> {
 impl Work<'_, '_> {
     pub async fn run(&self, record: &mut StatementRecord) -> Result<(), Failure> {
         match &self.job {
+            SqlWork::Script { in_transaction: false, .. }
+                if self.attempt.assignment.effect.is_some() =>
+            {
+                Err(Failure::refused(
+                    "EXACTLY_ONCE",
+                    "a job that runs exactly once is one transaction, and these statements cannot be in one",
+                ))
+            }
             SqlWork::Script { script, statements, values, in_transaction } => {
                 let statements = Statements { script, all: statements, values };
                 match in_transaction {
@@ -47,6 +56,12 @@ impl Work<'_, '_> {
                 let call = call.find(self.session).await?;
                 let all = [call.statement];
                 let statements = Statements { script: "", all: &all, values: &call.values };
+                if call.may_commit && self.attempt.assignment.effect.is_some() {
+                    return Err(Failure::refused(
+                        "EXACTLY_ONCE",
+                        "a job that runs exactly once is one transaction, and a procedure may end it; call a function",
+                    ));
+                }
                 if call.may_commit {
                     self.prepare(false).await?;
                     self.progress.committing.store(true, Ordering::SeqCst);
@@ -94,7 +109,27 @@ impl Work<'_, '_> {
             }
             self.execute(statements, statement, record).await?;
         }
+        self.record_effect().await?;
         self.written().await
+    }
+
+    /// Records, in the transaction of the statements, that they were carried out. The store's function
+    /// refuses if the claim of the attempt has ended.
+    async fn record_effect(&self) -> Result<(), Failure> {
+        let Some(effect) = &self.attempt.assignment.effect else { return Ok(()) };
+        let run = self.attempt.assignment.run.to_string();
+        let generation = effect.generation.cast_signed();
+        let sql = "SELECT punctual.record_effect($1::text::uuid, $2, $3)";
+        let values: [(&(dyn ToSql + Sync), Type); 3] =
+            [(&run, Type::TEXT), (&generation, Type::INT4), (&effect.secret, Type::TEXT)];
+        let recorded = self.session.client.query_typed(sql, &values).await;
+        recorded.map(drop).map_err(|error| match error.code().map(SqlState::code) {
+            Some("3F000" | "42883" | "42501") => Failure::refused(
+                "EXACTLY_ONCE",
+                "this is not the database of the store: it has no function punctual.record_effect",
+            ),
+            _ => describe(&error, None),
+        })
     }
 
     async fn maintain(

@@ -1,0 +1,623 @@
+//! Hooks: made, shown, rotated, removed; and the address at which deliveries arrive.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use domain::access::{self, Deed, Privilege};
+use domain::audit::{Event, Kind};
+use domain::hook::{HookBody, HookScheme, HookSecret, RATE_DEFAULT};
+use domain::id::ObjectId;
+use domain::object::{Object, ObjectKind};
+use domain::secret::SecretPlace;
+use engine::{Answer, Begun, EngineError, Trigger, as_author};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::find;
+use super::objects::{self, Fresh, Kept, body_of};
+use super::verbs::Accepted;
+use crate::actor::Actor;
+use crate::app::App;
+use crate::body::{Body, read};
+use crate::condition::{Condition, etag};
+use crate::delivery::{self, Delivery};
+use crate::limit::{Caller, Limits, Rate};
+use crate::page::List;
+use crate::problem::{Code, ErrorBody, Problem, Result};
+use crate::scram;
+
+const KIND: ObjectKind = ObjectKind::Hook;
+
+/// How a delivery proves that its sender knows the secret.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum HookSchemeName {
+    /// Standard Webhooks: `webhook-id`, `webhook-timestamp` and `webhook-signature`.
+    #[default]
+    Standard,
+    /// `X-Hub-Signature-256`, as GitHub signs.
+    Github,
+    /// The secret itself, in `Authorization: Bearer`.
+    Token,
+}
+
+impl From<HookSchemeName> for HookScheme {
+    fn from(name: HookSchemeName) -> Self {
+        match name {
+            HookSchemeName::Standard => HookScheme::Standard,
+            HookSchemeName::Github => HookScheme::Github,
+            HookSchemeName::Token => HookScheme::Token,
+        }
+    }
+}
+
+impl From<HookScheme> for HookSchemeName {
+    fn from(scheme: HookScheme) -> Self {
+        match scheme {
+            HookScheme::Standard => HookSchemeName::Standard,
+            HookScheme::Github => HookSchemeName::Github,
+            HookScheme::Token => HookSchemeName::Token,
+        }
+    }
+}
+
+/// What a hook is.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HookSpec {
+    /// Unique among the hooks of the tenant.
+    #[schema(
+        min_length = 1,
+        max_length = 100,
+        pattern = "^[A-Za-z0-9][A-Za-z0-9._-]*$",
+        example = "github-push"
+    )]
+    pub name: String,
+    /// The name or id of the job that it triggers.
+    #[schema(example = "deploy")]
+    pub job: String,
+    /// How deliveries are checked; it stays what it was made with.
+    #[serde(default)]
+    #[schema(required = false)]
+    pub scheme: HookSchemeName,
+    /// Where parameters are in the body of a delivery: JSON pointers by name, empty for the whole
+    /// body.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(required = false)]
+    pub parameters: BTreeMap<String, String>,
+    /// How many deliveries it accepts in a second; 10 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 1_000)]
+    pub requests_per_second: Option<u32>,
+    /// Whether it refuses every delivery.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub disabled: bool,
+    /// For people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The version that a change is based on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<u32>,
+}
+
+/// A hook as it is shown.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct HookView {
+    /// Its identity.
+    pub hook_id: Uuid,
+    /// Its name.
+    pub name: String,
+    /// The path of its address.
+    #[schema(example = "/v1/hooks/018f2d2e-0000-7000-8000-000000000000")]
+    pub path: String,
+    /// The id of the job that it triggers.
+    pub job: String,
+    /// How deliveries are checked.
+    pub scheme: HookSchemeName,
+    /// Where parameters are in the body of a delivery.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(required = false)]
+    pub parameters: BTreeMap<String, String>,
+    /// How many deliveries it accepts in a second.
+    pub requests_per_second: u32,
+    /// Whether it refuses every delivery.
+    pub disabled: bool,
+    /// For people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The user with whose rights it triggers runs.
+    pub created_by: Uuid,
+    /// Until when the secret before the present one is accepted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub old_secret_until: Option<Timestamp>,
+    /// The secret: only where it was just made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
+    /// Grows with every change.
+    pub version: u32,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was last changed.
+    pub updated_at: Timestamp,
+}
+
+impl Kept for HookBody {
+    fn sealed(&self) -> Vec<&str> {
+        self.secrets.iter().map(|secret| secret.name.as_str()).collect()
+    }
+}
+
+fn view(object: &Object, now: Timestamp) -> Result<HookView> {
+    let body: HookBody = body_of(object)?;
+    let old = body.accepted_secrets(now).find_map(|secret| secret.until);
+    Ok(HookView {
+        hook_id: object.id.0,
+        name: object.name.clone(),
+        path: format!("/v1/hooks/{}", object.id),
+        job: body.job.to_string(),
+        scheme: body.scheme.into(),
+        parameters: body.parameters,
+        requests_per_second: body.requests_per_second,
+        disabled: body.disabled,
+        description: body.description,
+        created_by: body.user.0,
+        old_secret_until: old,
+        secret: None,
+        version: object.version,
+        created_at: object.created_at,
+        updated_at: object.changed_at,
+    })
+}
+
+/// What is kept, to be changed.
+pub(crate) fn spec_of(object: &Object) -> Result<HookSpec> {
+    let body: HookBody = body_of(object)?;
+    Ok(HookSpec {
+        name: object.name.clone(),
+        job: body.job.to_string(),
+        scheme: body.scheme.into(),
+        parameters: body.parameters,
+        requests_per_second: Some(body.requests_per_second),
+        disabled: body.disabled,
+        description: body.description,
+        version: None,
+    })
+}
+
+/// A new secret: 32 random bytes.
+fn new_secret(app: &App, scheme: HookScheme) -> String {
+    let bytes = [(app.random)().to_be_bytes(), (app.random)().to_be_bytes()].concat();
+    match scheme {
+        HookScheme::Standard => format!("whsec_{}", STANDARD.encode(bytes)),
+        HookScheme::Github | HookScheme::Token => {
+            bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+        }
+    }
+}
+
+/// Makes a hook; answers with its secret.
+pub(crate) async fn make(app: &App, actor: &Actor, spec: HookSpec) -> Result<(Object, HookView)> {
+    actor.may(Deed::ChangeAccess)?;
+    let job = find::job(app, actor, &spec.job).await?;
+    let scheme = HookScheme::from(spec.scheme);
+    let secret = new_secret(app, scheme);
+    let fresh = Fresh::new(app, secret.clone());
+    let body = HookBody {
+        job: job.id,
+        user: actor.user,
+        scheme,
+        secrets: vec![HookSecret { name: fresh.name.clone(), until: None }],
+        parameters: spec.parameters,
+        requests_per_second: spec.requests_per_second.unwrap_or(RATE_DEFAULT),
+        disabled: spec.disabled,
+        description: spec.description,
+    };
+    body.check().map_err(|(field, problem)| Problem::invalid(field, problem))?;
+    let object = objects::create(app, actor, KIND, spec.name, (&body, &[fresh])).await?;
+    let shown = HookView { secret: Some(secret), ..view(&object, app.now())? };
+    Ok((object, shown))
+}
+
+/// Changes a hook. Its scheme stays.
+pub(crate) async fn alter(
+    app: &App,
+    actor: &Actor,
+    old: Object,
+    spec: HookSpec,
+    condition: Condition,
+) -> Result<Object> {
+    actor.may(Deed::ChangeAccess)?;
+    let before: HookBody = body_of(&old)?;
+    if HookScheme::from(spec.scheme) != before.scheme {
+        let text = "stays what the hook was made with; make another hook";
+        return Err(Problem::invalid("scheme", text));
+    }
+    let job = match spec.job.parse() == Ok(before.job) {
+        true => before.job,
+        false => find::job(app, actor, &spec.job).await?.id,
+    };
+    let body = HookBody {
+        job,
+        // Whoever changes it answers for what it triggers.
+        user: actor.user,
+        parameters: spec.parameters,
+        requests_per_second: spec.requests_per_second.unwrap_or(RATE_DEFAULT),
+        disabled: spec.disabled,
+        description: spec.description,
+        ..before
+    };
+    body.check().map_err(|(field, problem)| Problem::invalid(field, problem))?;
+    objects::change(app, actor, old, spec.name, (&body, &[]), condition).await
+}
+
+/// Gives a hook another secret; the present one is accepted for another day.
+pub(crate) async fn renew(app: &App, actor: &Actor, old: Object) -> Result<HookView> {
+    actor.may(Deed::ChangeAccess)?;
+    let mut body: HookBody = body_of(&old)?;
+    let secret = new_secret(app, body.scheme);
+    let fresh = Fresh::new(app, secret.clone());
+    body.rotate(fresh.name.clone(), app.now());
+    let name = old.name.clone();
+    let object = objects::change(app, actor, old, name, (&body, &[fresh]), Condition::None).await?;
+    Ok(HookView { secret: Some(secret), ..view(&object, app.now())? })
+}
+
+/// Removes a hook.
+pub(crate) async fn remove(
+    app: &App,
+    actor: &Actor,
+    object: Object,
+    headers: &HeaderMap,
+) -> Result<StatusCode> {
+    objects::remove(app, actor, object, headers).await
+}
+
+/// A hook by its name or id.
+pub(crate) async fn found(app: &App, actor: &Actor, text: &str) -> Result<Object> {
+    objects::find(app, actor, KIND, text).await
+}
+
+/// All hooks of the tenant by name.
+pub(crate) async fn all(app: &App, actor: &Actor) -> Result<Vec<HookView>> {
+    let (mut views, mut after) = (Vec::new(), None::<String>);
+    loop {
+        let page = app.engine.by(actor).list_objects(KIND, after.as_deref(), 500).await?;
+        for object in &page.items {
+            views.push(view(object, app.now())?);
+        }
+        after = page.next;
+        if after.is_none() {
+            return Ok(views);
+        }
+    }
+}
+
+/// A secret is shown once: the answer is nothing to keep.
+const NO_STORE: [(header::HeaderName, &str); 1] = [(header::CACHE_CONTROL, "no-store")];
+
+/// Makes a hook. Its secret is in the answer and is not shown again.
+#[utoipa::path(
+    post, path = "/v1/hooks", operation_id = "create_hook", tag = "hooks", request_body = HookSpec,
+    params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same answer for a day.")),
+    responses(
+        (status = 201, body = HookView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
+        (status = 403, body = ErrorBody), (status = 404, body = ErrorBody),
+        (status = 409, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody),
+        (status = 422, body = ErrorBody), (status = 503, body = ErrorBody),
+    )
+)]
+pub(crate) async fn create(
+    State(app): State<App>,
+    actor: Actor,
+    Body(spec): Body<HookSpec>,
+) -> Result<Response> {
+    let (object, shown) = make(&app, &actor, spec).await?;
+    Ok((NO_STORE, objects::created(&object, "/v1/hooks", shown)).into_response())
+}
+
+/// Lists hooks by name.
+#[utoipa::path(
+    get, path = "/v1/hooks", operation_id = "list_hooks", tag = "hooks",
+    responses(
+        (status = 200, body = List<HookView>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
+        (status = 403, body = ErrorBody),
+    )
+)]
+pub(crate) async fn list(State(app): State<App>, actor: Actor) -> Result<Json<List<HookView>>> {
+    Ok(Json(List { data: all(&app, &actor).await?, next_cursor: None }))
+}
+
+/// Shows a hook, without its secret.
+#[utoipa::path(
+    get, path = "/v1/hooks/{hook}", operation_id = "get_hook", tag = "hooks",
+    params(("hook" = String, Path, description = "The hook's name or id.")),
+    responses(
+        (status = 200, body = HookView), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody),
+        (status = 404, body = ErrorBody),
+    )
+)]
+pub(crate) async fn get(
+    State(app): State<App>,
+    actor: Actor,
+    Path(hook): Path<String>,
+) -> Result<Response> {
+    let object = found(&app, &actor, &hook).await?;
+    let shown = view(&object, app.now())?;
+    Ok(([etag(shown.version)], Json(shown)).into_response())
+}
+
+/// Changes some fields of a hook (RFC 7396).
+#[utoipa::path(
+    patch, path = "/v1/hooks/{hook}", operation_id = "patch_hook", tag = "hooks",
+    request_body(content = HookSpec, content_type = "application/merge-patch+json"),
+    params(
+        ("hook" = String, Path, description = "The hook's name or id."),
+        ("If-Match" = Option<String>, Header, description = "The ETag of the hook that the change is based on."),
+    ),
+    responses(
+        (status = 200, body = HookView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
+        (status = 403, body = ErrorBody),
+        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 412, body = ErrorBody),
+        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody), (status = 428, body = ErrorBody),
+    )
+)]
+pub(crate) async fn patch(
+    State(app): State<App>,
+    actor: Actor,
+    Path(hook): Path<String>,
+    request: Request,
+) -> Result<Response> {
+    let old = found(&app, &actor, &hook).await?;
+    let headers = request.headers().clone();
+    let current = serde_json::to_value(spec_of(&old)?)
+        .map_err(|error| Problem::new(Code::Internal, error.to_string()))?;
+    let spec: HookSpec = objects::changed(&app, request, Some(current)).await?;
+    let condition = Condition::of(&headers, spec.version, &app)?;
+    let object = alter(&app, &actor, old, spec, condition).await?;
+    Ok(([etag(object.version)], Json(view(&object, app.now())?)).into_response())
+}
+
+/// Removes a hook: its address answers as if it had never been.
+#[utoipa::path(
+    delete, path = "/v1/hooks/{hook}", operation_id = "delete_hook", tag = "hooks",
+    params(
+        ("hook" = String, Path, description = "The hook's name or id."),
+        ("If-Match" = Option<String>, Header, description = "The ETag of the hook."),
+    ),
+    responses(
+        (status = 204), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody),
+        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 412, body = ErrorBody), (status = 428, body = ErrorBody),
+    )
+)]
+pub(crate) async fn delete(
+    State(app): State<App>,
+    actor: Actor,
+    Path(hook): Path<String>,
+    headers: HeaderMap,
+) -> Result<StatusCode> {
+    let object = found(&app, &actor, &hook).await?;
+    remove(&app, &actor, object, &headers).await
+}
+
+/// Gives a hook a new secret, which is in the answer. The old one is accepted for another day.
+#[utoipa::path(
+    post, path = "/v1/hooks/{hook}/rotate", operation_id = "rotate_hook", tag = "hooks",
+    params(("hook" = String, Path, description = "The hook's name or id.")),
+    responses(
+        (status = 200, body = HookView), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody),
+        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
+    )
+)]
+pub(crate) async fn rotate(
+    State(app): State<App>,
+    actor: Actor,
+    Path(hook): Path<String>,
+) -> Result<Response> {
+    let object = found(&app, &actor, &hook).await?;
+    let shown = renew(&app, &actor, object).await?;
+    Ok((NO_STORE, [etag(shown.version)], Json(shown)).into_response())
+}
+
+/// Takes a delivery: checks its signature and triggers the job of the hook. It needs no key.
+#[utoipa::path(
+    post, path = "/v1/hooks/{hook}", operation_id = "deliver", tag = "hooks",
+    request_body(content = Value, description = "Any JSON, or nothing.", content_type = "application/json"),
+    params(
+        ("hook" = String, Path, description = "The hook's id."),
+        ("webhook-id" = Option<String>, Header, description = "STANDARD: names the delivery."),
+        ("webhook-timestamp" = Option<String>, Header, description = "STANDARD: when it was sent, in seconds since 1970."),
+        ("webhook-signature" = Option<String>, Header, description = "STANDARD: v1 and the signature in base64."),
+        ("X-Hub-Signature-256" = Option<String>, Header, description = "GITHUB: sha256= and the signature in hexadecimal."),
+    ),
+    responses(
+        (status = 202, body = Accepted), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
+        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 413, body = ErrorBody),
+        (status = 422, body = ErrorBody), (status = 429, body = ErrorBody), (status = 503, body = ErrorBody),
+    ),
+    security(())
+)]
+pub(crate) async fn deliver(
+    State(app): State<App>,
+    Extension(limits): Extension<Arc<Limits>>,
+    Path(hook): Path<String>,
+    request: Request,
+) -> Result<Response> {
+    let caller = request.extensions().get::<Caller>().copied();
+    let headers = request.headers().clone();
+    let body = read(request.into_body(), app.options.body_bytes_max).await?;
+    let object = match hook.parse::<ObjectId>() {
+        Ok(id) => app.engine.node().object(id).await?,
+        Err(_) => None,
+    };
+    let object = object.filter(|object| object.kind == KIND);
+    let checked = check(&app, object.as_ref(), &headers, &body).await?;
+    // What does not exist and what is wrong look the same.
+    let (Some((hook, id)), Some(object)) = (checked, object.as_ref()) else {
+        note_refusal(&app, object.as_ref()).await?;
+        return Err(limits.refuse(caller, app.options.failure_rate, app.now()));
+    };
+    let per_second = hook.requests_per_second;
+    limits.admit_delivery(object.id.0, Rate { per_second, burst: per_second }, app.now())?;
+    let actor = actor_of(&app, object, &hook).await?;
+    let name = actor.name.clone();
+    as_author(name, trigger_once(&app, &actor, object, &hook, id, &body)).await
+}
+
+/// The hook of a delivery whose signature is right, and the id of the delivery.
+async fn check(
+    app: &App,
+    object: Option<&Object>,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<Option<(HookBody, Option<String>)>> {
+    let now = app.now();
+    let hook: Option<HookBody> = object.map(body_of).transpose()?;
+    let scheme = hook.as_ref().map_or(HookScheme::Standard, |hook| hook.scheme);
+    let mac = |key: &[u8], message: &[u8]| scram::hmac(key, message).to_vec();
+    let delivery = delivery::read(scheme, headers, body, now, mac);
+    // Without a hook, a secret is looked for as well: the answer takes as long.
+    let nothing = SecretPlace::of_object(domain::id::TenantId::CLUSTER, ObjectId(Uuid::nil()), "");
+    let places: Vec<SecretPlace> = match (object, &hook) {
+        (Some(object), Some(hook)) => {
+            let secrets = hook.accepted_secrets(now);
+            let place =
+                |it: &HookSecret| SecretPlace::of_object(object.tenant, object.id, &it.name);
+            secrets.map(place).collect()
+        }
+        _ => vec![nothing],
+    };
+    let message: &[u8] = delivery.as_ref().map_or(b"", |delivery| &delivery.message);
+    let mut is_right = false;
+    for place in &places {
+        let code = app.secrets.mac(place, message).await?;
+        let shows = |delivery: &Delivery| code.as_ref().is_some_and(|code| delivery.shows(code));
+        is_right |= delivery.as_ref().is_some_and(shows);
+    }
+    let hook = hook.filter(|hook| is_right && !hook.disabled);
+    Ok(hook.map(|hook| (hook, delivery.and_then(|delivery| delivery.id))))
+}
+
+/// Tells the audit of a delivery with a wrong signature; many of them are counted together.
+async fn note_refusal(app: &App, object: Option<&Object>) -> Result<()> {
+    let Some(object) = object else { return Ok(()) };
+    let event = Event {
+        tenant: object.tenant,
+        actor: format!("hook {}", object.name),
+        kind: Kind::Denied,
+        job: None,
+        run: None,
+        outcome: "DENIED".to_owned(),
+        details: serde_json::json!({
+            "hook": object.name, "problem": "the signature is wrong, or the hook is disabled"
+        })
+        .to_string(),
+    };
+    app.engine.node().refused(event, "POST /v1/hooks/{hook}").await?;
+    Ok(())
+}
+
+/// The user of a hook, under the hook's name: the audit tells both.
+async fn actor_of(app: &App, object: &Object, hook: &HookBody) -> Result<Actor> {
+    let standing = app.engine.node().standing(hook.user).await?;
+    let gone = || {
+        let text =
+            "the user who made this hook is gone or disabled; change the hook as another user";
+        Problem::new(Code::Forbidden, text)
+    };
+    let standing = standing.filter(|standing| !standing.user.disabled).ok_or_else(gone)?;
+    let actor = standing.actor(None);
+    let is_cluster = actor.privileges.has(Privilege::AdministerCluster);
+    if actor.tenant != object.tenant && !is_cluster {
+        return Err(gone());
+    }
+    let name = format!("{} (hook {})", actor.name, object.name);
+    Ok(Actor::from(access::Actor { name, tenant: object.tenant, ..actor }))
+}
+
+/// Triggers the job of a hook. A delivery that comes again gets the answer that it got before.
+async fn trigger_once(
+    app: &App,
+    actor: &Actor,
+    object: &Object,
+    hook: &HookBody,
+    id: Option<String>,
+    body: &[u8],
+) -> Result<Response> {
+    let engine = app.engine.by(actor);
+    let key = id.map(|id| format!("hook:{}:{}", object.id, delivery::hash(id.as_bytes())));
+    if let Some(key) = &key {
+        match engine.begin_request(key, delivery::hash(body).as_bytes()).await? {
+            Begun::New => {}
+            Begun::Replay(answer) => {
+                let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::ACCEPTED);
+                let kind = [(header::CONTENT_TYPE, "application/json")];
+                return Ok((status, kind, answer.body).into_response());
+            }
+            Begun::Conflict => {
+                let text = "a delivery with this id had another body";
+                return Err(Problem::new(Code::IdempotencyKeyReused, text));
+            }
+            Begun::InProgress => {
+                let text = "this delivery is being answered; send it again in a moment";
+                return Err(Problem::new(Code::IdempotencyKeyInUse, text));
+            }
+        }
+    }
+    let triggered = trigger(app, actor, (&object.name, hook), body).await;
+    let Some(key) = key else {
+        return Ok((StatusCode::ACCEPTED, Json(triggered?)).into_response());
+    };
+    match triggered {
+        Ok(accepted) => {
+            let body = serde_json::to_vec(&accepted).unwrap_or_default();
+            let status = StatusCode::ACCEPTED.as_u16();
+            let answer = Answer { status, head: String::new(), body };
+            engine.finish_request(&key, Some(&answer)).await?;
+            Ok((StatusCode::ACCEPTED, Json(accepted)).into_response())
+        }
+        Err(problem) => {
+            // Nothing was triggered: the delivery may come again.
+            engine.finish_request(&key, None).await?;
+            Err(problem)
+        }
+    }
+}
+
+async fn trigger(
+    app: &App,
+    actor: &Actor,
+    (name, hook): (&str, &HookBody),
+    body: &[u8],
+) -> Result<Accepted> {
+    let parameters = match body.is_empty() || hook.parameters.is_empty() {
+        true => None,
+        false => hook.map(&crate::body::parse::<Value>(body)?),
+    };
+    let trigger = Trigger { parameters, ..Trigger::default() };
+    let run = app.engine.by(actor).trigger(hook.job, trigger, None).await;
+    let run = run.map_err(|error| match error {
+        EngineError::NotFound(_) => Problem::no_job(format_args!("{}", hook.job)),
+        error => error.into(),
+    })?;
+    let event = Event {
+        tenant: actor.tenant,
+        actor: actor.name.clone(),
+        kind: Kind::HookDelivered,
+        job: Some(run.job),
+        run: Some(run.id),
+        outcome: "ACCEPTED".to_owned(),
+        details: serde_json::json!({ "hook": name }).to_string(),
+    };
+    app.engine.node().record(event).await?;
+    Ok(Accepted { execution_id: run.id.0, job_id: run.job.0, scheduled_time: run.scheduled_for })
+}

@@ -1,0 +1,205 @@
+//! `punctual blackout`: windows of time in which no tick starts; `punctual pause-all` and
+//! `resume-all`: the switch for all jobs.
+
+use clap::{Args, Subcommand};
+use domain::schedule::parse_duration;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::job::Asking;
+use super::named::{DeleteArgs, ListArgs, Noun, OneArgs, fields};
+use crate::exit::Failure;
+use crate::output::{self, Column, Shape, instant, text};
+
+/// The verbs of `punctual blackout`.
+#[derive(Subcommand)]
+pub enum BlackoutCommand {
+    /// List blackouts
+    #[command(visible_alias = "ls")]
+    List(ListArgs),
+    /// Show a blackout and its next window
+    Show(OneArgs),
+    /// Create a blackout
+    Create(CreateArgs),
+    /// Delete blackouts
+    #[command(visible_alias = "rm")]
+    Delete(DeleteArgs),
+}
+
+/// A new blackout.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  punctual blackout create year-end --from 2026-12-24T12:00:00Z --until 2027-01-02T00:00:00Z
+  punctual blackout create release-freeze --cron '0 18 * * FRI' --for 60h --tz Europe/Berlin")]
+pub struct CreateArgs {
+    /// Its name, which skipped ticks tell
+    name: String,
+
+    /// When it begins
+    #[arg(long, value_name = "TIME", requires = "until", conflicts_with = "cron")]
+    from: Option<String>,
+
+    /// When it has ended
+    #[arg(long, value_name = "TIME", requires = "from")]
+    until: Option<String>,
+
+    /// When it begins, again and again
+    #[arg(long, value_name = "EXPR", requires = "duration", required_unless_present = "from")]
+    cron: Option<String>,
+
+    /// How long it lasts each time, such as 60h
+    #[arg(long = "for", id = "duration", value_name = "DURATION", requires = "cron", value_parser = seconds)]
+    duration: Option<f64>,
+
+    /// Time zone of --cron, --from and --until
+    #[arg(long, alias = "timezone", value_name = "ZONE")]
+    tz: Option<String>,
+
+    /// For the jobs of all tenants
+    #[arg(long)]
+    cluster: bool,
+
+    /// Description for people
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+
+    #[command(flatten)]
+    asking: Asking,
+}
+
+/// A pause of all jobs.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  punctual pause-all --reason 'database migration' --until 2026-11-17T18:00:00Z
+  punctual resume-all
+
+When the command returns, no tick starts until the pause ends. Then each job decides about the times
+of the pause by its catch-up policy. Runs on request go on.")]
+pub struct PauseArgs {
+    /// Why
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+
+    /// When it ends by itself
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
+
+    /// Pause the jobs of all tenants
+    #[arg(long)]
+    cluster: bool,
+
+    #[command(flatten)]
+    asking: Asking,
+}
+
+/// The end of a pause of all jobs.
+#[derive(Args)]
+pub struct ResumeArgs {
+    /// What becomes of the times of the pause [default: the policy of each job]
+    #[arg(long, value_name = "POLICY", value_parser = ["none", "last", "all"])]
+    catch_up: Option<String>,
+
+    /// Resume the jobs of all tenants
+    #[arg(long)]
+    cluster: bool,
+
+    #[command(flatten)]
+    asking: Asking,
+}
+
+const BLACKOUT: Noun = Noun {
+    path: "blackouts",
+    word: "blackout",
+    name: "name",
+    id: "blackout_id",
+    shape: Shape {
+        columns: &[
+            Column { title: "NAME", cell: |it| text(it, "name") },
+            Column { title: "SCOPE", cell: |it| text(it, "scope") },
+            Column { title: "ACTIVE", cell: |it| text(it, "is_active") },
+            Column { title: "FROM", cell: |it| instant(it, "next_from") },
+            Column { title: "UNTIL", cell: |it| instant(it, "next_until") },
+        ],
+        wide: &[Column { title: "ID", cell: |it| text(it, "blackout_id") }],
+        name: "name",
+    },
+    rows,
+};
+
+fn rows(it: &Value) -> Vec<(String, String)> {
+    let all = [
+        ("name", text(it, "name")),
+        ("scope", text(it, "scope")),
+        ("description", text(it, "description")),
+        ("from", instant(it, "from")),
+        ("until", instant(it, "until")),
+        ("cron", text(it, "cron_expression")),
+        ("timezone", text(it, "timezone")),
+        ("seconds", text(it, "duration_seconds")),
+        ("active", text(it, "is_active")),
+        ("next from", instant(it, "next_from")),
+        ("next until", instant(it, "next_until")),
+        ("version", text(it, "version")),
+        ("id", text(it, "blackout_id")),
+    ];
+    let said = all.into_iter().filter(|(_, value)| !value.is_empty() && value != "-");
+    said.map(|(word, value)| (word.to_owned(), value)).collect()
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    Ok(parse_duration(text).map_err(|error| error.problem)?.as_secs_f64())
+}
+
+/// Runs the verb.
+pub fn run(command: BlackoutCommand) -> Result<(), Failure> {
+    match command {
+        BlackoutCommand::List(args) => BLACKOUT.list(&args),
+        BlackoutCommand::Show(args) => BLACKOUT.show(&args),
+        BlackoutCommand::Create(args) => {
+            let scope = args.cluster.then(|| Value::from("CLUSTER"));
+            let fields = fields([
+                ("name", Some(args.name.into())),
+                ("scope", scope),
+                ("from", args.from.map(Value::String)),
+                ("until", args.until.map(Value::String)),
+                ("cron_expression", args.cron.map(Value::String)),
+                ("duration_seconds", args.duration.map(Value::from)),
+                ("timezone", args.tz.map(Value::String)),
+                ("description", args.description.map(Value::String)),
+            ]);
+            BLACKOUT.create(&args.asking, fields)
+        }
+        BlackoutCommand::Delete(args) => BLACKOUT.delete(&args),
+    }
+}
+
+fn scope(is_cluster: bool) -> &'static str {
+    if is_cluster { "CLUSTER" } else { "TENANT" }
+}
+
+/// Pauses all jobs.
+pub fn pause(args: PauseArgs) -> Result<(), Failure> {
+    let mut body = json!({ "reason": args.reason, "scope": scope(args.cluster) });
+    if let Some(until) = args.until {
+        body["until"] = until.into();
+    }
+    let client = args.asking.client()?;
+    let done = client.call(Method::PUT, &["v1", "pause"]).json(&body).send()?;
+    let words = format!("paused {} jobs", text(&done, "jobs"));
+    output::print_done(&args.asking.output, &done, "jobs", &words)
+}
+
+/// Ends the pause of all jobs.
+pub fn resume(args: ResumeArgs) -> Result<(), Failure> {
+    let client = args.asking.client()?;
+    let mut call = client.call(Method::DELETE, &["v1", "pause"]);
+    call = call.query("scope", scope(args.cluster));
+    if let Some(policy) = args.catch_up {
+        call = call.query("catch_up", &policy.to_ascii_uppercase());
+    }
+    let done = call.send()?;
+    let words = format!("resumed {} jobs", text(&done, "jobs"));
+    output::print_done(&args.asking.output, &done, "jobs", &words)
+}
