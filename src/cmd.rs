@@ -12,6 +12,7 @@ mod completions;
 mod config;
 mod context;
 mod cron;
+mod dag;
 mod database;
 mod dev;
 mod dlq;
@@ -73,6 +74,14 @@ enum Command {
     /// List, cancel and retry runs, read their output
     #[command(subcommand, arg_required_else_help = true, alias = "runs")]
     Run(run::RunCommand),
+
+    /// Create and run DAGs: workflows of steps
+    #[command(subcommand, arg_required_else_help = true, alias = "dags")]
+    Dag(dag::DagCommand),
+
+    /// Verify recorded history
+    #[command(subcommand, arg_required_else_help = true)]
+    Verify(dag::VerifyCommand),
 
     /// Manage dead letters: runs that failed for good
     #[command(subcommand, arg_required_else_help = true)]
@@ -245,6 +254,8 @@ pub fn run() -> Result<(), Failure> {
     match line.command {
         Command::Job(command) => job::run(command),
         Command::Run(command) => run::run(command),
+        Command::Dag(command) => dag::run(command),
+        Command::Verify(command) => dag::verify(&command),
         Command::Dlq(command) => dlq::run(command),
         Command::Secret(command) => secret::run(command),
         Command::Audit(command) => audit::run(command),

@@ -14,7 +14,7 @@ use crate::cli_error::CliError;
 use crate::exit::Failure;
 use crate::output;
 
-pub use shown::{complete, shown};
+pub use shown::{complete, shown, shown_upstream};
 
 /// The largest file that is read.
 const FILE_BYTES_MAX: u64 = 64 << 20;
@@ -23,7 +23,8 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 const FOLDER_DEPTH_MAX: usize = 16;
 
 /// The order in which people read a document. Fields that are not named come behind, by name.
-const ORDER: [&str; 16] = [
+const ORDER: [&str; 18] = [
+    "kind",
     "name",
     "description",
     "status",
@@ -37,6 +38,7 @@ const ORDER: [&str; 16] = [
     "ends_at",
     "depends_on",
     "payload",
+    "tasks",
     "timeout_seconds",
     "retry_config",
     "tags",

@@ -1,14 +1,13 @@
-//! `punctual apply`: jobs and queues become what files say that they are.
+//! `punctual apply`: jobs, queues and DAGs become what files say that they are.
 //!
 //! Everything is checked before the first job changes. A job that already is what its document
 //! says is not touched, so that applying twice is the same as applying once.
 
 mod calendars;
+mod dags;
 mod order;
 mod plan;
 mod queues;
-
-pub use calendars::fields as calendar_fields;
 
 use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
@@ -27,6 +26,9 @@ use crate::progress::ProgressLine;
 
 use plan::{ApplyPlan, ApplyStep};
 
+pub use calendars::fields as calendar_fields;
+pub use dags::{names_of, of_dag};
+
 /// Which files, and how far to go.
 #[derive(Args)]
 #[command(after_help = "\
@@ -37,7 +39,8 @@ Examples:
 
 A document is the body of POST /v1/jobs as YAML or JSON; a file may hold several, with --- between
 them. A field that a document leaves out has its default, except status: a job that is paused stays
-paused. A document with `kind: queue` is the body of POST /v1/queues.
+paused. A document with `kind: queue` is the body of POST /v1/queues, one with `kind: calendar` that
+of POST /v1/calendars, and one with `kind: dag` or with `tasks` that of POST /v1/dags.
 
 --owner LABEL marks each job with the tag owner:LABEL. --prune deletes the jobs with that tag that
 no document describes.")]
@@ -58,11 +61,11 @@ pub struct ApplyArgs {
     #[arg(long, requires = "owner")]
     prune: bool,
 
-    /// Owner of these jobs, kept as the tag owner:LABEL
+    /// Whose jobs these are
     #[arg(long, value_name = "LABEL")]
     owner: Option<String>,
 
-    /// Delete jobs without asking
+    /// Do not ask before jobs are deleted
     #[arg(short, long)]
     yes: bool,
 
@@ -138,16 +141,19 @@ fn mark(document: &mut Document, tag: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Makes jobs and queues what documents say, and prints what was done to each.
+/// Makes jobs, queues and DAGs what documents say, and prints what was done to each.
 pub fn apply(documents: Vec<Document>, applying: &Applying<'_>) -> Result<(), Failure> {
     let client = applying.asking.client()?;
     let (jobs, _) = client.list(&["v1", "jobs"], &[], None)?;
+    let (dags, documents) = dags::split(documents);
     let queues::Kinds { calendars, queues, jobs: documents } = queues::split(documents)?;
     let mut plan =
         ApplyPlan::new(order::upstream_first(documents), &jobs, applying.prune.as_deref());
     // Jobs can feed queues and use calendars of the same files.
     plan.steps.splice(0..0, queues::steps(&client, queues)?);
     plan.steps.splice(0..0, calendars::steps(&client, calendars)?);
+    // Steps of DAGs can call jobs of the same files.
+    plan.steps.extend(dags::steps(&client, dags, &jobs, applying.prune.as_deref())?);
     check(&client, &plan, &applying.asking.output)?;
     let pruned = plan.steps.iter().filter(|step| matches!(step, ApplyStep::Prune { .. })).count();
     if !applying.dry_run && pruned > 0 {
@@ -183,20 +189,22 @@ fn check(client: &Client, plan: &ApplyPlan, output: &OutputArgs) -> Result<(), F
     let progress = ProgressLine::of(output, "checking", plan.steps.len());
     for step in &plan.steps {
         progress.step();
-        let (document, exists) = match step {
-            ApplyStep::Create { document } => (document, false),
-            ApplyStep::Change { document, .. } => (document, true),
-            ApplyStep::Keep { .. }
-            | ApplyStep::Prune { .. }
-            | ApplyStep::CreateResource { .. }
-            | ApplyStep::ChangeResource { .. } => continue,
+        let (path, document, exists) = match step {
+            ApplyStep::Create { path, document } => (*path, document, false),
+            ApplyStep::Change { path, document, .. } => (*path, document, true),
+            ApplyStep::Keep { .. } | ApplyStep::Prune { .. } => continue,
+        };
+        let address: &[&str] = match path {
+            "jobs" => &["v1", "jobs:validate"],
+            "dags" => &["v1", "dags", "validate"],
+            _ => continue,
         };
         // An upstream job or a calendar of the same files does not exist before they are applied.
         if plan.waits_for_new(document) {
             continue;
         }
         let body = Value::Object(document.fields.clone());
-        match client.post(&["v1", "jobs:validate"]).json(&body).send() {
+        match client.post(address).json(&body).send() {
             Ok(_) => {}
             // The name is taken by the very job that changes.
             Err(Failure::Ended(Exit::Conflict, _)) if exists => {}
@@ -208,28 +216,18 @@ fn check(client: &Client, plan: &ApplyPlan, output: &OutputArgs) -> Result<(), F
 
 fn carry_out(client: &Client, step: &ApplyStep) -> Result<(), Failure> {
     match step {
-        ApplyStep::Create { document } => {
-            let body = Value::Object(document.fields.clone());
-            let made = client.post(&["v1", "jobs"]).json(&body).send();
-            made.map(drop).map_err(|failure| failure.about(&document.source))
-        }
-        ApplyStep::Change { document, id, version, .. } => {
-            let body = Value::Object(document.fields.clone());
-            let call = client.call(Method::PUT, &["v1", "jobs", id]).if_version(*version);
-            call.json(&body).send().map(drop).map_err(|failure| failure.about(&document.source))
-        }
-        ApplyStep::CreateResource { path, document } => {
+        ApplyStep::Create { path, document } => {
             let body = Value::Object(document.fields.clone());
             let made = client.post(&["v1", path]).json(&body).send();
             made.map(drop).map_err(|failure| failure.about(&document.source))
         }
-        ApplyStep::ChangeResource { path, document, id, version, .. } => {
+        ApplyStep::Change { path, document, id, version, .. } => {
             let body = Value::Object(document.fields.clone());
             let call = client.call(Method::PUT, &["v1", path, id]).if_version(*version);
             call.json(&body).send().map(drop).map_err(|failure| failure.about(&document.source))
         }
-        ApplyStep::Prune { id, version, .. } => {
-            let call = client.call(Method::DELETE, &["v1", "jobs", id]).if_version(*version);
+        ApplyStep::Prune { path, id, version, .. } => {
+            let call = client.call(Method::DELETE, &["v1", path, id]).if_version(*version);
             call.send().map(drop)
         }
         ApplyStep::Keep { .. } => Ok(()),

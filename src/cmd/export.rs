@@ -1,4 +1,4 @@
-//! `punctual export`: the documents of the jobs that there are.
+//! `punctual export`: the documents of the jobs and DAGs that there are.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value};
 
-use super::apply::calendar_fields;
+use super::apply::{calendar_fields, names_of, of_dag};
 use super::job::{Filter, find_to_export};
 use crate::cli_error::{CliError, visible};
 use crate::client::{Client, ServerArgs};
@@ -24,7 +24,7 @@ Examples:
 
 One-time jobs whose run has ended are left out: applied elsewhere they would run again.")]
 pub struct ExportArgs {
-    /// Names of jobs [default: all]
+    /// Names of jobs and DAGs [default: all]
     jobs: Vec<String>,
 
     #[command(flatten)]
@@ -59,21 +59,35 @@ pub fn run(args: ExportArgs) -> Result<(), Failure> {
     }
     let client = Client::new(&args.server)?;
     let (mut jobs, _) = find_to_export(&client, &args.filter)?;
+    let (mut dags, _) = match args.filter.status {
+        // A list of DAGs cannot be narrowed to a state.
+        Some(_) => Default::default(),
+        None => client.list(&["v1", "dags"], &dag_filters(&args.filter), None)?,
+    };
     if !args.jobs.is_empty() {
+        dags.retain(|dag| args.jobs.iter().any(|name| dag["name"] == **name));
         jobs.retain(|job| args.jobs.iter().any(|name| job["name"] == **name));
     }
     for name in &args.jobs {
-        if !jobs.iter().any(|job| job["name"] == **name) {
-            let error = CliError::new(format!("there is no job {name}"));
+        if !jobs.iter().chain(&dags).any(|job| job["name"] == **name) {
+            let error = CliError::new(format!("there is no job or DAG {name}"));
             return Err(Failure::Ended(Exit::NotFound, error));
         }
     }
-    let names = names(&client, &jobs)?;
+    let mut names = names(&client, &jobs)?;
+    names.extend(names_of(&[], &dags));
     let (done, wanted): (Vec<&Value>, Vec<&Value>) =
         jobs.iter().partition(|job| job["status"] == "COMPLETED" && !args.completed);
     let document = |job: &&Value| document::of_job(job, |id| names.get(id).cloned());
     let mut documents = calendars(&client, &wanted)?;
     documents.extend(wanted.iter().map(document));
+    for dag in &dags {
+        // A list shows no tasks.
+        let dag = client.get(&["v1", "dags", &text(dag, "dag_id")])?;
+        let mut fields = of_dag(&dag, |id| names.get(id).cloned());
+        fields.insert("kind".to_owned(), "dag".into());
+        documents.push(fields);
+    }
     let mut out = io::stdout().lock();
     match args.output {
         DocumentFormat::Yaml => write!(out, "{}", document::to_yaml(&documents)?)?,
@@ -108,6 +122,11 @@ fn calendars(client: &Client, jobs: &[&Value]) -> Result<Vec<Map<String, Value>>
     Ok(documents)
 }
 
+fn dag_filters(filter: &Filter) -> Vec<(&'static str, String)> {
+    let named = [("tag", filter.tag.clone()), ("name_prefix", filter.prefix.clone())];
+    named.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
 /// The names of jobs and of the jobs that they wait for, by id.
 fn names(client: &Client, jobs: &[Value]) -> Result<HashMap<String, String>, Failure> {
     let mut names: HashMap<String, String> =
@@ -115,7 +134,10 @@ fn names(client: &Client, jobs: &[Value]) -> Result<HashMap<String, String>, Fai
     let upstream = jobs.iter().filter_map(|job| job["depends_on"].as_array()).flatten();
     for id in upstream.filter_map(|item| item["job"].as_str()) {
         if !names.contains_key(id) {
-            let job = client.get(&["v1", "jobs", id])?;
+            let job = match client.get(&["v1", "jobs", id]) {
+                Err(Failure::Ended(Exit::NotFound, _)) => client.get(&["v1", "dags", id])?,
+                job => job?,
+            };
             names.insert(id.to_owned(), text(&job, "name"));
         }
     }

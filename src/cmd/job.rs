@@ -26,7 +26,7 @@ use crate::output::OutputArgs;
 
 pub use explain::rows as explanation_rows;
 pub use list::{Filter, find_all, find_to_export, schedule};
-pub use run::{Waiting, print_accepted, wait};
+pub use run::{Waiting, outcome, parameters, print_accepted, wait};
 
 /// The verbs of `punctual job`.
 #[derive(Subcommand)]

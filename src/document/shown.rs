@@ -65,19 +65,25 @@ pub fn shown(
     };
     let view = serde_json::to_value(JobSpec::of(&job)).ok()?;
     let mut shown = of_job(&view, &name_of);
-    if let Some(Value::Array(upstream)) = upstream.filter(|list| *list != json!([])) {
-        let item = |item: Value| {
-            let (job, on) = match item {
-                Value::String(job) => (job, "SUCCESS".into()),
-                mut item => {
-                    let on = item["on"].take();
-                    let job = item["job"].as_str().unwrap_or_default().to_owned();
-                    (job, if on.is_null() { "SUCCESS".into() } else { on })
-                }
-            };
-            json!({"job": name_of(&job).unwrap_or(job), "on": on})
-        };
-        shown.insert("depends_on".into(), upstream.into_iter().map(item).collect());
+    if let Some(upstream) = upstream.and_then(|list| shown_upstream(list, name_of)) {
+        shown.insert("depends_on".into(), upstream);
     }
     Some(Value::Object(shown))
+}
+
+/// The upstream jobs of a document as the server shows them; none if there are none.
+pub fn shown_upstream(list: Value, name_of: impl Fn(&str) -> Option<String>) -> Option<Value> {
+    let Value::Array(upstream) = list else { return None };
+    let item = |item: Value| {
+        let (job, on) = match item {
+            Value::String(job) => (job, "SUCCESS".into()),
+            mut item => {
+                let on = item["on"].take();
+                let job = item["job"].as_str().unwrap_or_default().to_owned();
+                (job, if on.is_null() { "SUCCESS".into() } else { on })
+            }
+        };
+        json!({"job": name_of(&job).unwrap_or(job), "on": on})
+    };
+    (!upstream.is_empty()).then(|| upstream.into_iter().map(item).collect())
 }

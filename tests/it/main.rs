@@ -8,6 +8,7 @@ mod binary;
 mod campaign;
 mod client;
 mod cluster;
+mod dags;
 mod dashboard;
 mod deploy;
 mod docs;

@@ -74,13 +74,15 @@ pub enum Kind {
     RunDecided,
     /// A delivery at a hook triggered a run.
     HookDelivered,
+    /// A user marked a step of a DAG run, answered an approval, or resumed a DAG run.
+    StepDecided,
     /// Something that this release does not know.
     Other(String),
 }
 
 impl Kind {
     /// Every kind that this release knows.
-    pub const ALL: [Kind; 24] = [
+    pub const ALL: [Kind; 25] = [
         Kind::JobCreated,
         Kind::JobModified,
         Kind::JobDeleted,
@@ -105,6 +107,7 @@ impl Kind {
         Kind::JobsExported,
         Kind::RunDecided,
         Kind::HookDelivered,
+        Kind::StepDecided,
     ];
 
     /// The word for it.
@@ -134,6 +137,7 @@ impl Kind {
             Kind::JobsExported => "JOBS_EXPORTED",
             Kind::RunDecided => "RUN_DECIDED",
             Kind::HookDelivered => "HOOK_DELIVERED",
+            Kind::StepDecided => "STEP_DECIDED",
             Kind::Other(name) => name,
         }
     }

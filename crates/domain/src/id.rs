@@ -158,6 +158,19 @@ impl RunId {
         RunId(timed(5, run.time(), Uuid::new_v5(&run.0, &name).as_u128()))
     }
 
+    /// The run of another job, or the message, that a step of a DAG run waits for: the same step and
+    /// item give the same id. Its version is 6: its end is told to the DAG run.
+    pub fn of_call(dag_run: RunId, step: u32, item: Option<u32>, at: Timestamp) -> Self {
+        let mut name = step.to_be_bytes().to_vec();
+        name.extend(item.unwrap_or(u32::MAX).to_be_bytes());
+        RunId(timed(6, at, Uuid::new_v5(&dag_run.0, &name).as_u128()))
+    }
+
+    /// Whether a step of a DAG run waits for it.
+    pub fn is_called(self) -> bool {
+        self.0.get_version_num() == 6
+    }
+
     /// Whether it is the run of a tick.
     pub fn is_tick(self) -> bool {
         self.0.get_version_num() == 8

@@ -9,6 +9,7 @@ use crate::action::Action;
 use crate::blackout::CompiledBlackout;
 use crate::calendar::CalendarUse;
 use crate::cluster::{Class, Labels, Place};
+use crate::dag::Dag;
 use crate::id::{JobId, ObjectId, TenantId, UserId};
 use crate::parameter::ParameterRule;
 use crate::partition::{Parameters, Partition};
@@ -42,6 +43,18 @@ pub struct Job {
     pub created_at: Timestamp,
     /// When it was last changed.
     pub updated_at: Timestamp,
+}
+
+/// What a job is: they share one table and one namespace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum JobKind {
+    /// A job with an action.
+    #[default]
+    Job,
+    /// A queue, whose runs are messages for workers.
+    Queue,
+    /// A DAG, whose runs wait for their steps.
+    Dag,
 }
 
 /// The state of a job.
@@ -142,6 +155,9 @@ pub struct Definition {
     /// the database of the store.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub exactly_once: bool,
+    /// The steps of a DAG. A job with them has no action: its runs wait for their steps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dag: Option<Box<Dag>>,
 }
 
 impl Default for Definition {
@@ -178,6 +194,7 @@ impl Default for Definition {
             parameter_rules: Vec::new(),
             lost_question: LostQuestion::default(),
             exactly_once: false,
+            dag: None,
         }
     }
 }
@@ -220,6 +237,7 @@ impl Job {
             ("parameter_rules", new.parameter_rules != old.parameter_rules),
             ("lost_question", new.lost_question != old.lost_question),
             ("exactly_once", new.exactly_once != old.exactly_once),
+            ("tasks", new.dag != old.dag),
         ];
         fields.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
     }
@@ -265,6 +283,15 @@ impl Definition {
     pub fn most_running(&self, per_job: u32) -> u32 {
         let default = if self.overlap == Overlap::Allow { per_job } else { 1 };
         self.concurrency.unwrap_or(default)
+    }
+
+    /// What it is.
+    pub fn kind(&self) -> JobKind {
+        match (&self.queue, &self.dag) {
+            (Some(_), _) => JobKind::Queue,
+            (None, Some(_)) => JobKind::Dag,
+            (None, None) => JobKind::Job,
+        }
     }
 
     /// Whether it is a queue, whose runs are messages for workers.

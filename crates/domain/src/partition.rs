@@ -17,9 +17,7 @@ use crate::job::Definition;
 use crate::run::{AttemptResult, NewRun, Origin, Outcome, Reason, ReasonCode};
 use crate::shard::Shard;
 
-mod expression;
-
-pub use expression::{Expression, ExpressionError};
+pub use crate::expression::{Expression, ExpressionError};
 
 /// The maximum number of child runs of one run.
 pub const PARTS_MAX: usize = 10_000;
@@ -124,8 +122,9 @@ impl Parameters {
         Some(Value::Object(values).to_string())
     }
 
-    /// The problem, if the parameters are invalid.
-    pub fn check(&self) -> Result<(), String> {
+    /// The problem, if the parameters of a DAG are invalid: its templates take lists and objects,
+    /// too.
+    pub fn check_config(&self) -> Result<(), String> {
         if self.values.len() > PARAMETERS_MAX {
             return Err(format!(
                 "too many parameters: {}, at most {PARAMETERS_MAX}",
@@ -138,6 +137,12 @@ impl Parameters {
                  no digit at the beginning"
             ));
         }
+        Ok(())
+    }
+
+    /// The problem, if the parameters are invalid.
+    pub fn check(&self) -> Result<(), String> {
+        self.check_config()?;
         let is_plain = |value: &Value| !value.is_array() && !value.is_object();
         if let Some((name, _)) = self.values.iter().find(|(_, value)| !is_plain(value)) {
             return Err(format!(

@@ -38,6 +38,8 @@ pub enum Origin {
     Part = 6,
     /// A message that was sent to a queue: workers pull it.
     Message = 7,
+    /// A DAG run, for one of its steps.
+    Step = 8,
 }
 
 impl Origin {
@@ -51,6 +53,7 @@ impl Origin {
             Origin::Dependency,
             Origin::Part,
             Origin::Message,
+            Origin::Step,
         ]
         .into_iter()
         .find(|origin| *origin as i64 == number)
@@ -59,6 +62,11 @@ impl Origin {
     /// Whether the run belongs to a scheduled time.
     pub fn is_tick(self) -> bool {
         matches!(self, Origin::Schedule | Origin::CatchUp)
+    }
+
+    /// Whether the run is a child of another run, which answers for it.
+    pub fn is_child(self) -> bool {
+        matches!(self, Origin::Part | Origin::Step)
     }
 }
 
@@ -133,9 +141,33 @@ pub enum ReasonCode {
     Blackout,
     /// Its node was lost, and a user or the rule of its job decided what becomes of it.
     Decided,
+    /// The trigger rule of the step, given the outcomes of its parents.
+    TriggerRule,
+    /// The condition of the step is not true.
+    Condition,
+    /// The inputs of the step cannot be resolved.
+    Inputs,
+    /// Another step failed, and the DAG stops on a failure.
+    DagStopped,
+    /// Some steps of the DAG run did not complete.
+    StepsFailed,
+    /// A user marked the step by hand.
+    Marked,
+    /// A user answered the approval, or its time was over.
+    Approval,
+    /// The result of the step is larger than allowed.
+    ResultTooLarge,
 }
 
 impl ReasonCode {
+    /// The code with a name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        use serde::de::IntoDeserializer as _;
+        let name: serde::de::value::StrDeserializer<'_, serde::de::value::Error> =
+            name.into_deserializer();
+        Self::deserialize(name).ok()
+    }
+
     /// The name in every interface.
     pub fn name(self) -> &'static str {
         match self {
@@ -154,6 +186,14 @@ impl ReasonCode {
             ReasonCode::Calendar => "CALENDAR",
             ReasonCode::Blackout => "BLACKOUT",
             ReasonCode::Decided => "DECIDED",
+            ReasonCode::TriggerRule => "TRIGGER_RULE",
+            ReasonCode::Condition => "CONDITION",
+            ReasonCode::Inputs => "INPUTS",
+            ReasonCode::DagStopped => "DAG_STOPPED",
+            ReasonCode::StepsFailed => "STEPS_FAILED",
+            ReasonCode::Marked => "MARKED",
+            ReasonCode::Approval => "APPROVAL",
+            ReasonCode::ResultTooLarge => "RESULT_TOO_LARGE",
         }
     }
 }

@@ -112,7 +112,7 @@ pub fn class_max(class: u8) -> u64 {
 pub fn tally<'a>(ended: impl IntoIterator<Item = &'a EndedRun>) -> BTreeMap<Key, u64> {
     let mut amounts = BTreeMap::new();
     // A parent run stands for its child runs.
-    for run in ended.into_iter().filter(|run| run.origin != Origin::Part) {
+    for run in ended.into_iter().filter(|run| !run.origin.is_child()) {
         for job in [run.job, JobId::NONE] {
             let mut add = |measure, class, amount: u64| {
                 let hour = hour_of(run.finished_at);

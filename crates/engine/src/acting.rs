@@ -20,6 +20,7 @@ use crate::node::{Node, Verified};
 use crate::run::Engine;
 
 mod cluster;
+mod dags;
 mod dead_letters;
 mod explain;
 mod objects;
@@ -134,7 +135,7 @@ impl AuthorizedEngine<'_> {
     /// The job, if the actor may start and stop its runs.
     async fn job_to_run(&self, id: JobId) -> Result<Job> {
         let job = self.job_for(id, Deed::ExecuteJob).await?;
-        self.actor.may_do(&job.definition.action)?;
+        job.definition.actions().try_for_each(|action| self.actor.may_do(action))?;
         Ok(job)
     }
 
@@ -352,7 +353,7 @@ impl AuthorizedEngine<'_> {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Page<Job, String>> {
-        let mut filter = JobFilter { tenant: self.actor.tenant, queues: false, ..filter.clone() };
+        let mut filter = JobFilter { tenant: self.actor.tenant, ..filter.clone() };
         if !self.sees_all_jobs() {
             filter.owner = Some(self.actor.user);
         }

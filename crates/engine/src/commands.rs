@@ -388,7 +388,7 @@ impl Node {
     }
 
     /// The run that a trigger of a job asks for.
-    pub(crate) fn triggered_of(&self, job: &Job, trigger: Trigger) -> Result<NewRun> {
+    pub fn triggered_of(&self, job: &Job, trigger: Trigger) -> Result<NewRun> {
         let now = self.now();
         let at = trigger.at.unwrap_or(now);
         Ok(NewRun {

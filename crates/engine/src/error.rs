@@ -2,6 +2,7 @@
 
 use domain::access::Refusal;
 use domain::action::ActionError;
+use domain::dag::DagError;
 use domain::id::JobId;
 use domain::job::WhenError;
 use domain::parameter::ParameterError;
@@ -34,6 +35,9 @@ pub enum EngineError {
     /// The action cannot be carried out.
     #[error("action.{0}")]
     Action(#[from] ActionError),
+    /// The steps of a DAG are invalid.
+    #[error("{0}")]
+    Dag(#[from] DagError),
     /// Another job or queue has that name: they share one namespace.
     #[error("a job or queue named {name:?} exists already")]
     NameTaken {

@@ -11,6 +11,7 @@ mod batch;
 mod calendars;
 mod commands;
 mod courier;
+mod dags;
 mod error;
 mod explain;
 mod holder;
@@ -36,6 +37,10 @@ pub use commands::{
     Backfill, CHANGES_MAX, ChangeRefused, Deletion, JobChange, JobChanges, NewJob, Trigger,
 };
 pub use courier::{LogNotifier, Notifier, Notifiers, Present};
+pub use dags::{
+    CompiledDag, DagRunDiff, DagRunView, DagVerification, ReplayReport, RerunReport, StepDiff,
+    StepExplanation, StepMark, StepView,
+};
 pub use error::{EngineError, Result};
 pub use holder::Holder;
 pub use node::{

@@ -22,10 +22,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use domain::action::EffectKey;
 use domain::alert::Alert;
 use domain::cluster::NodeRole;
+use domain::dag::state::Control;
 use domain::decide::explain::with_wait;
 use domain::id::{NodeId, RunId};
 use domain::job::Job;
-use domain::run::{AttemptResult, ClaimedRun, EndedAttempt, Grant, Outcome, Reason, Wait};
+use domain::run::{AttemptResult, ClaimedRun, EndedAttempt, Grant, Origin, Outcome, Reason, Wait};
 use domain::schedule::Outage;
 use domain::shard::Shard;
 use domain::slot::{PerSlot, SlotKind};
@@ -43,6 +44,7 @@ mod blackouts;
 mod call;
 mod clock;
 mod crowd;
+mod dag;
 mod definitions;
 mod divide;
 mod elect;
@@ -80,6 +82,8 @@ pub use tally::TallyReport;
 use begun::{BegunCounts, Counted};
 use blackouts::Blackouts;
 use crowd::{SlotWaiters, Weights};
+use dag::DagDesk;
+pub(crate) use dag::DagNews;
 use definitions::Definitions;
 use ends::Ends;
 use line::Lines;
@@ -96,6 +100,8 @@ pub struct Node {
     definitions: Arc<Definitions>,
     blackouts: Arc<Blackouts>,
     reconciled: Reconciled,
+    /// DAG runs that it advances.
+    dags: DagDesk,
     pub(crate) register: IdentityCache,
     pub(crate) visitors: SeenTokens,
     pub(crate) refusals: DeniedRequests,
@@ -336,6 +342,7 @@ impl Node {
             definitions: Arc::new(Definitions::new(settings.job_timeout_max)),
             blackouts: Arc::default(),
             reconciled: Reconciled::default(),
+            dags: DagDesk::default(),
             settings,
             parts,
             register: IdentityCache::default(),
@@ -443,6 +450,9 @@ impl Node {
         let Held { run, claimed_at, running } = entry.remove();
         let Some(Running { job, started_at, token, waited, .. }) = running else { return false };
         let mut result = result;
+        if run.run.origin == Origin::Step {
+            self.limit_result(&run, &mut result);
+        }
         if let Some(waited) = waited {
             result.details = Some(with_wait(result.details.as_deref(), &waited));
         }
@@ -481,7 +491,9 @@ impl Node {
         self.state().lines.forget_look(run);
         if cancelled == Cancelled::Ended {
             self.ends.add(Outcome::Cancelled, 1);
-            if run.is_part() {
+            let is_step =
+                (run.is_part() || run.is_called()) && self.dags.note_end(run, Outcome::Cancelled);
+            if run.is_part() && !is_step {
                 self.state().parts_ended.push(run);
             }
         }
@@ -491,6 +503,9 @@ impl Node {
     /// Remembers what may wake a run that was divided: the end of a part, and the beginning of its
     /// wait, before which the last part may have ended.
     fn note_parts(&self, finish: &Finish, applied: Applied) {
+        if self.note_step_end(finish, applied) {
+            return;
+        }
         let is_part = finish.grant.run.is_part() && matches!(applied, Applied::Ended(_));
         if is_part || matches!(finish.verdict, Verdict::Wait(Wait::Parts, _)) {
             self.state().parts_ended.push(finish.grant.run);
@@ -506,6 +521,12 @@ impl Node {
     /// Asks for the end of a run. One that was divided ends when its parts have.
     pub(crate) async fn cancel(&self, run: RunId, reason: &Reason) -> store::Result<Cancelled> {
         if !run.is_part() {
+            if let Some((header, _)) = self.store.dag_run(run, false).await?
+                && !header.is_over
+            {
+                self.change_dag(run, DagNews::Control(Control::Cancelling)).await?;
+                return Ok(Cancelled::Requested(self.id()));
+            }
             let parts = self.store.parts(&[run]).await?;
             if self.cancel_parts(&parts, reason).await? > 0 {
                 return Ok(Cancelled::Requested(self.id()));

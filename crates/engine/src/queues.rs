@@ -95,6 +95,16 @@ impl Node {
         messages: Vec<Message>,
         sent_by: Option<UserId>,
     ) -> Result<Vec<(RunId, bool)>> {
+        self.send_under(queue, messages, sent_by, None).await
+    }
+
+    async fn send_under(
+        &self,
+        queue: &Job,
+        messages: Vec<Message>,
+        sent_by: Option<UserId>,
+        chosen: Option<RunId>,
+    ) -> Result<Vec<(RunId, bool)>> {
         let settings = settings_of(queue)?;
         if settings.is_draining {
             return Err(EngineError::WrongState(format!(
@@ -121,7 +131,7 @@ impl Node {
             let key = body.deduplication_key.clone();
             NewMessage {
                 run: NewRun {
-                    id: RunId::of_request(due_at, (self.parts.random)()),
+                    id: chosen.unwrap_or_else(|| RunId::of_request(due_at, (self.parts.random)())),
                     due_at,
                     ignore_dependencies: true,
                     parameters: Some(body.to_parameters()),
@@ -145,6 +155,16 @@ impl Node {
             }),
             Sent::NoQueue => Err(no_queue(&queue.name)),
         }
+    }
+
+    /// Records one message under an id that its sender chose; nothing happens if it is known.
+    pub(crate) async fn send_message_as(
+        &self,
+        queue: &Job,
+        message: Message,
+        id: RunId,
+    ) -> Result<()> {
+        self.send_under(queue, vec![message], None, Some(id)).await.map(drop)
     }
 
     /// Executes a run of a job that feeds a queue. The deduplication key of the message is the run:
@@ -368,7 +388,8 @@ impl Node {
             .iter()
             .map(|it| self.decide_lapsed(it, queues.get(&it.queue).and_then(Option::as_deref)))
             .collect();
-        self.store.settle_messages(self.id(), &settled).await?;
+        let applied = self.store.settle_messages(self.id(), &settled).await?;
+        self.note_settled(&settled, &applied);
         Ok(MessageReapReport { settled: settled.len(), more: lapsed.len() >= limit as usize })
     }
 

@@ -14,7 +14,7 @@ use crate::problem::{Code, Problem, Result};
 const LIMIT_DEFAULT: u32 = 50;
 
 /// The most items of a page.
-const LIMIT_MAX: u32 = 500;
+pub(crate) const LIMIT_MAX: u32 = 500;
 
 /// A page of a list.
 #[derive(Serialize, ToSchema)]

@@ -6,6 +6,7 @@ use std::fmt;
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use domain::dag::DagError;
 use domain::job::WhenError;
 use engine::{EngineError, StoreError};
 use serde::Serialize;
@@ -79,6 +80,10 @@ codes! {
     JobNotFound = "JOB_NOT_FOUND", 404, "42704", 3, "Job not found";
     /// There is no such queue.
     QueueNotFound = "QUEUE_NOT_FOUND", 404, "42704", 3, "Queue not found";
+    /// There is no such DAG.
+    DagNotFound = "DAG_NOT_FOUND", 404, "42704", 3, "DAG not found";
+    /// The DAG run has no such task, or the task no such item.
+    TaskNotFound = "TASK_NOT_FOUND", 404, "42704", 3, "Task of the DAG run not found";
     /// There is no such execution.
     ExecutionNotFound = "EXECUTION_NOT_FOUND", 404, "42704", 3, "Execution (run) not found";
     /// There is no such tenant.
@@ -234,6 +239,17 @@ impl Problem {
         Problem::field(Code::ValidationFailed, field, message)
     }
 
+    /// The same about a part of the body, whose place comes before that of each field.
+    pub fn inside(self, place: &str) -> Self {
+        let inside =
+            |detail: Detail| Detail { field: format!("{place}.{}", detail.field), ..detail };
+        let message = match self.details.is_empty() {
+            true => self.message,
+            false => format!("{place}.{}", self.message),
+        };
+        Problem { details: self.details.into_iter().map(inside).collect(), message, ..self }
+    }
+
     /// The same with the next step.
     pub fn with_hint(self, hint: &'static str) -> Self {
         Problem { hint: Some(hint), ..self }
@@ -352,6 +368,11 @@ impl From<EngineError> for Problem {
                 Problem::invalid(format!("parameters.{}", error.name), error.problem)
             }
             EngineError::Schedule(error) => error.into(),
+            EngineError::Dag(DagError::Cycle(_)) => Problem {
+                message: text.clone(),
+                ..Problem::field(Code::DependencyCycle, "tasks", text)
+            },
+            EngineError::Dag(error) => Problem::invalid("tasks", error.to_string()),
             EngineError::Action(error) => {
                 Problem::invalid(format!("payload.{}", error.field), error.problem)
             }
@@ -371,6 +392,15 @@ impl From<EngineError> for Problem {
             }
             EngineError::NotFound(what) if what.starts_with("queue") => {
                 Problem::new(Code::QueueNotFound, format!("there is no {what}"))
+            }
+            EngineError::NotFound(what) if what.starts_with("DAG run") => {
+                Problem::new(Code::ExecutionNotFound, format!("there is no {what}"))
+            }
+            EngineError::NotFound(what) if what.starts_with("DAG") => {
+                Problem::new(Code::DagNotFound, format!("there is no {what}"))
+            }
+            EngineError::NotFound(what) if what.starts_with("step") => {
+                Problem::new(Code::TaskNotFound, format!("there is no {what}"))
             }
             EngineError::NotFound(what) if what.starts_with("tenant") => {
                 Problem::new(Code::TenantNotFound, format!("there is no {what}"))

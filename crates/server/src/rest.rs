@@ -19,6 +19,10 @@ mod bulk;
 mod calendar;
 pub(crate) mod calendars;
 mod configuration;
+mod dag_run_changes;
+mod dag_runs;
+mod dag_truth;
+pub(crate) mod dags;
 mod databases;
 mod dead_letters;
 pub(crate) mod entry;
@@ -143,6 +147,27 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(hooks::rotate))
         .routes(routes!(pools::create, pools::list))
         .routes(routes!(pools::get, pools::patch, pools::delete))
+        .routes(routes!(dags::create, dags::list))
+        .routes(routes!(dags::validate))
+        .routes(routes!(dags::get, dags::replace, dags::patch, dags::delete))
+        .routes(routes!(dags::pause))
+        .routes(routes!(dags::resume))
+        .routes(routes!(dags::trigger))
+        .routes(routes!(dags::backfill))
+        .routes(routes!(dag_runs::list_of_dag))
+        .routes(routes!(dag_runs::list))
+        .routes(routes!(dag_truth::verify))
+        .routes(routes!(dag_runs::get))
+        .routes(routes!(dag_runs::task))
+        .routes(routes!(dag_run_changes::cancel))
+        .routes(routes!(dag_run_changes::resume))
+        .routes(routes!(dag_run_changes::rerun))
+        .routes(routes!(dag_run_changes::mark))
+        .routes(routes!(dag_run_changes::decide))
+        .routes(routes!(dag_truth::explain))
+        .routes(routes!(dag_truth::explain_task))
+        .routes(routes!(dag_truth::replay))
+        .routes(routes!(dag_truth::diff))
         .routes(routes!(shards::create, shards::list))
         .routes(routes!(shards::get, shards::patch, shards::delete))
         .routes(routes!(executions::parts))

@@ -8,6 +8,7 @@
 mod access;
 mod answer;
 mod calendars;
+mod dags;
 mod explain;
 mod hooks;
 mod jobs;
@@ -360,6 +361,7 @@ impl Session {
                 let dry = sql::BackfillJob { dry_run: true, ..backfill.clone() };
                 return self.backfill(&dry).await;
             }
+            Statement::Dag(dag) => return self.check_dag(dag, run).await,
             Statement::PauseQueue(name)
             | Statement::ResumeQueue(name)
             | Statement::DrainQueue(name) => {
@@ -423,6 +425,7 @@ impl Session {
             Statement::Shard(shard) => self.shard(shard).await,
             Statement::Pool(pool) => self.pool(pool).await,
             Statement::Hook(hook) => self.hook(hook).await,
+            Statement::Dag(dag) => self.dag(dag, run).await,
             Statement::Queue(queue) => self.queue(queue).await,
             Statement::PauseQueue(name) => self.pause_queue(name, true).await,
             Statement::DrainQueue(name) => self.drain_queue(name).await,

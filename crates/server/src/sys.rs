@@ -7,6 +7,7 @@
 mod acks;
 mod calendars;
 mod cluster;
+mod dags;
 mod jobs;
 mod pages;
 mod people;
@@ -131,6 +132,9 @@ impl Source for Sys {
             "pauses" => calendars::pauses(self)?,
             "pools" => cluster::pools(self)?,
             "hooks" => cluster::hooks(self)?,
+            "dags" => dags::dags(self)?,
+            "dag_runs" => dags::dag_runs(self, scan)?,
+            "dag_steps" => dags::dag_steps(self, scan)?,
             "queues" => queues::queues(self)?,
             "messages" => queues::messages(self)?,
             name => {

@@ -79,7 +79,12 @@ impl<S: Store> FaultyStore<S> {
         }
     }
 
-    async fn saw_claims(&self, at: Timestamp, node: NodeId, claimed: &[ClaimedRun]) -> Result<()> {
+    pub(super) async fn saw_claims(
+        &self,
+        at: Timestamp,
+        node: NodeId,
+        claimed: &[ClaimedRun],
+    ) -> Result<()> {
         for run in claimed {
             self.link.saw(SimEvent::Claimed { at, node, run: run.clone() });
             let from = unclaimed(run, at);

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
-use store::Store;
+use store::{DagRecords, Store};
 
 use crate::event::SimEvent;
 use crate::ledger::Ledger;
@@ -14,6 +14,7 @@ use crate::profile::Profile;
 mod attempts_bounded;
 mod cancelled_stays_cancelled;
 mod catch_up_counts;
+mod dag_runs;
 mod every_run_ends;
 mod fairness;
 mod legal_transitions;
@@ -109,7 +110,7 @@ impl Judge {
     }
 
     /// Looks at everything that is recorded.
-    pub async fn check<S: Store>(
+    pub async fn check<S: Store + DagRecords>(
         &mut self,
         store: &S,
         now: Timestamp,
@@ -122,6 +123,10 @@ impl Judge {
         let kept_since = now - self.retention;
         let ledger =
             Ledger::read(store, &self.oracle, now, kept_since).await.map_err(unreadable)?;
+        dag_runs::check(store, &self.oracle, settled)
+            .await
+            .map_err(unreadable)?
+            .map_err(|detail| Violation { invariant: "DAG runs", detail })?;
         for invariant in &mut self.invariants {
             let invariant_name = invariant.name();
             invariant

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use domain::action::{Action, HttpAction};
 use domain::cluster::{Class, Labels};
+use domain::dag::{Dag, OnStepFailure, Step, TriggerRule};
 use domain::id::JobId;
 use domain::job::{
     Definition, Dependency, DependsOn, ErrorFilter, OnCompletion, OnLost, Overlap, RetryPolicy,
@@ -117,7 +118,8 @@ pub fn policies(random: &mut Random, definition: &mut Definition) {
     definition.jitter =
         if random.percent(25) { seconds(random, 1, 30) } else { SignedDuration::ZERO };
     definition.priority = random.below(10) as u8;
-    definition.action = if random.percent(30) { call() } else { Action::Noop };
+    let is_call = random.percent(30);
+    definition.action = if is_call && !definition.is_dag() { call() } else { Action::Noop };
     definition.on_completion = random.pick(&[OnCompletion::Preserve, OnCompletion::Drop]);
     definition.pool = match random.percent(20) {
         true => Some(PoolUse { name: POOL.into(), weight: random.pick(&[1, 1, 2]) }),
@@ -137,6 +139,34 @@ fn call() -> Action {
     })
 }
 
+/// A small graph: each step may come after those before it.
+fn dag(random: &mut Random) -> Dag {
+    let count = random.between(1, 7) as usize;
+    let name = |n: usize| format!("s{n}");
+    let mut steps = Vec::new();
+    for n in 0..count {
+        let after = (0..n).filter(|_| random.percent(40)).map(name).collect();
+        let retry = RetryPolicy {
+            max_attempts: random.between(1, 3) as u32,
+            backoff: seconds(random, 1, 5),
+            ..RetryPolicy::default()
+        };
+        steps.push(Step {
+            name: name(n),
+            after,
+            rule: random.pick(&TriggerRule::ALL),
+            allow_failure: random.percent(20),
+            retry: Some(retry),
+            timeout: Some(seconds(random, 3, 40)),
+            ..Step::default()
+        });
+    }
+    let on_step_failure =
+        random.pick(&[OnStepFailure::Continue, OnStepFailure::Continue, OnStepFailure::Stop]);
+    let max_parallel = maybe(random, 30, |random| random.between(1, 3) as u32);
+    Dag { steps, on_step_failure, max_parallel, ..Dag::default() }
+}
+
 /// Where and how a job is executed: mostly anywhere.
 pub fn class(random: &mut Random, definition: &mut Definition) {
     definition.class = match random.weighted(&[6, 2, 2]) {
@@ -146,7 +176,13 @@ pub fn class(random: &mut Random, definition: &mut Definition) {
     };
     definition.run_on = Labels::default();
     definition.partition = None;
+    definition.dag = None;
     if definition.class == Class::LeaderOnly {
+        return;
+    }
+    if definition.class == Class::LocalSafe && random.percent(20) {
+        definition.action = Action::Noop;
+        definition.dag = Some(Box::new(dag(random)));
         return;
     }
     if random.percent(20) {

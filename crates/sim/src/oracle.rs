@@ -158,7 +158,12 @@ impl Oracle {
 impl Expected {
     /// The largest number of attempts that any of its definitions allows.
     pub fn max_attempts(&self) -> u32 {
-        self.definitions.values().map(|it| it.retry.max_attempts).max().unwrap_or(0)
+        let of_steps = |definition: &Definition| {
+            let steps = definition.dag.iter().flat_map(|dag| &dag.steps);
+            steps.filter_map(|step| Some(step.retry.as_ref()?.max_attempts)).max()
+        };
+        let most = |it: &Definition| it.retry.max_attempts.max(of_steps(it).unwrap_or(0));
+        self.definitions.values().map(most).max().unwrap_or(0)
     }
 
     /// The times that must be in the ledger, given the first one that is not planned yet. Each

@@ -357,9 +357,6 @@ impl QueueWorld {
             Some((Settlement::End { outcome, reason, dead_letter }, result)) => {
                 (Verdict::End { outcome, reason, dead_letter }, Some(result))
             }
-            Some((Settlement::Hold { .. }, _)) => {
-                unreachable!("the policy of a queue never asks")
-            }
         };
         let settled = SettledMessage {
             queue: self.queue.id,
@@ -426,7 +423,7 @@ impl QueueWorld {
         let line = self.runtime.block_on(self.store.queue_line(self.queue.id));
         let line = line.unwrap_or_default();
         if let Some(most) = self.settings.workspace_concurrency {
-            for it in line.workspaces.iter().filter(|it| it.leased > u64::from(most)) {
+            if let Some(it) = line.workspaces.iter().find(|it| it.leased > u64::from(most)) {
                 let text = format!("{} has {} holders of {most}", it.workspace, it.leased);
                 return wrong("holders of a workspace", text);
             }

@@ -18,9 +18,10 @@ use crate::statement::Spanned;
 use crate::syntax::{Result, SyntaxError, nearest};
 
 mod action;
-pub(crate) use action::{payload, structure_of};
+pub(crate) use action::{action, payload, structure_of};
 mod declare;
 mod place;
+pub(crate) use place::expression;
 mod read;
 pub(crate) use read::values;
 mod schedule;
@@ -279,7 +280,7 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         &["DEPENDS", "ON"],
-        "job [SUCCESS | COMPLETION | FAILURE], ... | NONE",
+        "[JOB | DAG] name [SUCCESS | COMPLETION | FAILURE], ... | NONE",
         "depends_on",
         read::depends_on,
     ),
@@ -396,9 +397,15 @@ impl Clauses {
 
     /// Parses one clause.
     pub(crate) fn read(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+        self.read_of(reader, &Subject { what: "a job", has: |_| true, own: &[] })
+    }
+
+    /// Parses one clause of a job, a DAG or a step.
+    pub(crate) fn read_of(&mut self, reader: &mut Reader<'_>, subject: &Subject) -> Result<()> {
         let at = reader.at();
-        let Some(rule) = RULES.iter().find(|rule| reader.eat(rule.words)) else {
-            return Err(no_clause(reader));
+        let known = RULES.iter().filter(|rule| (subject.has)(rule.side));
+        let Some(rule) = known.into_iter().find(|rule| reader.eat(rule.words)) else {
+            return Err(subject.no_clause(reader));
         };
         if let Some(first) = self.0.iter().find(|said| said.side == rule.side) {
             let text =
@@ -416,23 +423,48 @@ impl Clauses {
     }
 }
 
-/// The error for a word that begins no clause.
-fn no_clause(reader: &Reader<'_>) -> SyntaxError {
-    let begun = RULES.iter().find(|rule| reader.is(&rule.words[..1]) && rule.words.len() > 1);
-    if let Some(rule) = begun {
-        let first = rule.words[0];
-        let same = RULES.iter().filter(|rule| rule.words[0] == first);
-        let names: Vec<String> = same.map(Rule::name).collect();
-        return reader.ahead(1).unexpected(&names.join(" or "));
+/// What clauses are about, and which it has.
+pub(crate) struct Subject {
+    /// Its name in messages.
+    pub(crate) what: &'static str,
+    /// Whether it has the clauses of a field.
+    pub(crate) has: fn(&str) -> bool,
+    /// Names of clauses that jobs do not have.
+    pub(crate) own: &'static [&'static str],
+}
+
+impl Subject {
+    /// The names of its clauses.
+    fn names(&self) -> Vec<String> {
+        let of_jobs = RULES.iter().filter(|rule| (self.has)(rule.side)).map(Rule::name);
+        of_jobs.chain(self.own.iter().map(|name| (*name).to_owned())).collect()
     }
-    let error = reader.unexpected("a clause of a job");
-    let known = || RULES.iter().map(|rule| rule.words[0]);
-    match reader.word_at(0).and_then(|word| nearest(word, known())) {
-        Some(near) => error.with_hint(format!("Perhaps you meant {near}.")),
-        None => {
-            let mut names: Vec<String> = RULES.iter().map(Rule::name).collect();
-            names.sort();
-            error.with_hint(format!("The clauses are {}.", names.join(", ")))
+
+    /// The error for a word that begins no clause.
+    fn no_clause(&self, reader: &Reader<'_>) -> SyntaxError {
+        let mut names = self.names();
+        let first = |name: &str| name.split(' ').next().unwrap_or_default().to_owned();
+        let begun = |name: &&String| name.contains(' ') && reader.is(&[first(name).as_str()]);
+        let begun: Vec<String> = names.iter().filter(begun).cloned().collect();
+        if !begun.is_empty() {
+            return reader.ahead(1).unexpected(&begun.join(" or "));
+        }
+        if let Some(rule) = RULES.iter().find(|rule| reader.is(rule.words)) {
+            return reader.unexpected(&format!("a clause of {}", self.what)).with_hint(format!(
+                "{} is not a clause of {}.",
+                rule.name(),
+                self.what
+            ));
+        }
+        let error = reader.unexpected(&format!("a clause of {}", self.what));
+        let known: Vec<String> = names.iter().map(|name| first(name)).collect();
+        let near = |word| nearest(word, known.iter().map(String::as_str));
+        match reader.word_at(0).and_then(near) {
+            Some(near) => error.with_hint(format!("Perhaps you meant {near}.")),
+            None => {
+                names.sort();
+                error.with_hint(format!("The clauses are {}.", names.join(", ")))
+            }
         }
     }
 }

@@ -67,7 +67,7 @@ pub enum Kind {
 
 type Result<T> = std::result::Result<T, Refused>;
 
-fn refused(kind: Kind, at: usize, message: impl ToString) -> Refused {
+pub(crate) fn refused(kind: Kind, at: usize, message: impl ToString) -> Refused {
     Refused { kind, message: message.to_string(), at, hint: None }
 }
 
@@ -88,6 +88,20 @@ impl Clauses {
 
     /// The definition of a new job, or of an existing one with these changes.
     pub fn define(&self, base: Option<&Definition>, context: &Context<'_>) -> Result<Defined> {
+        let defined = self.define_shared(base, context)?;
+        if let Some(at) = self.place_of("parameters") {
+            let checked = defined.definition.parameters.check();
+            checked.map_err(|problem| refused(Kind::Value, at, problem))?;
+        }
+        Ok(defined)
+    }
+
+    /// The same for a DAG, too, whose parameters can be lists and objects.
+    pub(crate) fn define_shared(
+        &self,
+        base: Option<&Definition>,
+        context: &Context<'_>,
+    ) -> Result<Defined> {
         let mut definition = base.cloned().unwrap_or_default();
         let mut state = None;
         for (clause, at) in self.iter() {
@@ -221,7 +235,7 @@ fn apply(job: &mut Definition, clause: &Clause, at: usize, context: &Context<'_>
         Clause::Parameters(values, from) => {
             let values = values.iter().map(|(name, value)| (name.clone(), value.json())).collect();
             job.parameters = Parameters { values, from: from.clone() };
-            let checked = job.parameters.check();
+            let checked = job.parameters.check_config();
             checked.map_err(|problem| refused(Kind::Value, at, problem))?;
         }
         // These clauses are handled together below.
@@ -325,7 +339,7 @@ fn check_cron(expression: &Spanned<String>) -> Result<()> {
     })
 }
 
-fn action_of(action: &ActionClause) -> Action {
+pub(crate) fn action_of(action: &ActionClause) -> Action {
     match action.clone() {
         ActionClause::Noop => Action::Noop,
         ActionClause::Sql(sql) => Action::Sql(SqlAction { sql, database: None }),

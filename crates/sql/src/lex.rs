@@ -65,6 +65,9 @@ pub(crate) fn bind(lexemes: Vec<Lexeme>, values: &[Literal]) -> Result<Vec<Lexem
             Literal::Bool(true) => bound.push(put(Token::make_word("TRUE", None))),
             Literal::Bool(false) => bound.push(put(Token::make_word("FALSE", None))),
             Literal::Text(text) => bound.push(put(Token::SingleQuotedString(text.clone()))),
+            Literal::Json(value) => {
+                bound.push(put(Token::SingleQuotedString(value.to_string())));
+            }
             Literal::Number(text) => {
                 let digits = text.strip_prefix('-');
                 if digits.is_some() {

@@ -6,6 +6,7 @@
 //! clauses. A query of tables is kept as text; the crate `query` parses it.
 
 mod clause;
+mod dag;
 mod define;
 mod lex;
 mod literal;
@@ -22,7 +23,9 @@ pub use clause::{
 pub use define::{Context, Defined, Kind as RefusedKind, Refused};
 pub use literal::Literal;
 pub use name::quoted;
-pub use parse::{QUEUE_CLAUSES, TEXT_BYTES_MAX, VERBS, parse, placeholders};
-pub use print::{create_calendar, create_job};
+pub use parse::{
+    DAG_CLAUSES, QUEUE_CLAUSES, STEP_CLAUSES, TEXT_BYTES_MAX, VERBS, parse, placeholders,
+};
+pub use print::{create_calendar, create_dag, create_job};
 pub use statement::*;
 pub use syntax::SyntaxError;

@@ -13,6 +13,8 @@ pub enum Literal {
     Number(String),
     /// A string.
     Text(String),
+    /// `JSON 'json'`.
+    Json(Value),
 }
 
 impl Literal {
@@ -22,6 +24,7 @@ impl Literal {
             Literal::Null => Value::Null,
             Literal::Bool(value) => Value::Bool(*value),
             Literal::Text(text) => Value::String(text.clone()),
+            Literal::Json(value) => value.clone(),
             Literal::Number(text) => {
                 let whole = text.parse::<i64>().ok().map(Number::from);
                 let large = || text.parse::<u64>().ok().map(Number::from);

@@ -10,6 +10,7 @@ use crate::syntax::{Result, SyntaxError};
 
 mod access;
 mod calendar;
+mod dag;
 mod hook;
 mod job;
 mod pool;
@@ -19,6 +20,8 @@ mod session;
 mod shard;
 mod show;
 
+pub(crate) use dag::RULES as TRIGGER_RULES;
+pub use dag::{DAG_CLAUSES, STEP_CLAUSES};
 pub use queue::QUEUE_CLAUSES;
 
 /// The maximum length of a text, in bytes.
@@ -44,6 +47,24 @@ const STATEMENTS: &[(&[&str], Read)] = &[
     (&["RETRY", "JOB", "RUN"], run::retry),
     (&["DECIDE", "JOB", "RUN"], run::decide),
     (&["BACKFILL", "JOB"], run::backfill),
+    (&["CREATE", "OR", "ALTER", "DAG"], dag::create_or_alter),
+    (&["CREATE", "DAG"], dag::create),
+    (&["ALTER", "DAG"], dag::alter),
+    (&["DROP", "DAG"], dag::drop),
+    (&["PAUSE", "DAG"], dag::pause),
+    (&["RESUME", "DAG", "RUN"], dag::resume_run),
+    (&["RESUME", "DAG"], dag::resume),
+    (&["EXECUTE", "DAG"], dag::execute),
+    (&["BACKFILL", "DAG"], dag::backfill),
+    (&["CANCEL", "DAG", "RUN"], dag::cancel_run),
+    (&["RERUN", "DAG", "RUN"], dag::rerun),
+    (&["MARK", "STEP"], dag::mark),
+    (&["APPROVE", "STEP"], dag::approve),
+    (&["REJECT", "STEP"], dag::reject),
+    (&["EXPLAIN", "DAG", "RUN"], dag::explain_run),
+    (&["EXPLAIN", "STEP"], dag::explain_step),
+    (&["SHOW", "CREATE", "DAG"], dag::show_create),
+    (&["SHOW", "DAGS"], dag::show),
     (&["EXPLAIN", "JOB"], run::explain),
     (&["EXPLAIN", "RUN"], run::explain_run),
     (&["EXPLAIN", "MESSAGE"], run::explain_message),
@@ -148,15 +169,15 @@ const UNSUPPORTED: &[(&[&str], &str)] = &[
     (&["DO"], "Statements are run by a job: CREATE JOB … AS 'statements'."),
     (
         &["CREATE"],
-        "CREATE makes a JOB, a QUEUE, a CALENDAR, a BLACKOUT, a POOL, a HOOK, a SHARD, a USER, a ROLE or a SECRET.",
+        "CREATE makes a JOB, a DAG, a QUEUE, a CALENDAR, a BLACKOUT, a POOL, a HOOK, a SHARD, a USER, a ROLE or a SECRET.",
     ),
     (
         &["ALTER"],
-        "ALTER changes a JOB, a QUEUE, a CALENDAR, a POOL, a HOOK, a SHARD, a USER, a ROLE or a SECRET.",
+        "ALTER changes a JOB, a DAG, a QUEUE, a CALENDAR, a POOL, a HOOK, a SHARD, a USER, a ROLE or a SECRET.",
     ),
     (
         &["DROP"],
-        "DROP removes a JOB, a QUEUE, a CALENDAR, a BLACKOUT, a POOL, a HOOK, a SHARD, a USER, a ROLE or a SECRET.",
+        "DROP removes a JOB, a DAG, a QUEUE, a CALENDAR, a BLACKOUT, a POOL, a HOOK, a SHARD, a USER, a ROLE or a SECRET.",
     ),
     (&["ANALYZE"], "There is nothing to analyze here."),
     (&["VACUUM"], "There is nothing to vacuum here."),
@@ -183,6 +204,10 @@ pub const VERBS: &[&str] = &[
     "RETRY",
     "DECIDE",
     "BACKFILL",
+    "RERUN",
+    "MARK",
+    "APPROVE",
+    "REJECT",
     "EXPLAIN",
     "SHOW",
     "SEND",
@@ -229,6 +254,19 @@ pub fn parse(text: &str) -> Result<Vec<Parsed>> {
         parsed.push(Parsed { statement, place });
     }
     Ok(parsed)
+}
+
+/// Whether a text is one expression that the parser of a statement finds the end of. One that
+/// begins with a string is not: it would be taken for an expression in quotes.
+pub(crate) fn is_expression(text: &str) -> bool {
+    let Ok(lexemes) = lex(text) else { return false };
+    let is_text = |lexeme: &Lexeme| {
+        matches!(lexeme.token, Token::SingleQuotedString(_)) || placeholder(&lexeme.token).is_some()
+    };
+    let mut reader = Reader::new(text, &lexemes);
+    !lexemes.iter().take(1).any(is_text)
+        && matches!(crate::clause::expression(&mut reader), Ok(read) if read == text)
+        && reader.is_done()
 }
 
 /// The number of parameters of a text: the highest of `$1`, `$2`.

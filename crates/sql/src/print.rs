@@ -5,7 +5,8 @@ use domain::action::{Action, HttpAction, QueueMetric};
 use domain::calendar::{Calendar, CalendarMode, Shift};
 use domain::id::JobId;
 use domain::job::{
-    Definition, DependsOn, ErrorFilter, JobState, LostQuestion, OnCompletion, OnLost, Overlap, When,
+    Definition, DependsOn, ErrorFilter, JobState, LostQuestion, OnCompletion, OnLost, Overlap,
+    RetryPolicy, When,
 };
 use domain::parameter::{ParameterRule, ParameterType};
 use domain::partition::{Parameters, Partition};
@@ -17,6 +18,8 @@ use sqlparser::tokenizer::Token;
 use crate::clause::structure_of;
 use crate::lex::lex;
 use crate::name::{quoted, text};
+
+mod dag;
 
 /// The statement that creates this job. `name_of` resolves the jobs that it depends on.
 pub fn create_job(
@@ -47,6 +50,31 @@ pub fn create_calendar(name: &str, calendar: &Calendar) -> String {
     let description = calendar.description.as_ref();
     lines.extend(description.map(|description| format!("DESCRIPTION = {}", text(description))));
     format!("{};", lines.join("\n  "))
+}
+
+/// The statement that creates this DAG.
+pub fn create_dag(
+    name: &str,
+    state: JobState,
+    definition: &Definition,
+    name_of: &dyn Fn(JobId) -> String,
+) -> String {
+    let mut lines = vec![format!("CREATE DAG {}", quoted(name))];
+    // A DAG has the timeout of its steps only.
+    let shared = Definition { timeout: definition.action.default_timeout(), ..definition.clone() };
+    lines.extend(clauses(&shared, name_of));
+    let dag = definition.dag.as_deref().cloned().unwrap_or_default();
+    lines.extend(dag::clauses(&dag));
+    match state {
+        JobState::Enabled => {}
+        JobState::Paused => lines.push("PAUSED".to_owned()),
+        JobState::Disabled | JobState::Completed | JobState::Deleted => {
+            lines.push("DISABLED".to_owned());
+        }
+    }
+    let steps: Vec<String> =
+        dag.steps.iter().map(|step| dag::step(step, &definition.retry)).collect();
+    format!("{}\n  AS (\n    {}\n  );", lines.join("\n  "), steps.join(",\n    "))
 }
 
 /// Every clause except the state and the action, in the order of the table.
@@ -91,24 +119,12 @@ fn clauses(job: &Definition, name_of: &dyn Fn(JobId) -> String) -> Vec<String> {
     if let Some(timeout) = job.dependency_timeout {
         say(true, &|| format!("DEPENDENCY_TIMEOUT = {}", duration(timeout)));
     }
-    let (retry, usual) = (&job.retry, &default.retry);
-    say(retry.max_attempts != usual.max_attempts, &|| {
-        format!("MAX_RETRIES = {}", retry.max_attempts.saturating_sub(1))
-    });
-    say(retry.backoff != usual.backoff, &|| format!("RETRY_BACKOFF = {}", duration(retry.backoff)));
-    say(retry.max_backoff != usual.max_backoff, &|| {
-        format!("MAX_BACKOFF = {}", duration(retry.max_backoff))
-    });
-    say(retry.multiplier != usual.multiplier, &|| {
-        format!("BACKOFF_MULTIPLIER = {:?}", retry.multiplier)
-    });
-    say(retry.jitter != usual.jitter, &|| format!("RETRY_JITTER = {:?}", retry.jitter));
-    if let Some(filter) = &retry.retry_on {
-        say(true, &|| format!("RETRY ON {}", errors(filter)));
-    }
-    if let Some(filter) = &retry.no_retry_on {
-        say(true, &|| format!("NO RETRY ON {}", errors(filter)));
-    }
+    lines.extend(retry_clauses(&job.retry, &default.retry));
+    let mut say = |differs: bool, clause: &dyn Fn() -> String| {
+        if differs {
+            lines.push(clause());
+        }
+    };
     say(!job.has_default_timeout(), &|| format!("TIMEOUT = {}", duration(job.timeout)));
     say(job.grace_period != default.grace_period, &|| {
         format!("GRACE_PERIOD = {}", duration(job.grace_period))
@@ -184,6 +200,34 @@ fn clauses(job: &Definition, name_of: &dyn Fn(JobId) -> String) -> Vec<String> {
     if let Some(description) = &job.description {
         say(true, &|| format!("DESCRIPTION = {}", text(description)));
     }
+    lines
+}
+
+/// The clauses of a retry policy that differ from another one.
+fn retry_clauses(retry: &RetryPolicy, usual: &RetryPolicy) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut say = |differs: bool, clause: &dyn Fn() -> String| {
+        if differs {
+            lines.push(clause());
+        }
+    };
+    say(retry.max_attempts != usual.max_attempts, &|| {
+        format!("MAX_RETRIES = {}", retry.max_attempts.saturating_sub(1))
+    });
+    say(retry.backoff != usual.backoff, &|| format!("RETRY_BACKOFF = {}", duration(retry.backoff)));
+    say(retry.max_backoff != usual.max_backoff, &|| {
+        format!("MAX_BACKOFF = {}", duration(retry.max_backoff))
+    });
+    say(retry.multiplier != usual.multiplier, &|| {
+        format!("BACKOFF_MULTIPLIER = {:?}", retry.multiplier)
+    });
+    say(retry.jitter != usual.jitter, &|| format!("RETRY_JITTER = {:?}", retry.jitter));
+    say(retry.retry_on != usual.retry_on, &|| {
+        format!("RETRY ON {}", retry.retry_on.as_ref().map_or("ALL".to_owned(), errors))
+    });
+    say(retry.no_retry_on != usual.no_retry_on, &|| {
+        format!("NO RETRY ON {}", retry.no_retry_on.as_ref().map_or("NONE".to_owned(), errors))
+    });
     lines
 }
 

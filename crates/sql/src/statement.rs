@@ -14,10 +14,14 @@ use crate::literal::Literal;
 use crate::syntax::SyntaxError;
 
 mod calendar;
+mod dag;
 mod queue;
 mod tag;
 
 pub use calendar::{BlackoutStatement, CalendarStatement, PauseAll};
+pub use dag::{
+    AlterDag, CreateDag, DagClauses, DagStatement, StepChange, StepClause, StepOf, WorkClause,
+};
 pub use queue::{QueueStatement, SendStatement};
 
 /// A statement and its position.
@@ -158,6 +162,8 @@ pub enum Statement {
     Pool(PoolStatement),
     /// CREATE, ALTER and DROP SHARD.
     Shard(ShardStatement),
+    /// Statements about DAGs and their runs.
+    Dag(Box<DagStatement>),
     /// CREATE, ALTER and DROP QUEUE.
     Queue(QueueStatement),
     /// PAUSE QUEUE.

@@ -8,6 +8,8 @@ audit_place_seq
 awards
 claims with vacuum_truncate=off, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_scale_factor=0
 compatibility
+dag_runs
+dag_steps
 dead_letter_notices
 deliveries
 enqueue_roles
@@ -101,6 +103,31 @@ claims.whole boolean not null default true
 claims.due_until bigint not null default '9223372036854775807'::bigint
 compatibility.one smallint not null
 compatibility.needs integer not null
+dag_runs.run_id uuid not null
+dag_runs.job_id uuid not null
+dag_runs.tenant_id uuid not null
+dag_runs.version integer not null
+dag_runs.revision bigint not null
+dag_runs.control smallint not null
+dag_runs.is_over boolean not null
+dag_runs.rerun_of uuid
+dag_runs.forced text not null
+dag_runs.scheduled_for bigint not null
+dag_runs.parameters text
+dag_steps.dag_run_id uuid not null
+dag_steps.step integer not null
+dag_steps.item integer not null
+dag_steps.outcome smallint
+dag_steps.reason text
+dag_steps.reason_text text
+dag_steps.run_id uuid
+dag_steps.items integer
+dag_steps.by_step integer
+dag_steps.by_item integer
+dag_steps.decided_at bigint not null
+dag_steps.ended_at bigint
+dag_steps.adopted boolean not null
+dag_steps.called boolean not null
 dead_letter_notices.tenant_id uuid not null
 dead_letter_notices.told_at bigint not null
 deliveries.channel text not null
@@ -356,6 +383,8 @@ awards awards_pkey PRIMARY KEY (id)
 claims claims_pkey PRIMARY KEY (id)
 compatibility compatibility_one_check CHECK ((one = 1))
 compatibility compatibility_pkey PRIMARY KEY (one)
+dag_runs dag_runs_pkey PRIMARY KEY (run_id)
+dag_steps dag_steps_pkey PRIMARY KEY (dag_run_id, step, item)
 dead_letter_notices dead_letter_notices_pkey PRIMARY KEY (tenant_id)
 deliveries deliveries_pkey PRIMARY KEY (channel, alert_id)
 enqueue_roles enqueue_roles_pkey PRIMARY KEY (role, queue_id)
@@ -407,6 +436,8 @@ CREATE INDEX awards_queue ON punctual.awards USING btree (queue_id) WHERE (queue
 CREATE INDEX awards_role ON punctual.awards USING btree (role_id) WHERE (role_id IS NOT NULL)
 CREATE INDEX awards_tenant ON punctual.awards USING btree (tenant_id, id)
 CREATE INDEX awards_to ON punctual.awards USING btree (to_id)
+CREATE INDEX dag_runs_job ON punctual.dag_runs USING btree (job_id, run_id)
+CREATE INDEX dag_steps_called ON punctual.dag_steps USING btree (run_id) WHERE called
 CREATE INDEX deliveries_begun ON punctual.deliveries USING btree (channel, begun_at, alert_id)
 CREATE INDEX history_dead ON ONLY punctual.history USING btree (tenant_id, id) WHERE dead_letter
 CREATE INDEX history_finished ON ONLY punctual.history USING btree (finished_at, id)
@@ -456,6 +487,8 @@ CREATE UNIQUE INDEX audit_pkey ON punctual.audit USING btree (place)
 CREATE UNIQUE INDEX awards_pkey ON punctual.awards USING btree (id)
 CREATE UNIQUE INDEX claims_pkey ON punctual.claims USING btree (id)
 CREATE UNIQUE INDEX compatibility_pkey ON punctual.compatibility USING btree (one)
+CREATE UNIQUE INDEX dag_runs_pkey ON punctual.dag_runs USING btree (run_id)
+CREATE UNIQUE INDEX dag_steps_pkey ON punctual.dag_steps USING btree (dag_run_id, step, item)
 CREATE UNIQUE INDEX dead_letter_notices_pkey ON punctual.dead_letter_notices USING btree (tenant_id)
 CREATE UNIQUE INDEX deliveries_pkey ON punctual.deliveries USING btree (channel, alert_id)
 CREATE UNIQUE INDEX enqueue_roles_pkey ON punctual.enqueue_roles USING btree (role, queue_id)

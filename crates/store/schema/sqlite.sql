@@ -100,6 +100,54 @@ CREATE TABLE claims (
     grants BLOB NOT NULL
 ) STRICT;
 
+CREATE TABLE dag_runs (
+    run_id BLOB PRIMARY KEY,
+    job_id BLOB NOT NULL,
+    tenant_id BLOB NOT NULL,
+    -- The version of the DAG that the run follows.
+    version INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    -- 1 running, 2 held, 3 stopping, 4 cancelling.
+    control INTEGER NOT NULL,
+    -- Whether no step is left.
+    is_over INTEGER NOT NULL,
+    rerun_of BLOB,
+    -- Steps that run although their rule would skip them, as a JSON list.
+    forced TEXT NOT NULL,
+    scheduled_for INTEGER NOT NULL,
+    parameters TEXT
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX dag_runs_job ON dag_runs (job_id, run_id);
+
+CREATE TABLE dag_steps (
+    dag_run_id BLOB NOT NULL,
+    step INTEGER NOT NULL,
+    -- 0 for the step as a whole, and then its items.
+    item INTEGER NOT NULL,
+    -- None while it is open.
+    outcome INTEGER,
+    reason TEXT,
+    reason_text TEXT,
+    run_id BLOB,
+    -- Of a fan-out: how many items it has.
+    items INTEGER,
+    -- The step whose end decided it.
+    by_step INTEGER,
+    by_item INTEGER,
+    decided_at INTEGER NOT NULL,
+    ended_at INTEGER,
+    -- Whether it was adopted from the run that this one repeats.
+    adopted INTEGER NOT NULL,
+    -- Whether its run is one of another job, which is found by its id only here.
+    called INTEGER NOT NULL,
+    PRIMARY KEY (dag_run_id, step, item)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX dag_steps_called ON dag_steps (run_id) WHERE called;
+
+CREATE INDEX dag_steps_open ON dag_steps (dag_run_id, run_id) WHERE outcome IS NULL AND run_id IS NOT NULL;
+
 CREATE TABLE dead_letter_notices (
     tenant_id BLOB PRIMARY KEY,
     told_at INTEGER NOT NULL

@@ -5,7 +5,7 @@
 //! A page goes down to where the first source stopped, and the next one begins there.
 
 use domain::id::{JobId, RunId, TenantId, UserId};
-use domain::job::{Job, JobState};
+use domain::job::{Job, JobKind, JobState};
 use domain::run::{Origin, Outcome, RunState};
 use jiff::Timestamp;
 
@@ -23,6 +23,8 @@ pub struct RunFilter {
     pub states: Vec<RunState>,
     /// Only what this asked for.
     pub origin: Option<Origin>,
+    /// Leaves out the runs of steps of DAG runs.
+    pub without_steps: bool,
     /// Only runs of this time and later. The time is the one in the run's id, in milliseconds: the
     /// nominal time of a tick, and when a run was due that somebody asked for.
     pub since: Option<Timestamp>,
@@ -49,7 +51,8 @@ pub enum RunsOf {
 impl RunFilter {
     /// Everything.
     pub fn new(of: RunsOf) -> Self {
-        RunFilter { of, states: Vec::new(), origin: None, since: None, until: None }
+        let (states, origin) = (Vec::new(), None);
+        RunFilter { of, states, origin, without_steps: false, since: None, until: None }
     }
 
     /// All runs of a job.
@@ -93,6 +96,11 @@ impl RunFilter {
         (since, before.map_or(until, |before| before.min(until)))
     }
 
+    /// Whether rows that an index has are left out by their origin.
+    fn narrows_origin(&self) -> bool {
+        self.origin.is_some() || self.without_steps
+    }
+
     /// How many rows of an index of ended runs a page looks at.
     pub(crate) fn look(&self, limit: u32) -> u32 {
         let by_index = match self.of {
@@ -101,13 +109,13 @@ impl RunFilter {
             RunsOf::DeadLetters { job, .. } => job.is_none() && self.states.is_empty(),
         };
         let enough = limit.saturating_add(1);
-        if by_index && self.origin.is_none() { enough } else { enough.max(LOOK_MAX) }
+        if by_index && !self.narrows_origin() { enough } else { enough.max(LOOK_MAX) }
     }
 
     /// How many rows a page looks at where runs of all states are mixed.
     pub(crate) fn walk(&self, limit: u32) -> u32 {
         let enough = limit.saturating_add(1);
-        let all = self.states.is_empty() && self.origin.is_none();
+        let all = self.states.is_empty() && !self.narrows_origin();
         if all { enough } else { enough.max(LOOK_MAX) }
     }
 
@@ -117,7 +125,9 @@ impl RunFilter {
             RunsOf::DeadLetters { job: Some(job), .. } => job == seen.job,
             _ => true,
         };
-        of && self.has_state(seen.state) && self.origin.is_none_or(|origin| origin == seen.origin)
+        let by_origin = self.origin.is_none_or(|origin| origin == seen.origin)
+            && !(self.without_steps && seen.origin == Origin::Step);
+        of && self.has_state(seen.state) && by_origin
     }
 
     /// Leaves out what became something else after it was found.
@@ -207,8 +217,8 @@ pub struct JobFilter {
     pub action: Option<String>,
     /// Made by this user.
     pub owner: Option<UserId>,
-    /// Queues instead of jobs.
-    pub queues: bool,
+    /// Jobs with an action, queues or DAGs.
+    pub kind: JobKind,
 }
 
 impl JobFilter {
@@ -224,7 +234,7 @@ impl JobFilter {
             schedule: None,
             action: None,
             owner: None,
-            queues: false,
+            kind: JobKind::Job,
         }
     }
 
@@ -241,14 +251,14 @@ impl JobFilter {
             && self.contains.is_none()
             && self.due_before.is_none()
             && self.owner.is_none()
-            && !self.queues;
+            && self.kind == JobKind::Job;
         let enough = limit.saturating_add(2);
         if by_index { enough } else { enough.max(LOOK_MAX) }
     }
 
     /// Whether a job is let through, whatever the first letters of its name.
     pub fn lets(&self, job: &Job) -> bool {
-        job.definition.is_queue() == self.queues
+        job.definition.kind() == self.kind
             && (self.states.is_empty() || self.states.contains(&job.state))
             && self.schedule.as_ref().is_none_or(|kind| job.definition.when.kind() == kind)
             && self.action.as_ref().is_none_or(|kind| job.definition.action.kind() == kind)

@@ -44,6 +44,7 @@ mod audit_log;
 mod author;
 mod change_feed;
 mod cluster;
+mod dags;
 mod dead_letters;
 mod error;
 mod filter;
@@ -75,6 +76,7 @@ pub use audit_log::{AuditFilter, AuditLog, AuditedEvent, Chain};
 pub use author::as_author;
 pub use change_feed::{ChangeFeed, Cursor};
 pub use cluster::{Acknowledgement, Cluster, NodeControl, NodeControlOutcome, POLICY};
+pub use dags::{Advance, Advanced, DagRecords, DagRun, Dags, StepEnd};
 pub use dead_letters::DeadLetters;
 pub use error::{Result, StoreError};
 pub use filter::{JobFilter, RunFilter, RunsOf};
@@ -313,9 +315,9 @@ pub(crate) fn asks_for_place<'a>(runs: impl IntoIterator<Item = &'a NewRun>) -> 
 }
 
 /// A store that does everything that a server needs.
-pub trait FullStore: Messages + Shards + Records + RunQueries {}
+pub trait FullStore: Dags + Messages + Shards + Records + RunQueries {}
 
-impl<S: Messages + Shards + Records + RunQueries> FullStore for S {}
+impl<S: Dags + Messages + Shards + Records + RunQueries> FullStore for S {}
 
 /// What a node says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -38,6 +38,7 @@ mod address;
 mod cancel;
 mod cluster;
 mod connect;
+mod dags;
 mod define;
 mod end_alerts;
 mod error;

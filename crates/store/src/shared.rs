@@ -15,6 +15,7 @@ use domain::alert::Alert;
 use domain::audit::{self, Event, Hash, Seal};
 use domain::bucket::Buckets;
 use domain::cluster::{Lead, Quorum};
+use domain::dag::state::{StepKey, StepRecord};
 use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, ObjectId, RunId, TenantId, UserId};
 use domain::job::{Job, LostAnswer, Retention};
@@ -41,6 +42,7 @@ use crate::{
     Sent, Set, Setting, Settings, SettledMessage, Shards, StartFilter, StartKey, Store, Submitted,
     Whole, WorkspaceDepths,
 };
+use crate::{Advance, Advanced, DagRecords, DagRun, Dags, StepEnd};
 
 /// Receives how long each call of a store took.
 pub trait StoreMetrics: Send + Sync + 'static {
@@ -223,6 +225,30 @@ operations! {
         Parents parents(parts: &[RunId]) -> Vec<(RunId, RunId)>;
         WakeDivided wake_divided(runs: &[RunId]) -> u64;
         PruneParts prune_parts(limit: u32) -> u64;
+    }
+    Dags {
+        BeginDags begin_dags(node: NodeId, runs: &[(Grant, DagRun)]) -> Vec<bool>;
+        RepeatDag repeat_dag(new: &NewRun, run: &DagRun, adopted: &[StepRecord]) -> bool;
+        Advance advance(batch: &[Advance], claim: Option<ClaimFor>) -> Advanced;
+    }
+    DagRecords {
+        DagRun dag_run(run: RunId, with_steps: bool) -> Option<(DagRun, Vec<StepRecord>)>;
+        DagSteps dag_steps(
+            run: RunId,
+            items_of: Option<u32>,
+            after: Option<StepKey>,
+            limit: u32
+        ) -> Page<StepRecord, StepKey>;
+        UnrecordedEnds unrecorded_ends(run: RunId, limit: u32) -> Vec<StepEnd>;
+        CalledSteps called_steps(runs: &[RunId]) -> Vec<(RunId, RunId, StepKey)>;
+        RunResults run_results(runs: &[RunId]) -> Vec<Option<String>>;
+        ListDagRuns list_dag_runs(
+            tenant: TenantId,
+            job: Option<JobId>,
+            before: Option<RunId>,
+            limit: u32
+        ) -> Page<DagRun, RunId>;
+        PruneDags prune_dags(limit: u32) -> u64;
     }
     RunQueries {
         AttemptOutput attempt_output(run: RunId, number: u32) -> Option<Vec<u8>>;

@@ -52,6 +52,7 @@ mod clock;
 mod cluster;
 mod copy;
 mod counters;
+mod dags;
 mod ends;
 mod facts;
 mod finish;

@@ -39,14 +39,14 @@ fn step(mut document: Document, calendars: &[Value]) -> Result<ApplyStep, Failur
     let days: Vec<Value> = days.iter().map(rule).collect::<Result<_, _>>()?;
     document.fields.insert("days".into(), days.into());
     let Some(calendar) = calendars.iter().find(|it| it["name"] == *document.name) else {
-        return Ok(ApplyStep::CreateResource { path: "calendars", document });
+        return Ok(ApplyStep::Create { path: "calendars", document });
     };
     let written_for = document.fields.get("version").and_then(Value::as_u64);
     let after = Value::Object(fields(&Value::Object(document.fields.clone())));
     let changes = document::diff(&Value::Object(fields(calendar)), &after);
     Ok(match changes.is_empty() {
         true => ApplyStep::Keep { name: document.name },
-        false => ApplyStep::ChangeResource {
+        false => ApplyStep::Change {
             path: "calendars",
             id: text(calendar, "calendar_id"),
             version: written_for.or(calendar["version"].as_u64()),

@@ -1,4 +1,4 @@
-//! Plans the changes that applying documents makes to the jobs of a server.
+//! What applying documents would do to the jobs of a server.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,49 +8,40 @@ use super::order::upstream;
 use crate::document::{self, Change, Document};
 use crate::output::text;
 
-/// The change of one job or queue.
+/// What becomes of a job, a queue or a DAG.
 pub enum ApplyStep {
     /// It is made.
     Create {
-        /// The new definition.
+        /// The end of the address of its kind: `jobs`, `queues` or `dags`.
+        path: &'static str,
+        /// What it will be.
         document: Document,
     },
     /// It becomes something else.
     Change {
-        /// The new definition, with every field that the server must be sent.
-        document: Document,
-        /// The job's id.
-        id: String,
-        /// The version that the comparison saw.
-        version: Option<u64>,
-        /// The fields that differ.
-        changes: Vec<Change>,
-    },
-    /// A queue or a calendar is made.
-    CreateResource {
         /// The end of the address of its kind.
         path: &'static str,
-        /// What it will be.
-        document: Document,
-    },
-    /// A queue or a calendar becomes something else.
-    ChangeResource {
-        /// The end of the address of its kind.
-        path: &'static str,
-        /// What it will be.
+        /// What it will be, with everything that the server must be told.
         document: Document,
         /// Its id.
         id: String,
         /// The version that the comparison saw.
         version: Option<u64>,
-        /// The fields that differ.
+        /// What differs.
         changes: Vec<Change>,
     },
     /// It is what its document says.
-    Keep { name: String },
+    Keep {
+        /// Its name.
+        name: String,
+    },
     /// No document describes it.
     Prune {
+        /// The end of the address of its kind.
+        path: &'static str,
+        /// Its name.
         name: String,
+        /// Its id.
         id: String,
         /// The version that was seen.
         version: Option<u64>,
@@ -58,16 +49,15 @@ pub enum ApplyStep {
 }
 
 impl ApplyStep {
-    /// The result for output.
+    /// What was done, for programs and for people.
     pub fn told(&self) -> Value {
         match self {
-            ApplyStep::Create { document } | ApplyStep::CreateResource { document, .. } => {
+            ApplyStep::Create { document, .. } => {
                 json!({"name": document.name, "action": "created"})
             }
             ApplyStep::Keep { name } => json!({"name": name, "action": "unchanged"}),
             ApplyStep::Prune { name, .. } => json!({"name": name, "action": "pruned"}),
-            ApplyStep::Change { document, changes, .. }
-            | ApplyStep::ChangeResource { document, changes, .. } => {
+            ApplyStep::Change { document, changes, .. } => {
                 let change = |change: &Change| {
                     json!({
                         "field": change.path, "from": change.from, "to": change.to,
@@ -83,7 +73,7 @@ impl ApplyStep {
 
 /// Everything that applying documents would do.
 pub struct ApplyPlan {
-    /// The steps in the order in which they are done.
+    /// What becomes of each job, in the order in which it is done.
     pub steps: Vec<ApplyStep>,
     created: HashSet<String>,
 }
@@ -104,12 +94,12 @@ impl ApplyPlan {
         for mut document in documents {
             let Some(job) = by_name.get(document.name.as_str()) else {
                 plan.created.insert(document.name.clone());
-                plan.steps.push(ApplyStep::Create { document });
+                plan.steps.push(ApplyStep::Create { path: "jobs", document });
                 continue;
             };
             document::complete(&mut document.fields, job);
             let before = Value::Object(document::of_job(job, name_of));
-            // An invalid document is sent as it is: the server reports the error.
+            // What the server would not accept, it shall say itself.
             let after = document::shown(&document.fields, name_of);
             let after = after.unwrap_or_else(|| Value::Object(document.fields.clone()));
             let changes = document::diff(&before, &after);
@@ -118,6 +108,7 @@ impl ApplyPlan {
             plan.steps.push(match changes.is_empty() {
                 true => ApplyStep::Keep { name: document.name },
                 false => ApplyStep::Change {
+                    path: "jobs",
                     id: text(job, "job_id"),
                     version: written_for.or(job["version"].as_u64()),
                     document,
@@ -132,7 +123,7 @@ impl ApplyPlan {
             let name = text(job, "name");
             if prune.is_some_and(|tag| has_tag(job, tag)) && !described.contains(&name) {
                 let (id, version) = (text(job, "job_id"), job["version"].as_u64());
-                plan.steps.push(ApplyStep::Prune { name, id, version });
+                plan.steps.push(ApplyStep::Prune { path: "jobs", name, id, version });
             }
         }
         plan
@@ -142,7 +133,7 @@ impl ApplyPlan {
     pub fn waits_for_new(&self, document: &Document) -> bool {
         let is_new = |name: &str| {
             let new = |step: &ApplyStep| match step {
-                ApplyStep::CreateResource { path: "calendars", document } => document.name == name,
+                ApplyStep::Create { path: "calendars", document } => document.name == name,
                 _ => false,
             };
             self.steps.iter().any(new)

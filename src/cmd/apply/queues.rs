@@ -36,7 +36,8 @@ pub fn split(documents: Vec<Document>) -> Result<Kinds, Failure> {
                 calendars.push(document);
             }
             Some(_) => {
-                let text = format!("{}: kind: must be job, queue or calendar", document.source);
+                let text =
+                    format!("{}: kind: must be job, queue, calendar or dag", document.source);
                 return Err(CliError::new(text).into());
             }
         }
@@ -56,13 +57,13 @@ pub fn steps(client: &Client, documents: Vec<Document>) -> Result<Vec<ApplyStep>
 fn step(document: Document, queues: &[Value]) -> Result<ApplyStep, Failure> {
     let after = shown(&document)?;
     let Some(queue) = queues.iter().find(|queue| queue["name"] == *document.name) else {
-        return Ok(ApplyStep::CreateResource { path: "queues", document });
+        return Ok(ApplyStep::Create { path: "queues", document });
     };
     let changes = document::diff(&Value::Object(settings(queue)), &after);
     let written_for = document.fields.get("version").and_then(Value::as_u64);
     Ok(match changes.is_empty() {
         true => ApplyStep::Keep { name: document.name },
-        false => ApplyStep::ChangeResource {
+        false => ApplyStep::Change {
             path: "queues",
             id: text(queue, "queue_id"),
             version: written_for.or(queue["version"].as_u64()),

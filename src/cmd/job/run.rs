@@ -167,7 +167,7 @@ pub fn outcome(run: &Value) -> Result<(), Failure> {
 }
 
 /// `NAME=VALUE`, where a value that is not JSON is a text.
-pub(super) fn parameters(texts: &[String]) -> Result<Value, Failure> {
+pub fn parameters(texts: &[String]) -> Result<Value, Failure> {
     let mut parameters = json!({});
     for text in texts {
         let Some((name, value)) = text.split_once('=') else {

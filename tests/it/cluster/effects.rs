@@ -34,6 +34,7 @@ fn killed_servers_leave_work_and_record_in_agreement() {
         if n % 20 == 10 {
             let name = if n % 40 == 10 { "a" } else { "b" };
             // At some moment of the attempts that are under way.
+            #[expect(clippy::disallowed_methods, reason = "the moment of a kill is random")]
             std::thread::sleep(Duration::from_millis(37 * n as u64 % 250));
             cluster.kill(name);
             cluster.start_again(name);

@@ -26,7 +26,7 @@ struct Bench {
     name: &'static str,
     package: &'static str,
     /// The target and its first arguments, if they are not those of the name.
-    target: Option<(&'static str, &'static str)>,
+    target: Option<(&'static str, &'static [&'static str])>,
     measures: &'static str,
 }
 
@@ -42,6 +42,12 @@ const BENCHES: &[Bench] = &[
         package: "engine",
         target: None,
         measures: "runs a second, start latency, lateness and idle cost, beside the store's floor",
+    },
+    Bench {
+        name: "dag",
+        package: "engine",
+        target: Some(("engine", &["--metrics", "D"])),
+        measures: "DAG runs: chains, fan-outs, many runs and a hundred thousand items",
     },
     Bench {
         name: "cluster",
@@ -76,7 +82,7 @@ const BENCHES: &[Bench] = &[
     Bench {
         name: "ui",
         package: "punctual",
-        target: Some(("rest", "--dashboard")),
+        target: Some(("rest", &["--dashboard"])),
         measures: "server time of every page of the dashboard, the browser's longest task, fifty tabs",
     },
     Bench {
@@ -111,7 +117,7 @@ pub fn run(args: &Args) -> Result<()> {
         bail!("there is no benchmark `{name}`; there is:\n{}", list());
     };
     let mut command = cargo(&["bench", "--profile", &args.profile, "-p", bench.package])?;
-    let (target, first) = bench.target.map_or((bench.name, None), |(name, arg)| (name, Some(arg)));
+    let (target, first) = bench.target.unwrap_or((bench.name, &[]));
     run_command(command.args(["--bench", target, "--"]).args(first).args(&args.args))
 }
 

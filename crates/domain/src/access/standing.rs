@@ -124,7 +124,7 @@ fn databases_of<'a>(definition: &'a Definition, default: Option<&'a str>) -> Vec
     let own = of_action(&definition.action);
     let rows = definition.parameters.from.as_ref();
     let rows = rows.and_then(|rows| rows.database.as_deref().or(own).or(default));
-    own.into_iter().chain(rows).collect()
+    definition.actions().filter_map(of_action).chain(rows).collect()
 }
 
 impl Actor {
@@ -142,7 +142,7 @@ impl Actor {
         definition: &Definition,
         default_database: Option<&str>,
     ) -> Result<(), Refusal> {
-        self.may_do(&definition.action)?;
+        definition.actions().try_for_each(|action| self.may_do(action))?;
         let databases = databases_of(definition, default_database);
         if !databases.into_iter().all(|database| self.may_use(database)) {
             return Err(Refusal::Database);

@@ -117,7 +117,7 @@ pub fn start(
         }
     }
     // A part has the place of its run. It would be in line behind it for ever.
-    if run.run.origin == Origin::Part {
+    if run.run.origin.is_child() {
         return quorum(run, facts, now);
     }
     // A run with an earlier attempt was admitted: it is not skipped, and its dependencies have
@@ -215,14 +215,14 @@ fn is_crowded_out(
     moment: &Moment<'_>,
 ) -> bool {
     let working = moment.begun_here.iter().chain(&facts.elsewhere);
-    let others = working.filter(|it| it.id != run.run.id && it.origin != Origin::Part).count();
+    let others = working.filter(|it| it.id != run.run.id && !it.origin.is_child()).count();
     definition.overlap != Overlap::Allow && others >= moment.most_running as usize
 }
 
 /// Whether a run of a job whose runs may overlap exceeds the limit: then it waits in line. A run
 /// that waits for its next attempt occupies no slot and is not counted.
 fn beside_others(facts: &StartFacts, moment: &Moment<'_>) -> Start {
-    let elsewhere = facts.elsewhere.iter().filter(|it| it.origin != Origin::Part).count();
+    let elsewhere = facts.elsewhere.iter().filter(|it| !it.origin.is_child()).count();
     let ahead = facts.earlier.iter().filter(|earlier| earlier.is_in_line()).count();
     let running = moment.running_here as usize + elsewhere + ahead;
     if running < moment.most_running as usize {
@@ -239,7 +239,7 @@ fn begun(run: &ClaimedRun, facts: &StartFacts, begun_here: &[ActiveRun]) -> Vec<
     let before = facts.earlier.iter().filter(|it| it.has_begun()).map(|it| (it.id, it.origin));
     let mut begun: Vec<RunId> = Vec::new();
     for (id, origin) in active.chain(before) {
-        if id != run.run.id && origin != Origin::Part && !begun.contains(&id) {
+        if id != run.run.id && !origin.is_child() && !begun.contains(&id) {
             begun.push(id);
         }
     }

@@ -11,7 +11,8 @@ pub struct Args {
     /// The store
     #[arg(long, value_enum, default_value = "sqlite")]
     pub store: StoreKind,
-    /// Metrics, or beginnings of their names: floor, M1 to M5; M6 (a large history) only if named
+    /// Metrics, or beginnings of their names: floor, M1 to M5; M6 (a large history) and D (DAG
+    /// runs) only if named
     #[arg(long, value_delimiter = ',')]
     pub metrics: Vec<String>,
     /// Runs to process or enqueue

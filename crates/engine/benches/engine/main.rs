@@ -12,6 +12,7 @@
 
 mod args;
 mod bed;
+mod dag;
 mod enqueue;
 mod executors;
 mod figure;
@@ -74,6 +75,9 @@ async fn measure<B: Bed>(bed: &B, args: &Args) -> Result<()> {
     }
     if args.wants("M4.idle_cpu") || args.wants("M5.memory") || args.wants("M5.restart") {
         idle::measure(bed, args).await?;
+    }
+    if args.metrics.iter().any(|wanted| wanted.starts_with('D')) {
+        dag::measure(bed, args).await?;
     }
     if args.wants_named("M6.history") {
         history::measure(bed, args).await?;

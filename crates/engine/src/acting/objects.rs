@@ -167,9 +167,8 @@ impl AuthorizedEngine<'_> {
     pub async fn object(&self, id: ObjectId) -> Result<Option<Object>> {
         let found = self.node().object(id).await?;
         let found = found.filter(|object| object.tenant == self.actor.tenant);
-        match &found {
-            Some(object) => self.may_see(object.kind)?,
-            None => {}
+        if let Some(object) = &found {
+            self.may_see(object.kind)?;
         }
         Ok(found)
     }

@@ -8,7 +8,7 @@ use domain::decide::explain::{
     Aspect, Line, MessageFacts, MessageLine, Report, explain_message, message_line,
 };
 use domain::id::{JobId, RunId};
-use domain::job::{Job, JobState};
+use domain::job::{Job, JobKind, JobState};
 use domain::run::{NewRun, Origin, Outcome, Reason, ReasonCode, RunState};
 use jiff::SignedDuration;
 use store::{
@@ -114,7 +114,7 @@ impl AuthorizedEngine<'_> {
 
     /// The queues of the tenant that the actor sees, by name.
     pub async fn list_queues(&self, after: Option<&str>, limit: u32) -> Result<Page<Job, String>> {
-        let filter = JobFilter { queues: true, ..JobFilter::of_tenant(self.actor.tenant) };
+        let filter = JobFilter { kind: JobKind::Queue, ..JobFilter::of_tenant(self.actor.tenant) };
         let mut page = self.node().list_jobs(&filter, after, limit).await?;
         page.items.retain(|job| self.sees_queue(job));
         Ok(page)

@@ -84,7 +84,7 @@ impl AuthorizedEngine<'_> {
         };
         let job = found.filter(|job| Self::is_job(job) && self.sees_job(job)).ok_or_else(none)?;
         self.may_with(&job, Deed::ExecuteJob)?;
-        self.actor.may_do(&job.definition.action)?;
+        job.definition.actions().try_for_each(|action| self.actor.may_do(action))?;
         Ok(job)
     }
 
@@ -259,7 +259,7 @@ impl AuthorizedEngine<'_> {
     }
 
     /// The run, if the actor may start and stop runs of its job.
-    async fn run_for(&self, id: RunId) -> Result<RunView> {
+    pub(super) async fn run_for(&self, id: RunId) -> Result<RunView> {
         let run = self.run(id).await?.ok_or_else(|| no_run(id))?;
         if let Some(queue) = self.queue_of_run(&run).await? {
             self.may_with(&queue, Deed::ExecuteJob)?;
@@ -317,6 +317,7 @@ impl AuthorizedEngine<'_> {
             for part in self.node().store.parts(&[run]).await? {
                 self.engine.stop_run(part.run);
             }
+            self.stop_steps(run).await?;
         }
         Ok(cancelled)
     }

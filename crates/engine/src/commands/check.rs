@@ -67,7 +67,10 @@ impl Node {
                 );
             }
         }
-        if let Err(problem) = definition.parameters.check() {
+        let parameters = &definition.parameters;
+        let checked =
+            if definition.is_dag() { parameters.check_config() } else { parameters.check() };
+        if let Err(problem) = checked {
             return invalid("parameters", &problem);
         }
         if let Some(settings) = &definition.queue {
@@ -96,6 +99,15 @@ impl Node {
             if !(1..=POOL_SIZE_MAX).contains(&pool.weight) {
                 return invalid("pool", "a weight is 1 or more, up to the size of the pool");
             }
+        }
+        if let Some(dag) = &definition.dag {
+            if definition.action != Action::Noop || definition.is_divided() {
+                return invalid(
+                    "tasks",
+                    "a DAG has steps instead of an action or a partition rule",
+                );
+            }
+            domain::dag::check(dag)?;
         }
         definition.action.check()?;
         let schedule = definition.schedule(&self.parts.zones)?;

@@ -252,12 +252,24 @@ impl Node {
         wanted.dedup();
         let known = self.definitions.read(&self.store, &wanted, self.now()).await?;
         let mut jobs: Vec<Arc<Job>> = Vec::new();
+        let mut has_steps = false;
         for run in runs() {
             let job = match jobs.last() {
                 Some(last) if last.id == run.run.job => Arc::clone(last),
                 _ => known.get(&run.run.job).cloned().unwrap_or_else(|| orphan(run)),
             };
+            has_steps |= run.run.origin.is_child() && job.definition.is_dag();
             jobs.push(job);
+        }
+        if has_steps {
+            for (run, job) in runs().zip(&mut jobs) {
+                if run.run.origin.is_child()
+                    && job.definition.is_dag()
+                    && let Some(step) = self.job_of_step(run).await?
+                {
+                    *job = step;
+                }
+            }
         }
         Ok(jobs)
     }

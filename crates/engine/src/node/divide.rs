@@ -17,12 +17,12 @@ use std::sync::Arc;
 
 use domain::cluster::{NodeRole, NodeState};
 use domain::id::{NodeId, ObjectId, RunId, TenantId, UserId};
-use domain::job::Job;
+use domain::job::{Job, JobState};
 use domain::object::ObjectKind;
 use domain::partition::{self, DivideError, Part, Progress, part_again};
 use domain::run::{
-    AttemptEnd, AttemptResult, ClaimedRun, EndedAttempt, ErrorCode, Grant, NewRun, Outcome, Reason,
-    Wait,
+    AttemptEnd, AttemptResult, ClaimedRun, EndedAttempt, ErrorCode, Grant, NewRun, Origin, Outcome,
+    Reason, Wait,
 };
 use domain::shard::{Candidate, Ownership, Shard};
 use jiff::{SignedDuration, Timestamp};
@@ -33,10 +33,10 @@ use super::{Ended, Node, Running};
 use crate::error::Result;
 
 /// A run looks at its parts after this time, should nobody wake it.
-const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(10);
+pub(super) const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(10);
 
 /// What becomes of a run after a look at its parts.
-enum Turn {
+pub(super) enum Turn {
     /// It waits for them.
     Wait,
     /// It is looked at anew.
@@ -49,14 +49,23 @@ enum Turn {
 
 /// Whether a run is to be divided before anything is carried out.
 pub(super) fn is_divided(run: &ClaimedRun, job: &Job) -> bool {
-    job.definition.is_divided() && !run.run.id.is_part()
+    let is_parent = job.definition.is_divided() && run.run.origin != Origin::Part;
+    is_parent || job.definition.is_dag()
+}
+
+/// Whether a run may be a DAG run that has begun. It follows its version, whatever became of its
+/// job since.
+fn may_have_steps(run: &ClaimedRun, job: &Job) -> bool {
+    let has_changed = job.version != run.run.job_version || job.state == JobState::Deleted;
+    let has_waited = run.grant.turn > run.attempts + run.lost;
+    has_waited && !run.run.origin.is_child() && (job.definition.is_dag() || has_changed)
 }
 
 /// Whether a run may have parts. One that has waited may have been divided by a definition that
 /// has changed since.
 pub(super) fn may_have_parts(run: &ClaimedRun, job: &Job) -> bool {
     let has_waited = run.grant.turn > run.attempts + run.lost;
-    !run.run.id.is_part() && (job.definition.is_divided() || has_waited)
+    run.run.origin != Origin::Part && (job.definition.is_divided() || has_waited)
 }
 
 impl Node {
@@ -69,6 +78,17 @@ impl Node {
         let asked = due.iter().zip(jobs).filter(|(run, job)| may_have_parts(run, job));
         let asked: Vec<RunId> = asked.map(|(run, _)| run.run.id).collect();
         let mut found: HashMap<RunId, Vec<Part>> = HashMap::new();
+        for (run, _) in due.iter().zip(jobs).filter(|(run, job)| may_have_steps(run, job)) {
+            let id = run.run.id;
+            // A run that repeats another one is recorded before it begins.
+            let has_begun = self.dags.is_over(id) || {
+                let header = self.store.dag_run(id, false).await?;
+                header.is_some_and(|(header, _)| header.revision > 0)
+            };
+            if has_begun {
+                found.insert(id, Vec::new());
+            }
+        }
         if !asked.is_empty() {
             for part in self.store.parts(&asked).await? {
                 found.entry(part.parent).or_default().push(part);
@@ -192,7 +212,7 @@ impl Node {
     }
 
     /// Lets go of a run after a look at its parts.
-    fn turn(&self, node: NodeId, run: &ClaimedRun, job: &Arc<Job>, turn: Turn) {
+    pub(super) fn turn(&self, node: NodeId, run: &ClaimedRun, job: &Arc<Job>, turn: Turn) {
         let now = self.now();
         let attempt = |result| EndedAttempt {
             number: run.number(),
@@ -212,7 +232,8 @@ impl Node {
             Turn::Again => ungranted(Verdict::Release),
             Turn::Fail(result) => settled(run, job, attempt(result)),
             Turn::End(outcome, reason, result) => {
-                let dead_letter = matches!(outcome, Outcome::Failed | Outcome::Timeout);
+                let dead_letter =
+                    matches!(outcome, Outcome::Failed | Outcome::Timeout) && !run.run.id.is_part();
                 let verdict = Verdict::End { outcome, reason, dead_letter };
                 let job_state = job_state_after(run, job, &verdict);
                 let attempt = Some(attempt(result));
@@ -268,6 +289,7 @@ impl Node {
 
     /// Wakes the runs whose last part has ended here.
     pub async fn wake_divided(&self) -> store::Result<u64> {
+        self.advance_dags().await?;
         let ended = std::mem::take(&mut self.state().parts_ended);
         if ended.is_empty() {
             return Ok(0);

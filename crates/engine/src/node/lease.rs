@@ -165,6 +165,7 @@ impl Node {
         state.leads = None;
         state.share = Share::WHOLE;
         state.parts_ended.clear();
+        self.dags.clear();
         state.told_starts.clear();
         self.traces.forget();
         running

@@ -18,7 +18,7 @@ use domain::cluster::Class;
 use domain::decide::start::StartFacts;
 use domain::id::NodeId;
 use domain::job::{Job, JobState, Overlap};
-use domain::run::ClaimedRun;
+use domain::run::{ClaimedRun, Origin};
 use jiff::{SignedDuration, Timestamp};
 use store::FactsFor;
 
@@ -82,6 +82,10 @@ impl Node {
         for _ in 0..LOOKS_MAX {
             self.ask_facts(node, due, &stale, &mut look).await?;
             stale.retain(|i| {
+                // A step follows the version that its DAG run follows.
+                if due[*i].run.origin == Origin::Step {
+                    return false;
+                }
                 let known = look.facts[*i].as_ref();
                 known.is_some_and(|facts| facts.job_version > look.jobs[*i].version)
             });
@@ -201,6 +205,7 @@ fn needs_facts(run: &ClaimedRun, job: &Job, claimed_at: Timestamp, now: Timestam
     run.run.origin.is_tick()
         || definition.is_guarded()
         || definition.is_divided()
+        || definition.is_dag()
         || job.state == JobState::Deleted
         || run.token == 0
         || run.run.due_at > claimed_at

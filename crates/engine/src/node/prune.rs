@@ -53,7 +53,8 @@ impl Node {
 
     /// Forgets parts of runs that are gone. Answers how many.
     pub async fn prune_parts(&self) -> store::Result<u64> {
-        self.store.prune_parts(self.settings.batch_max).await
+        let steps = self.store.prune_dags(self.settings.batch_max).await?;
+        Ok(steps + self.store.prune_parts(self.settings.batch_max).await?)
     }
 
     /// What a rule leaves open, the node's settings answer. Failures are kept at least as long as

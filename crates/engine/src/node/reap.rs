@@ -6,7 +6,9 @@ use std::sync::Arc;
 use domain::alert::{Alert, AlertKind};
 use domain::id::{JobId, NodeId, RunId};
 use domain::job::Job;
-use domain::run::{AttemptEnd, AttemptResult, ClaimedRun, EndedAttempt, Reason, ReasonCode};
+use domain::run::{
+    AttemptEnd, AttemptResult, ClaimedRun, EndedAttempt, Origin, Reason, ReasonCode,
+};
 use store::{Applied, Decided, Finish, LostRun, Verdict};
 
 use super::start::needs_record;
@@ -160,8 +162,10 @@ impl Node {
         let LostRun { node, lease_until, is_begun, run } = lost;
         let definition = &job.definition;
         let only_divides = definition.is_divided() && definition.parameters.from.is_none();
-        // A node begins nothing after its lease. A run that was about to be divided does no work.
-        if run.run.due_at > *lease_until || only_divides && !run.run.id.is_part() {
+        let does_no_work = only_divides && run.run.origin != Origin::Part || definition.is_dag();
+        // A node begins nothing after its lease. A run that was about to be divided, and one that
+        // waits for its steps, does no work itself.
+        if run.run.due_at > *lease_until || does_no_work {
             return None;
         }
         if let Some(begun) = self.state().predecessors.get(node) {

@@ -17,6 +17,7 @@ use domain::slot::SlotKind;
 use jiff::Timestamp;
 use store::{Finish, Verdict};
 
+use super::dag::{HeldDag, with_action_parameters};
 use super::divide::is_divided;
 use super::look::Look;
 use super::settle::job_state_after;
@@ -161,6 +162,7 @@ impl Node {
         self.write_starts(node, due, &look, &mut decided).await;
         let effects = self.allow_effects(node, due, &look, &mut decided).await;
         let mut started = Vec::with_capacity(due.len());
+        let mut dags: Vec<HeldDag> = Vec::new();
         for (i, (run, decision)) in due.iter().zip(decided).enumerate() {
             let job = &look.jobs[i];
             match decision {
@@ -170,10 +172,18 @@ impl Node {
                     }
                     let shard = shards.get(&run.run.shard).cloned();
                     let asks_rows = is_divided(run, job);
-                    let (run, job) = (run.clone(), carried_out(job, shard.as_deref(), asks_rows));
+                    let run = match run.run.origin {
+                        Origin::Step | Origin::Part => with_action_parameters(run, job),
+                        _ => run.clone(),
+                    };
+                    let job = carried_out(job, shard.as_deref(), asks_rows);
                     let effect = effects.get(&run.grant.run).cloned();
                     let started_at = now;
                     started.push(Started { run, job, started_at, token, shard, asks_rows, effect });
+                }
+                Decision::Divide if job.definition.is_dag() => {
+                    let (run, job) = (Arc::clone(run), Arc::clone(job));
+                    dags.push(HeldDag { run, job, has_begun: false, is_cancelled: false });
                 }
                 Decision::Divide => {
                     let divided = self.divide(node, run, job, None).await;
@@ -183,6 +193,12 @@ impl Node {
                     let facts = look.facts[i].as_ref();
                     let is_cancelled = facts.is_some_and(|facts| facts.cancel_requested);
                     let parts = parts.get(&run.run.id).map_or(&[][..], Vec::as_slice);
+                    // Only a DAG run has begun without parts.
+                    if parts.is_empty() {
+                        let (run, job) = (Arc::clone(run), Arc::clone(job));
+                        dags.push(HeldDag { run, job, has_begun: true, is_cancelled });
+                        continue;
+                    }
                     let gathered = self.gather(node, run, job, parts, is_cancelled).await;
                     self.requeue_if_failed(node, run, gathered);
                 }
@@ -203,6 +219,7 @@ impl Node {
                 }
             }
         }
+        self.attend_dags(node, &dags).await;
         Ok(started)
     }
 
@@ -480,7 +497,12 @@ impl Node {
     }
 
     /// A run whose parts could not be recorded or read is as due as before.
-    fn requeue_if_failed(&self, node: NodeId, run: &ClaimedRun, done: store::Result<()>) {
+    pub(super) fn requeue_if_failed(
+        &self,
+        node: NodeId,
+        run: &ClaimedRun,
+        done: store::Result<()>,
+    ) {
         if let Err(error) = done {
             tracing::warn!(run = %run.grant.run, %error, "a run is not divided yet");
             self.put_back(node, run);

@@ -549,7 +549,14 @@ impl Driver {
         settled: Vec<SettledMessage>,
         sizes: &[usize],
     ) -> Vec<store::Result<Vec<Applied>>> {
-        shared_out(self.node.store.settle_messages(self.node.id(), &settled).await, sizes)
+        let settling = self.node.store.settle_messages(self.node.id(), &settled).await;
+        if let Ok(applied) = &settling
+            && self.node.note_settled(&settled, applied)
+        {
+            let mut patience = Backoff::new(&self.shared, "start");
+            self.start_due(&mut patience).await;
+        }
+        shared_out(settling, sizes)
     }
 
     /// The same for leases that are to end later.

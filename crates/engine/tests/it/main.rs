@@ -7,6 +7,8 @@ mod clock;
 mod cluster;
 mod commands;
 mod corridor;
+mod dag_operations;
+mod dags;
 mod dependencies;
 mod explain;
 mod guests;

@@ -37,7 +37,7 @@ pub struct AuditEvent {
     /// `JOB_CANCELLED`, `JOB_SKIPPED`, `DENIED`, `LOGIN`, `TENANT_CHANGED`, `USER_CHANGED`,
     /// `ROLE_CHANGED`, `GRANT_CHANGED`, `KEY_CHANGED`, `SECRET_CHANGED`, `SETTING_CHANGED`,
     /// `BACKUP`, `NODE_CHANGED`, `JOB_TRIGGERED`, `JOB_BACKFILLED`, `RUN_RETRIED`,
-    /// `DEAD_LETTER_ACKNOWLEDGED`, `TESTED` or `JOBS_EXPORTED`.
+    /// `DEAD_LETTER_ACKNOWLEDGED`, `TESTED`, `JOBS_EXPORTED` or `STEP_DECIDED`.
     pub event_type: String,
     /// Who; empty for what the schedule did.
     pub actor: String,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use domain::id::JobId;
 use engine::Backfill;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -62,10 +63,20 @@ pub(crate) async fn backfill(
     Path(job): Path<String>,
     Body(body): Body<BackfillBody>,
 ) -> Result<(StatusCode, Json<Backfilled>)> {
+    let job = find::job(&app, &actor, &job).await?;
+    backfilled(&app, &actor, job.id, body).await
+}
+
+/// Asks for runs of a job or a DAG.
+pub(super) async fn backfilled(
+    app: &App,
+    actor: &Actor,
+    job: JobId,
+    body: BackfillBody,
+) -> Result<(StatusCode, Json<Backfilled>)> {
     if body.from > body.until {
         return Err(Problem::invalid("until", "must not be before from"));
     }
-    let job = find::job(&app, &actor, &job).await?;
     let backfill = Backfill {
         from: body.from,
         until: body.until,
@@ -74,7 +85,7 @@ pub(crate) async fn backfill(
         parameters: body.parameters.map(|it| serde_json::json!(it).to_string()),
         requested_by: None,
     };
-    let times = app.engine.by(&actor).backfill(job.id, backfill).await?;
+    let times = app.engine.by(actor).backfill(job, backfill).await?;
     let status = if body.dry_run { StatusCode::OK } else { StatusCode::ACCEPTED };
     Ok((status, Json(Backfilled { count: times.len(), scheduled_times: times })))
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::{Path, State};
 use domain::job::{Job, JobState, When};
-use domain::run::{Origin, RunState};
+use domain::run::RunState;
 use domain::schedule::{Schedule, Zone};
 use engine::{EngineError, RunFilter, RunView};
 use jiff::civil::Date;
@@ -213,7 +213,7 @@ impl Days {
         let (mut older, mut seen) = (None, 0);
         loop {
             let page = engine.list_runs(&filter, older, PAGE).await?;
-            for run in page.items.iter().filter(|run| run.origin != Origin::Part) {
+            for run in page.items.iter().filter(|run| !run.origin.is_child()) {
                 self.add(run, schedule, now);
             }
             seen += page.items.len();
@@ -361,7 +361,7 @@ pub(crate) async fn day(
     let (mut runs, mut older) = (Vec::new(), None);
     loop {
         let page = app.engine.by(&actor).list_runs(&filter, older, PAGE).await?;
-        runs.extend(page.items.into_iter().filter(|run| run.origin != Origin::Part));
+        runs.extend(page.items.into_iter().filter(|run| !run.origin.is_child()));
         older = page.next;
         if older.is_none() || runs.len() >= TICKS_MAX {
             break;

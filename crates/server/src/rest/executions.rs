@@ -70,7 +70,7 @@ pub(super) const STATUSES: [(&str, RunState); 10] = [
     ("MISSED", RunState::Ended(Outcome::Missed)),
 ];
 
-const ORIGINS: [(&str, Origin); 7] = [
+const ORIGINS: [(&str, Origin); 8] = [
     ("SCHEDULE", Origin::Schedule),
     ("CATCH_UP", Origin::CatchUp),
     ("MANUAL", Origin::Manual),
@@ -78,6 +78,7 @@ const ORIGINS: [(&str, Origin); 7] = [
     ("DEPENDENCY", Origin::Dependency),
     ("PART", Origin::Part),
     ("MESSAGE", Origin::Message),
+    ("STEP", Origin::Step),
 ];
 
 /// A page of runs.

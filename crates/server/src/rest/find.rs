@@ -24,6 +24,31 @@ pub(crate) async fn job(app: &App, actor: &Actor, text: &str) -> Result<Job> {
     }
 }
 
+/// The same for what only a job without tasks can do.
+pub(crate) async fn plain_job(app: &App, actor: &Actor, text: &str) -> Result<Job> {
+    let job = job(app, actor, text).await?;
+    match job.definition.is_dag() {
+        true => {
+            let problem = Problem::no_job(format_args!("{text:?}: it is a DAG"));
+            Err(problem.with_hint("ask for it at /v1/dags"))
+        }
+        false => Ok(job),
+    }
+}
+
+/// The DAG of an id or a name.
+pub(crate) async fn dag(app: &App, actor: &Actor, text: &str) -> Result<Job> {
+    Ok(app.engine.by(actor).dag(text).await?)
+}
+
+/// The run of a DAG, by its id or the begin of one that no other run has.
+pub(crate) async fn dag_run(app: &App, actor: &Actor, text: &str) -> Result<RunId> {
+    match text.parse::<RunId>() {
+        Ok(id) => Ok(id),
+        Err(_) => Ok(run(app, actor, text).await?.id),
+    }
+}
+
 /// There is no such job; a similar name may be meant.
 pub(crate) async fn no_job(app: &App, actor: &Actor, text: &str) -> Result<Problem> {
     Ok(match similar_job(app, actor, text).await? {

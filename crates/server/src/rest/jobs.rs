@@ -343,7 +343,7 @@ pub(crate) async fn get(
     Path(job): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response> {
-    let job = find::job(&app, &actor, &job).await?;
+    let job = find::plain_job(&app, &actor, &job).await?;
     if is_known(&headers, job.version) {
         return Ok(not_modified(job.version));
     }
@@ -355,7 +355,7 @@ pub(crate) async fn get(
 }
 
 /// What the caller may do with a job.
-fn may(actor: &Actor, job: &Job) -> Vec<&'static str> {
+pub(super) fn may(actor: &Actor, job: &Job) -> Vec<&'static str> {
     let deeds = [
         ("ALTER", Deed::AlterJob(job.owner)),
         ("DROP", Deed::DropJob(job.owner)),
@@ -390,7 +390,7 @@ pub(crate) async fn replace(
     Path(job): Path<String>,
     request: Request,
 ) -> Result<Response> {
-    let job = find::job(&app, &actor, &job).await?;
+    let job = find::plain_job(&app, &actor, &job).await?;
     require_json(&request, &["application/json"])?;
     let headers = request.headers().clone();
     let bytes = read(request.into_body(), app.options.body_bytes_max).await?;
@@ -420,7 +420,7 @@ pub(crate) async fn patch(
     Path(job): Path<String>,
     request: Request,
 ) -> Result<Response> {
-    let job = find::job(&app, &actor, &job).await?;
+    let job = find::plain_job(&app, &actor, &job).await?;
     require_json(&request, &["application/merge-patch+json", "application/json"])?;
     let headers = request.headers().clone();
     let bytes = read(request.into_body(), app.options.body_bytes_max).await?;
@@ -452,7 +452,7 @@ fn strip_read_only(body: &mut Value) {
 /// Fields that a patch makes meaningless without naming them: another kind of schedule drops the
 /// fields of the old one, another interval its start, another number of attempts that of the retries,
 /// and another kind of action a time-out that was the default of the old one.
-fn forget_replaced(job: &mut Value, changes: &Value, has_default_timeout: bool) {
+pub(super) fn forget_replaced(job: &mut Value, changes: &Value, has_default_timeout: bool) {
     const SCHEDULE: [&str; 9] = [
         "job_type",
         "cron_expression",

@@ -1,6 +1,8 @@
 //! The bodies of requests and answers, and how they become the domain's values and back.
 
 pub mod channel;
+pub mod dag;
+pub mod dag_run;
 pub mod database;
 pub mod diff;
 pub mod duration;
@@ -13,3 +15,4 @@ pub mod payload;
 pub mod queue;
 pub mod retry;
 pub mod schedule;
+pub mod task;

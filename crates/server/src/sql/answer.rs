@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use query::{Column, Kind, Row, Value};
-use sql::{Literal, Statement, Verb};
+use sql::{DagStatement, Literal, Statement, Verb};
 
 use super::stream::RowStream;
 
@@ -210,6 +210,42 @@ pub(super) const QUEUES: Shape = Shape((
 /// A message that was sent.
 pub(super) const SENT: Shape =
     Shape(("SEND", &[("message_uuid", Kind::Uuid), ("is_duplicate", Kind::Bool)]));
+/// A DAG run that begins.
+pub(super) const DAG_STARTED: Shape = Shape((
+    "EXECUTE DAG",
+    &[("dag_run_uuid", Kind::Uuid), ("dag_name", Kind::Text), ("scheduled_time", Kind::Time)],
+));
+/// Times that are filled.
+pub(super) const DAG_BACKFILLED: Shape = Shape(("BACKFILL DAG", &[("scheduled_time", Kind::Time)]));
+/// What a re-run does with each step.
+pub(super) const RERUN: Shape = Shape((
+    "RERUN DAG RUN",
+    &[
+        ("dag_run_uuid", Kind::Uuid),
+        ("step_name", Kind::Text),
+        ("action", Kind::Text),
+        ("outcome", Kind::Text),
+    ],
+));
+/// Why a DAG run or a step is in its state.
+pub(super) const DAG_EXPLAINED: Shape = Shape(("EXPLAIN", &[("explanation", Kind::Text)]));
+/// A DAG as the statement that makes it.
+pub(super) const DAG_PRINTED: Shape =
+    Shape(("SHOW", &[("dag_name", Kind::Text), ("create_statement", Kind::Text)]));
+/// DAGs.
+pub(super) const DAGS: Shape = Shape((
+    "SHOW",
+    &[
+        ("dag_name", Kind::Text),
+        ("state", Kind::Text),
+        ("schedule", Kind::Text),
+        ("steps", Kind::Int),
+        ("next_run_time", Kind::Time),
+        ("last_run_time", Kind::Time),
+        ("last_status", Kind::Text),
+        ("description", Kind::Text),
+    ],
+));
 /// All settings.
 pub(super) const SETTINGS: Shape =
     Shape(("SHOW", &[("name", Kind::Text), ("setting", Kind::Text), ("description", Kind::Text)]));
@@ -243,6 +279,15 @@ pub(super) fn columns(statement: &Statement) -> Vec<Column> {
         Statement::Hook(hook) if hook.rotate => HOOK_ROTATED,
         Statement::ShowQueues { .. } => QUEUES,
         Statement::Send(_) => SENT,
+        Statement::Dag(dag) => match &**dag {
+            DagStatement::Execute(_) => DAG_STARTED,
+            DagStatement::Backfill(_) => DAG_BACKFILLED,
+            DagStatement::Rerun { .. } => RERUN,
+            DagStatement::ExplainRun { .. } | DagStatement::ExplainStep { .. } => DAG_EXPLAINED,
+            DagStatement::ShowCreate { .. } => DAG_PRINTED,
+            DagStatement::Show { .. } => DAGS,
+            _ => return Vec::new(),
+        },
         Statement::Show(None) => SETTINGS,
         Statement::Show(Some(name)) => return vec![setting_column(&name.value)],
         Statement::Template(template) => return self::columns(&template.shape),

@@ -7,10 +7,10 @@ use domain::job::{Definition, Job, JobState};
 use domain::schedule::{CatchUpPolicy, Zone, parse_instant};
 use engine::{Deletion, JobChanges, NewJob};
 use jiff::Timestamp;
-use sql::{AlterJob, Clauses, Context, CreateJob, Defined, DropJob, IfPresent, Spanned};
+use sql::{AlterJob, Clauses, Context, CreateJob, Defined, DropJob, IfPresent, Refused, Spanned};
 
 use super::{Answer, Result, Session, SqlError};
-use crate::problem::Problem;
+use crate::problem::{Code, Problem};
 use crate::rest::find;
 use crate::rest::shape::job::check_tags;
 use crate::rest::warnings::warnings;
@@ -34,6 +34,18 @@ impl Session {
         }
     }
 
+    /// A statement about jobs does not change a DAG.
+    fn no_dag(&self, job: &Job, name: &Spanned<String>) -> Result<()> {
+        match job.definition.is_dag() {
+            true => {
+                let text = format!("{} is a DAG, not a job", sql::quoted(&job.name));
+                let error = SqlError::new(Code::WrongState, text).with_state("42809");
+                Err(error.with_hint("Use CREATE OR ALTER DAG or ALTER DAG.").or_at(name.at))
+            }
+            false => Ok(()),
+        }
+    }
+
     /// The zone of local times that are written without one.
     pub(super) fn zone(&self) -> Zone {
         let name = self.settings.get("timezone").unwrap_or_default();
@@ -54,6 +66,17 @@ impl Session {
         base: Option<&Definition>,
         among: &JobChanges,
     ) -> Result<Defined> {
+        let define = |context: &Context<'_>| clauses.define(base, context);
+        self.define_with(clauses, among, define).await
+    }
+
+    /// The same for what has clauses of jobs and others.
+    pub(super) async fn define_with(
+        &self,
+        clauses: &Clauses,
+        among: &JobChanges,
+        define: impl FnOnce(&Context<'_>) -> std::result::Result<Defined, Refused>,
+    ) -> Result<Defined> {
         let mut upstream: HashMap<String, JobId> = HashMap::new();
         for name in clauses.upstream() {
             if let Some(job) = self.job_among(among, name, true).await? {
@@ -62,7 +85,7 @@ impl Session {
         }
         let (zones, zone) = (&self.app.zones, self.zone());
         let context = Context { zones, zone: &zone, upstream: &upstream };
-        let defined = clauses.define(base, &context)?;
+        let defined = define(&context)?;
         check_tags(&defined.definition.tags)
             .map_err(|problem| SqlError::of_clauses(problem, clauses, 0))?;
         Ok(defined)
@@ -89,6 +112,7 @@ impl Session {
             let new = self.new_job(create, &JobChanges::default()).await?;
             return self.create(new, create, tag).await;
         };
+        self.no_dag(&job, &create.name)?;
         if create.if_present == IfPresent::Keep {
             let name = sql::quoted(&job.name);
             let notice = format!("job {name} already exists, skipping");
@@ -157,6 +181,7 @@ impl Session {
         let Some(job) = self.job_if(&alter.name, alter.if_exists).await? else {
             return Ok(answer.with_notice(no_job(&alter.name)));
         };
+        self.no_dag(&job, &alter.name)?;
         let version = job.version;
         let change = self.alteration(alter, &job, &JobChanges::default()).await?;
         let edit = move |job: &mut Job| {
@@ -210,7 +235,10 @@ impl Session {
 }
 
 /// Gives a job another definition, and a state if one is named.
-fn redefine(definition: Definition, state: Option<JobState>) -> impl FnOnce(&mut Job) + Send {
+pub(super) fn redefine(
+    definition: Definition,
+    state: Option<JobState>,
+) -> impl FnOnce(&mut Job) + Send {
     move |job: &mut Job| {
         let is_rescheduled = job.definition.when != definition.when;
         job.definition = definition;

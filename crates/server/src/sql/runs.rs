@@ -2,6 +2,7 @@
 
 use domain::id::RunId;
 use domain::job::{Job, LostAnswer};
+use domain::run::NewRun;
 use engine::{Backfill, Trigger};
 use jiff::Timestamp;
 use query::Value;
@@ -37,6 +38,17 @@ impl Session {
         run: Option<RunId>,
     ) -> Result<Answer> {
         let job = self.job(&execute.name).await?;
+        let new = self.trigger(&job, execute, run).await?;
+        Ok(started(&job, new.id, new.scheduled_for))
+    }
+
+    /// Starts a run of a job or a DAG.
+    pub(super) async fn trigger(
+        &self,
+        job: &Job,
+        execute: &ExecuteJob,
+        run: Option<RunId>,
+    ) -> Result<NewRun> {
         let at = execute.at.as_ref().map(|at| self.time_of(Some(at))).transpose()?;
         let parameters = given(&execute.parameters, execute.name.at)?;
         let trigger = Trigger {
@@ -46,8 +58,7 @@ impl Session {
             ..Trigger::default()
         };
         let new = self.app.engine.by(&self.actor).trigger(job.id, trigger, run).await;
-        let new = new.map_err(|error| SqlError::from(error).or_at(execute.name.at))?;
-        Ok(started(&job, new.id, new.scheduled_for))
+        new.map_err(|error| SqlError::from(error).or_at(execute.name.at))
     }
 
     pub(super) async fn cancel_run(&self, run: &Spanned<RunId>) -> Result<Answer> {
@@ -78,6 +89,17 @@ impl Session {
 
     pub(super) async fn backfill(&self, backfill: &BackfillJob) -> Result<Answer> {
         let job = self.job(&backfill.name).await?;
+        let times = self.backfilled(&job, backfill).await?;
+        let rows = times.into_iter().map(|at| vec![Value::Time(at)]).collect();
+        Ok(Answer::rows(BACKFILLED, rows))
+    }
+
+    /// Asks for runs of a job or a DAG for times of the past.
+    pub(super) async fn backfilled(
+        &self,
+        job: &Job,
+        backfill: &BackfillJob,
+    ) -> Result<Vec<Timestamp>> {
         let from = self.time_of(Some(&backfill.from))?;
         let until = self.time_of(Some(&backfill.until))?;
         if from > until {
@@ -88,8 +110,6 @@ impl Session {
         let parameters = given(&backfill.parameters, backfill.name.at)?;
         let asked = Backfill { from, until, newest_first, dry_run, parameters, requested_by: None };
         let times = self.app.engine.by(&self.actor).backfill(job.id, asked).await;
-        let times = times.map_err(|error| SqlError::from(error).or_at(backfill.from.at))?;
-        let rows = times.into_iter().map(|at| vec![Value::Time(at)]).collect();
-        Ok(Answer::rows(BACKFILLED, rows))
+        times.map_err(|error| SqlError::from(error).or_at(backfill.from.at))
     }
 }

@@ -10,6 +10,7 @@ use sql::Spanned;
 
 use super::answer::{JOBS, PRINTED, RUNS, or_null, text};
 use super::{Answer, Result, Session, SqlError};
+use crate::problem::Problem;
 use crate::rest::find;
 use crate::rest::shape::job::next_run;
 use crate::sys::state_name;
@@ -30,14 +31,25 @@ impl Session {
         if let Some(version) = version {
             job = self.job_at(&job, version).await?;
         }
+        if job.definition.is_dag() {
+            let error =
+                SqlError::from(Problem::no_job(format_args!("{:?}: it is a DAG", job.name)));
+            return Err(error.with_hint("Write SHOW CREATE DAG.").or_at(name.at));
+        }
+        let printed = self.printed(&job).await?;
+        Ok(Answer::rows(PRINTED, vec![vec![text(&job.name), text(printed)]]))
+    }
+
+    /// The statement that creates a job or a DAG.
+    pub(super) async fn printed(&self, job: &Job) -> Result<String> {
         let ids: Vec<JobId> = job.definition.depends_on.iter().map(|it| it.job).collect();
         let jobs = self.app.engine.by(&self.actor).jobs_by_id(&ids).await?;
         let names: HashMap<JobId, String> =
             jobs.into_iter().map(|job| (job.id, job.name)).collect();
         // A job that the actor does not see is known by its id.
         let name_of = |id: JobId| names.get(&id).cloned().unwrap_or_else(|| id.to_string());
-        let printed = sql::create_job(&job.name, job.state, &job.definition, &name_of);
-        Ok(Answer::rows(PRINTED, vec![vec![text(&job.name), text(printed)]]))
+        let print = if job.definition.is_dag() { sql::create_dag } else { sql::create_job };
+        Ok(print(&job.name, job.state, &job.definition, &name_of))
     }
 
     pub(super) async fn show_jobs(&self, like: Option<&str>) -> Result<Answer> {

@@ -211,6 +211,67 @@ tables! {
         created_at Time None "When it was made.";
         updated_at Time None "When it was last changed.";
     }
+    dags "A row for each DAG that you see." {
+        dag_uuid Uuid None "The DAG's identity.";
+        dag_name Text None "Its name, unique among the DAGs, queues and jobs of the tenant.";
+        description Text None "For people.";
+        state Text None "ENABLED, DISABLED or PAUSED.";
+        schedule_kind Text None "CRON, AT, EVERY, MANUAL or AFTER_DEPENDENCIES.";
+        cron_expression Text None "The expression of a CRON schedule.";
+        schedule_tz Text None "The time zone of a CRON schedule.";
+        next_run_time Time None "When it is due next.";
+        steps Int None "The number of its steps.";
+        max_parallel Int None "The maximum number of steps of a run that execute at the same time.";
+        on_failure Text None "What happens to the other steps when a step fails: CONTINUE, STOP or HOLD.";
+        queue Text None "The queue of steps that workers execute.";
+        config Json None "Values for its runs.";
+        version Int None "Grows with every change.";
+        created_by_user_uuid Uuid None "The user who made it: it runs with their rights.";
+        created_at Time None "When it was made.";
+        updated_at Time None "When it was last changed.";
+    }
+    dag_runs "A row for each run of a DAG that you see, newest first." {
+        dag_run_uuid Uuid Equal "The run's identity.";
+        dag_uuid Uuid None "Its DAG.";
+        dag_name Text Equal "The DAG's name.";
+        dag_version Int None "The version of the DAG that it follows.";
+        state Text None "PENDING, QUEUED, RUNNING, COMPLETED, FAILED, CANCELLED, TIMEOUT, SKIPPED or MISSED.";
+        reason Text None "Why it ended so, as a word.";
+        reason_text Text None "Why it ended so, as a sentence.";
+        scheduled_time Time None "The time that it stands for.";
+        started_at Time None "When it began.";
+        completed_at Time None "When it ended.";
+        config Json None "The values that were given with it.";
+        control Text None "RUNNING, HELD, STOPPING or CANCELLING.";
+        rerun_of Uuid None "The run that it repeats.";
+        steps Int None "All steps; a step with items counts as one.";
+        steps_pending Int None "Steps that wait for those before them.";
+        steps_open Int None "Steps that execute or can start.";
+        steps_completed Int None "Completed steps.";
+        steps_failed Int None "Failed, timed out and cancelled steps.";
+        steps_skipped Int None "Skipped steps.";
+        expected_end Time None "When it is expected to end, by the durations of earlier runs.";
+    }
+    dag_steps "A row for each step of a DAG run and each item of a step, pending ones too. Name the run; otherwise those of the newest runs come first." {
+        dag_run_uuid Uuid Equal "The DAG run.";
+        dag_name Text Equal "The DAG's name.";
+        step_name Text None "The name of the step.";
+        item Int None "The position of the item, from 0; nothing for the step as a whole.";
+        kind Text None "What it does: HTTP, SQL, MESSAGE, JOB, APPROVAL …";
+        state Text None "PENDING, READY, RUNNING, or the outcome.";
+        reason Text None "Why it was skipped, failed or was marked, as a word.";
+        reason_text Text None "The same as a sentence.";
+        items Int None "The number of its items, if it was expanded.";
+        job_run_uuid Uuid None "Its run.";
+        attempts Int None "How many attempts have begun.";
+        decided_by Text None "The step whose end decided it.";
+        decided_at Time None "When it was decided.";
+        started_at Time None "When its last attempt began.";
+        completed_at Time None "When it ended.";
+        error_message Text None "What went wrong, as a sentence.";
+        result Json None "Its result.";
+        is_adopted Bool None "Whether it was adopted from the run that this one repeats.";
+    }
     queues "A row for each queue that you see." {
         queue_uuid Uuid None "The queue's identity.";
         queue_name Text None "Its name, unique among the queues and jobs of the tenant.";

@@ -30,6 +30,7 @@ mod browser;
 mod calendars;
 mod checklist;
 mod cluster;
+mod dags;
 mod dashboard;
 mod description;
 mod executions;

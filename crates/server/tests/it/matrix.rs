@@ -9,7 +9,7 @@ use tower::ServiceExt;
 
 use crate::auth::{PUBLIC, routes};
 use crate::people::{Person, request};
-use crate::world::World;
+use crate::world::{World, until};
 
 /// Nobody; an administrator of another tenant; in the tenant of what is asked about: a user
 /// without privileges, the owner of the job, one who sees history, one who executes, the
@@ -95,6 +95,31 @@ PATCH  /v1/hooks/{hook}                               401      404   403   403  
 DELETE /v1/hooks/{hook}                               401      404   403   403    403      403   204     204
 POST   /v1/hooks/{hook}/rotate                        401      404   403   403    403      403   200     200
 POST   /v1/hooks/{hook}                               401      401   401   401    401      401   401     401
+GET    /v1/dags                                       401      200   200   200    200      200   200     200
+POST   /v1/dags                                       401      201   403   201    403      403   201     201
+POST   /v1/dags/validate                              401      200   403   200    403      403   200     200
+GET    /v1/dags/{dag_id}                              401      404   404   200    200      200   200     200
+PUT    /v1/dags/{dag_id}                              401      404   404   200    403      403   200     200
+PATCH  /v1/dags/{dag_id}                              401      404   404   200    403      403   200     200
+DELETE /v1/dags/{dag_id}                              401      404   404   204    403      403   204     204
+POST   /v1/dags/{dag_id}/pause                        401      404   404   200    403      403   200     200
+POST   /v1/dags/{dag_id}/resume                       401      404   404   200    403      403   200     200
+POST   /v1/dags/{dag_id}/trigger                      401      404   404   202    403      202   202     202
+POST   /v1/dags/{dag_id}/backfill                     401      404   404   202    403      202   202     202
+GET    /v1/dags/{dag_id}/runs                         401      404   404   200    200      200   200     200
+GET    /v1/dag-runs                                   401      200   200   200    200      200   200     200
+GET    /v1/dag-runs/verify                            401      200   403   403    200      403   200     200
+GET    /v1/dag-runs/{dag_run_id}                      401      404   404   200    200      404   200     200
+POST   /v1/dag-runs/{dag_run_id}/cancel               401      404   404   202    403      404   202     202
+POST   /v1/dag-runs/{dag_run_id}/resume               401      404   404   409    403      404   409     409
+POST   /v1/dag-runs/{dag_run_id}/rerun                401      404   404   409    403      404   409     409
+POST   /v1/dag-runs/{dag_run_id}/replay               401      404   404   200    200      404   200     200
+GET    /v1/dag-runs/{dag_run_id}/diff                 401      404   404   200    200      404   200     200
+GET    /v1/dag-runs/{dag_run_id}/explain              401      404   404   200    200      404   200     200
+GET    /v1/dag-runs/{dag_run_id}/tasks/{task}         401      404   404   200    200      404   200     200
+GET    /v1/dag-runs/{dag_run_id}/tasks/{task}/explain 401      404   404   200    200      404   200     200
+POST   /v1/dag-runs/{dag_run_id}/tasks/{task}/mark    401      404   404   200    403      404   200     200
+POST   /v1/dag-runs/{dag_run_id}/tasks/{task}/decide  401      404   404   200    403      404   200     200
 GET    /v1/queues                                     401      200   200   200    200      200   200     200
 POST   /v1/queues                                     401      201   403   201    403      403   201     201
 GET    /v1/queues/{queue}                             401      404   404   200    200      200   200     200
@@ -240,11 +265,28 @@ impl Things {
         let path = format!("/v1/queues/{queue}/schedules/workspace-{n}");
         let week = json!({"interval_seconds": 604_800, "data": 1});
         assert_eq!(world.ask(owner, "PUT", &path, week).await.status, 201);
+        let dag = json!({"name": format!("dag-{n}"), "tasks": [
+            {"name": "ask", "payload": {"type": "APPROVAL"}},
+        ], "cron_expression": "0 0 * * *"});
+        let reply = world.ask(owner, "POST", "/v1/dags", dag).await;
+        assert_eq!(reply.status, 201, "{}", reply.text);
+        let dag = word(&reply.json(), "dag_id");
+        let path = format!("/v1/dags/{dag}/trigger");
+        let started = world.ask(owner, "POST", &path, Value::Null).await.json();
+        let dag_run = word(&started, "dag_run_id");
         let secret = format!("SECRET_{n}");
         let value = json!({"value": "something to keep"});
         world.rule(tenant, "PUT", &format!("/v1/secrets/{secret}"), value).await;
-        // The run has ended and is a dead letter.
+        // The run has ended and is a dead letter; the DAG run waits for an approval.
         world.ended_in(tenant, &run).await;
+        let path = format!("/v1/dag-runs/{dag_run}");
+        until(|| async {
+            let seen = world.ask(owner, "GET", &path, Value::Null).await;
+            assert_eq!(seen.status, 200, "{}", seen.text);
+            let task = &seen.json()["tasks"][0];
+            (task["status"] != "PENDING").then_some(())
+        })
+        .await;
         Things(BTreeMap::from([
             ("{job_id}", job),
             ("{execution_id}", run),
@@ -255,6 +297,8 @@ impl Things {
             ("{tenant}", elsewhere),
             ("{secret}", secret),
             ("{name}", name),
+            ("{dag_id}", dag),
+            ("{dag_run_id}", dag_run),
             ("{queue}", queue),
             ("{hook}", hook),
             ("{message}", message),
@@ -284,6 +328,8 @@ impl Things {
             "{tenant}",
             "{secret}",
             "{name}",
+            "{dag_id}",
+            "{dag_run_id}",
             "{queue}",
             "{hook}",
             "{message}",
@@ -297,6 +343,11 @@ impl Things {
 
     fn put_into(&self, path: &str) -> String {
         let path = path.replace("{version}", "1").replace("{date}", "2026-03-29");
+        let path = path.replace("{task}", "ask");
+        let path = match path.as_str() {
+            "/v1/dag-runs/{dag_run_id}/diff" => format!("{path}?with={{dag_run_id}}"),
+            _ => path,
+        };
         self.0.iter().fold(path, |path, (place, id)| path.replace(place, id))
     }
 
@@ -341,6 +392,21 @@ impl Things {
             ("PUT", "/v1/pause") => json!({"reason": "maintenance"}),
             ("PATCH", "/v1/alert-channels/{name}") => json!({"enabled": false}),
             ("POST", "/v1/tenants" | "/v1/users" | "/v1/roles" | "/v1/shards") => named,
+            ("POST", "/v1/dags" | "/v1/dags/validate") | ("PUT", "/v1/dags/{dag_id}") => json!({
+                "name": format!("new-{n}"), "tasks": [{"name": "a", "payload": {"type": "NOOP"}}],
+                "cron_expression": "0 0 * * *",
+            }),
+            ("PATCH", "/v1/dags/{dag_id}") => json!({"description": "changed"}),
+            ("POST", "/v1/dags/{dag_id}/backfill") => {
+                json!({"from": "2024-01-01T00:00:00Z", "until": "2024-01-02T00:00:00Z"})
+            }
+            ("POST", "/v1/dag-runs/{dag_run_id}/rerun") => json!({"dry_run": true}),
+            ("POST", "/v1/dag-runs/{dag_run_id}/tasks/{task}/mark") => {
+                json!({"status": "COMPLETED"})
+            }
+            ("POST", "/v1/dag-runs/{dag_run_id}/tasks/{task}/decide") => {
+                json!({"answer": "APPROVE"})
+            }
             ("POST", "/v1/queues") => named,
             ("PUT", "/v1/queues/{queue}") => json!({"name": self.0["{queue}"]}),
             ("PATCH", "/v1/queues/{queue}") => json!({"description": "changed"}),

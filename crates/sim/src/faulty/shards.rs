@@ -1,13 +1,14 @@
 //! Shards and queries about runs: passed through like everything else.
 
+use domain::dag::state::StepRecord;
 use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::partition::Part;
-use domain::run::{NewRun, Reason};
+use domain::run::{Grant, NewRun, Reason};
 use store::{
-    Applied, Cancelled, Extended, HeldLease, Lapsed, LastRun, LeaseExtension, LeaseRequest, Leased,
-    LiveCounts, LiveRun, Messages, Move, NewMessage, OwnedShard, Page, QueueDepth, RecentEnd,
-    Records, Result, RunQueries, RunView, Sent, SettledMessage, Shards, StartFilter, StartKey,
-    Whole,
+    Advance, Advanced, Applied, Cancelled, ClaimFor, DagRun, Dags, Extended, HeldLease, Lapsed,
+    LastRun, LeaseExtension, LeaseRequest, Leased, LiveCounts, LiveRun, Messages, Move, NewMessage,
+    OwnedShard, Page, QueueDepth, RecentEnd, Records, Result, RunQueries, RunView, Sent,
+    SettledMessage, Shards, StartFilter, StartKey, Whole,
 };
 
 use super::FaultyStore;
@@ -23,6 +24,29 @@ impl<S: RunQueries> RunQueries for FaultyStore<S> {
         latest_starts(filter: &StartFilter, after: Option<StartKey>, limit: u32)
             -> Page<RunView, StartKey>;
         retried(before: Option<RunId>, limit: u32) -> Page<RunView, RunId>;
+    }
+}
+
+impl<S: Dags> Dags for FaultyStore<S> {
+    through! {
+        begin_dags(node: NodeId, runs: &[(Grant, DagRun)]) -> Vec<bool>;
+        repeat_dag(new: &NewRun, run: &DagRun, adopted: &[StepRecord]) -> bool;
+    }
+
+    async fn advance(&self, batch: &[Advance], claim: Option<ClaimFor>) -> Result<Advanced> {
+        self.link.there().await?;
+        let at = self.link.clock.stamp();
+        let advanced = self.inner.advance(batch, claim).await;
+        if let Ok(advanced) = &advanced {
+            let written = batch.iter().zip(&advanced.written).filter(|(_, written)| **written);
+            for run in written.flat_map(|(step, _)| &step.runs) {
+                self.link.saw(SimEvent::Submitted { at, run: run.clone() });
+            }
+            if let Some(claim) = claim {
+                self.saw_claims(at, claim.node, &advanced.claimed).await?;
+            }
+        }
+        self.link.back(advanced).await
     }
 }
 

@@ -11,7 +11,7 @@ use crate::syntax::{Result, SyntaxError};
 
 const KINDS: [&str; 6] = ["CALL", "EXEC", "HTTP", "SEND", "BACKUP", "NOOP"];
 
-pub(super) fn action(reader: &mut Reader<'_>) -> Result<Clause> {
+pub(crate) fn action(reader: &mut Reader<'_>) -> Result<Clause> {
     Ok(Clause::As(if reader.eat(&["CALL"]) {
         call(reader)?
     } else if reader.eat(&["EXEC"]) {
@@ -54,7 +54,7 @@ fn argument(reader: &mut Reader<'_>) -> Result<Value> {
     Ok(reader.literal("a value, :name or JSON 'json'")?.value.json())
 }
 
-fn json(reader: &mut Reader<'_>) -> Result<RawJson> {
+pub(super) fn json(reader: &mut Reader<'_>) -> Result<RawJson> {
     if reader.is_placeholder() {
         reader.skip(1);
         return Ok(RawJson::default());

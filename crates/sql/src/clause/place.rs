@@ -38,7 +38,7 @@ pub(super) fn partition(reader: &mut Reader<'_>) -> Result<Clause> {
 }
 
 /// An expression, as far as sqlparser parses it.
-fn expression(reader: &mut Reader<'_>) -> Result<String> {
+pub(crate) fn expression(reader: &mut Reader<'_>) -> Result<String> {
     if reader.is(&["AS"]) || reader.is_done() {
         return Err(reader.unexpected(EXPRESSION));
     }

@@ -10,6 +10,7 @@ use domain::pool::PoolUse;
 use domain::schedule::CatchUpPolicy;
 use sqlparser::tokenizer::Token;
 
+use super::action::json;
 use super::{Clause, Upstream, UsedCalendar};
 use crate::literal::Literal;
 use crate::reader::Reader;
@@ -180,6 +181,9 @@ pub(super) fn depends_on(reader: &mut Reader<'_>) -> Result<Clause> {
         return Ok(Clause::DependsOn(Vec::new()));
     }
     let upstream = |reader: &mut Reader<'_>| {
+        if is_kind(reader) {
+            reader.skip(1);
+        }
         let job = reader.name("the name of a job")?;
         let words = [
             ("SUCCESS", DependsOn::Success),
@@ -225,6 +229,16 @@ fn used_calendars(reader: &mut Reader<'_>) -> Result<Vec<UsedCalendar>> {
     })
 }
 
+/// Whether the word DAG or JOB says what the next name names, and is not a name itself.
+fn is_kind(reader: &Reader<'_>) -> bool {
+    let next = reader.ahead(1);
+    let is_name = matches!(next.lexemes().first().map(|it| &it.token), Some(Token::Word(_)));
+    let begins = |words: &&str| next.is(&[words]);
+    let is_clause = super::RULES.iter().any(|rule| next.is(&rule.words[..1]))
+        || ["SUCCESS", "COMPLETION", "FAILURE", "SET", "RENAME"].iter().any(begins);
+    (reader.is(&["DAG"]) || reader.is(&["JOB"])) && is_name && !is_clause
+}
+
 /// `(name = value, …)`.
 pub(crate) fn values(reader: &mut Reader<'_>) -> Result<Vec<(String, Literal)>> {
     reader.in_parentheses(|reader| {
@@ -232,7 +246,11 @@ pub(crate) fn values(reader: &mut Reader<'_>) -> Result<Vec<(String, Literal)>> 
         if !reader.eat_sign(&Token::RArrow) {
             reader.expect_sign(&Token::Eq)?;
         }
-        Ok((name, reader.literal("a value: a text, a number, TRUE, FALSE or NULL")?.value))
+        if reader.eat(&["JSON"]) {
+            return Ok((name, Literal::Json(json(reader)?.value())));
+        }
+        let what = "a value: a text, a number, TRUE, FALSE, NULL or JSON 'json'";
+        Ok((name, reader.literal(what)?.value))
     })
 }
 

@@ -68,8 +68,13 @@ pub(super) fn alter(reader: &mut Reader<'_>) -> Result<Statement> {
 }
 
 pub(super) fn drop(reader: &mut Reader<'_>) -> Result<Statement> {
+    Ok(Statement::DropJob(dropped(reader, JOB)?))
+}
+
+/// `[IF EXISTS] name [KEEP HISTORY | PURGE HISTORY] [CASCADE] [CANCEL RUNNING]`.
+pub(super) fn dropped(reader: &mut Reader<'_>, what: &str) -> Result<DropJob> {
     let if_exists = reader.eat(&["IF", "EXISTS"]);
-    let name = reader.name(JOB)?;
+    let name = reader.name(what)?;
     let (mut purge_history, mut cascade, mut cancel_running) = (None, false, false);
     while !reader.is_done() {
         if purge_history.is_none() && reader.eat(&["KEEP"]) {
@@ -92,8 +97,7 @@ pub(super) fn drop(reader: &mut Reader<'_>) -> Result<Statement> {
         }
     }
     let purge_history = purge_history.unwrap_or(false);
-    let drop = DropJob { name, if_exists, purge_history, cascade, cancel_running };
-    Ok(Statement::DropJob(drop))
+    Ok(DropJob { name, if_exists, purge_history, cascade, cancel_running })
 }
 
 pub(super) fn pause(reader: &mut Reader<'_>) -> Result<Statement> {

@@ -9,10 +9,15 @@ use crate::reader::Reader;
 use crate::statement::{BackfillJob, ExecuteJob, ExplainJob, Spanned, Statement};
 use crate::syntax::Result;
 
-const TIME: &str = "a time in quotes";
+pub(super) const TIME: &str = "a time in quotes";
 
 pub(super) fn execute(reader: &mut Reader<'_>) -> Result<Statement> {
-    let name = reader.name(JOB)?;
+    Ok(Statement::ExecuteJob(executed(reader, JOB)?))
+}
+
+/// `name [WITH (name = value, …)] [AT 'time'] [WITH DEPENDENCIES | IGNORE DEPENDENCIES]`.
+pub(super) fn executed(reader: &mut Reader<'_>, what: &str) -> Result<ExecuteJob> {
+    let name = reader.name(what)?;
     let (mut parameters, mut at, mut with, mut without) = (None, None, false, false);
     while !reader.is_done() {
         if !with && !without && reader.eat(&["WITH", "DEPENDENCIES"]) {
@@ -31,7 +36,7 @@ pub(super) fn execute(reader: &mut Reader<'_>) -> Result<Statement> {
         }
     }
     let parameters = parameters.unwrap_or_default();
-    Ok(Statement::ExecuteJob(ExecuteJob { name, parameters, at, with_dependencies: with }))
+    Ok(ExecuteJob { name, parameters, at, with_dependencies: with })
 }
 
 pub(super) fn cancel(reader: &mut Reader<'_>) -> Result<Statement> {
@@ -54,13 +59,18 @@ pub(super) fn decide(reader: &mut Reader<'_>) -> Result<Statement> {
     Ok(Statement::DecideRun { run, answer, reason })
 }
 
-fn run(reader: &mut Reader<'_>) -> Result<Spanned<RunId>> {
+pub(super) fn run(reader: &mut Reader<'_>) -> Result<Spanned<RunId>> {
     let Spanned { value, at } = reader.uuid("the UUID of a run")?;
     Ok(Spanned { value: RunId(value), at })
 }
 
 pub(super) fn backfill(reader: &mut Reader<'_>) -> Result<Statement> {
-    let name = reader.name(JOB)?;
+    Ok(Statement::BackfillJob(backfilled(reader, JOB)?))
+}
+
+/// `name FROM 'time' TO 'time' [NEWEST FIRST] [DRY RUN]`.
+pub(super) fn backfilled(reader: &mut Reader<'_>, what: &str) -> Result<BackfillJob> {
+    let name = reader.name(what)?;
     reader.expect(&["FROM"])?;
     let from = reader.text(TIME)?;
     reader.expect(&["TO"])?;
@@ -82,8 +92,7 @@ pub(super) fn backfill(reader: &mut Reader<'_>) -> Result<Statement> {
         }
     }
     let parameters = parameters.unwrap_or_default();
-    let backfill = BackfillJob { name, from, until, newest_first, dry_run, parameters };
-    Ok(Statement::BackfillJob(backfill))
+    Ok(BackfillJob { name, from, until, newest_first, dry_run, parameters })
 }
 
 pub(super) fn explain(reader: &mut Reader<'_>) -> Result<Statement> {

@@ -76,6 +76,7 @@ fn value(reader: &mut Reader<'_>) -> Result<Option<String>> {
         Ok(match reader.literal("a value")?.value {
             Literal::Text(text) | Literal::Number(text) => text,
             Literal::Bool(value) => value.to_string(),
+            Literal::Json(value) => value.to_string(),
             Literal::Null => String::new(),
         })
     })?;

@@ -6,7 +6,9 @@ use crate::statement::{Spanned, Statement};
 use crate::syntax::Result;
 
 pub(super) fn create_job(reader: &mut Reader<'_>) -> Result<Statement> {
-    reader.expect(&["JOB"])?;
+    if !reader.eat(&["JOB"]) {
+        return Err(reader.unexpected_word("JOB or DAG", ["JOB", "DAG"]));
+    }
     let job = reader.name(JOB)?;
     Ok(Statement::ShowCreateJob { job, version: version_after(reader, "VERSION")? })
 }
@@ -30,7 +32,7 @@ pub(super) fn diff(reader: &mut Reader<'_>) -> Result<Statement> {
 }
 
 /// The version that a word announces, if the word is there.
-fn version_after(reader: &mut Reader<'_>, word: &str) -> Result<Option<Spanned<u32>>> {
+pub(super) fn version_after(reader: &mut Reader<'_>, word: &str) -> Result<Option<Spanned<u32>>> {
     match reader.eat(&[word]) {
         true => Ok(Some(reader.whole(VERSION)?)),
         false => Ok(None),

@@ -59,6 +59,7 @@ impl Statement {
             }
             Statement::PauseAll(_) => "PAUSE ALL",
             Statement::ResumeAll { .. } => "RESUME ALL",
+            Statement::Dag(dag) => dag.tag(),
             Statement::PauseQueue(_) => "PAUSE QUEUE",
             Statement::DrainQueue(_) => "DRAIN QUEUE",
             Statement::ResumeQueue(_) => "RESUME QUEUE",
@@ -101,6 +102,7 @@ impl Statement {
         match self {
             Statement::Template(template) => template.shape.changes(),
             Statement::BackfillJob(backfill) => !backfill.dry_run,
+            Statement::Dag(dag) => dag.changes(),
             Statement::CreateJob(_)
             | Statement::AlterJob(_)
             | Statement::DropJob(_)

@@ -167,3 +167,62 @@ COPY (SELECT ')' FROM sys.jobs WHERE (1 = 1)) TO STDOUT WITH (FORMAT csv, HEADER
 COPY sys.jobs (job_name, "State") TO STDOUT CSV HEADER DELIMITER ';';
 SELECT 1; WITH a AS (SELECT 1) SELECT * FROM a; VALUES (1), (2); TABLE sys.jobs; (SELECT 1) UNION (SELECT 2);
 NOTIFY x, 'y'; PREPARE p AS SELECT 1; EXECUTE p; SAVEPOINT s; ROLLBACK TO s; INSERT INTO sys.jobs VALUES (1); CREATE TABLE t (a int); EXPLAIN SELECT 1
+
+@ DAGs: S4's pipeline
+CREATE DAG "etl-pipeline" SCHEDULE = CRON '0 2 * * *' TIMEZONE = 'UTC' AS (
+  STEP extract TIMEOUT = 30 MINUTES AS MESSAGE JSON '{"action": "extract_data", "source": "production_db"}',
+  STEP transform AFTER extract TIMEOUT = 60 MINUTES AS MESSAGE JSON '{"action": "transform_data"}',
+  STEP load AFTER transform TIMEOUT = 30 MINUTES AS MESSAGE JSON '{"action": "load_data", "destination": "data_warehouse"}',
+  STEP notify AFTER load AS MESSAGE JSON '{"action": "send_notification", "channel": "#data-team"}'
+);
+
+@ DAGs: every clause
+CREATE OR ALTER DAG nightly
+  SCHEDULE = EVERY 1 DAY STARTS '2026-01-01T00:00:00Z' OVERLAP = QUEUE CATCH_UP = ALL START_DEADLINE = 2 HOURS
+  MAX_RETRIES = 5 RETRY_BACKOFF = 10 SECONDS PRIORITY = 7 TAGS = ('a', 'b') PARAMETERS (day = '2026-01-01', limits = JSON '{"rows": 5}')
+  DEPENDS ON DAG extract, JOB "timeout" FAILURE DESCRIPTION = 'it''s nightly'
+  MAX_PARALLEL = 4 QUEUE = 'work' ON FAILURE = HOLD
+  ON FAILURE DO HTTP 'POST https://example.org/hook' BODY JSON '{"dag": "${run.dag}"}'
+  ON SUCCESS DO JOB 'report' WITH (day = '${params.day}')
+  PAUSED
+  AS (
+    STEP list MAX_RETRIES = 0 RESULT_BYTES = 1048576 AS HTTP 'GET https://example.org/files',
+    STEP "fetch-file" AFTER list FOR EACH file IN steps.list.result.files KEY id MAX_ITEMS 5000 MAX_PARALLEL = 8 MIN SUCCESS 90% CLASS = LOCAL_SAFE RUN ON (disk = 'ssd') PRIORITY = 2 AS EXEC '/usr/bin/fetch' ARGS ('${file.path}'),
+    STEP parse AFTER "fetch-file" FOR EACH file ALONG "fetch-file" MIN SUCCESS = 3 AS 'SELECT parse(:file)' DATABASE = warehouse,
+    STEP count AFTER parse, list WHEN steps.list.result.rows > 0 AND params.mode = 'full' TRIGGER RULE = ALL_DONE ALLOW FAILURE RETRY ON (HTTP_STATUSES (5)) DESCRIPTION = 'counts' AS CALL count_rows(1),
+    STEP shards AFTER (count) PARTITION BY ALL_SHARDS WHEN '''full'' = params.mode' AS NOOP ON FAILURE DO NOOP ON SUCCESS DO MESSAGE 'done' TO other,
+    STEP sub AFTER count TRIGGER RULE = ONE_FAILED AS DAG "etl-pipeline" WITH (day = '${params.day}', n = 1, all = TRUE, more = JSON '[1]'),
+    STEP call AFTER count AS JOB report,
+    STEP ask AFTER sub, call TRIGGER RULE = NONE_SKIPPED AS APPROVAL BY approvers WITHIN 2 DAYS DEFAULT APPROVE,
+    STEP ask_any AFTER ask AS APPROVAL,
+    STEP nap AFTER ask_any AS SLEEP 90 SECONDS,
+    STEP wake AFTER nap AS SLEEP UNTIL '${run.scheduled_for}',
+    STEP mail AFTER wake TRIGGER RULE = NONE_FAILED AS NOOP,
+    STEP "step" AFTER mail TRIGGER RULE = ONE_SUCCESS AS SEND TO mails PAYLOAD 'text',
+    STEP last AFTER "step", mail AS BACKUP TO nightly
+  );
+CREATE DAG IF NOT EXISTS d AS (STEP a AS NOOP);
+
+@ DAGs: changed, run, explained
+ALTER DAG IF EXISTS nightly RENAME TO daily SET MAX_PARALLEL = NONE, QUEUE = NONE, ON FAILURE = STOP, ON FAILURE DO NONE
+  ADD STEP audit AFTER load AS NOOP ALTER STEP load AFTER transform AS NOOP DROP STEP notify;
+ALTER DAG nightly SET AS (STEP a AS NOOP);
+ALTER DAG nightly ADD STEP mail AFTER a AS WAIT FOR MESSAGE FROM mails WITHIN 1 HOUR;
+DROP DAG IF EXISTS nightly CASCADE CANCEL RUNNING;
+PAUSE DAG nightly;
+RESUME DAG nightly CATCH_UP = NONE;
+EXECUTE DAG "etl-pipeline" WITH (day = '2026-11-14', more = JSON '{"a": [1]}') AT '2026-12-24T18:00:00Z';
+BACKFILL DAG nightly FROM '2026-11-01T00:00:00Z' TO '2026-11-08T00:00:00Z' NEWEST FIRST DRY RUN;
+CANCEL DAG RUN '018f2b2e-7e5d-7000-8000-00000000000a';
+RESUME DAG RUN '018f2b2e-7e5d-7000-8000-00000000000a';
+RERUN DAG RUN '018f2b2e-7e5d-7000-8000-00000000000a';
+RERUN DAG RUN '018f2b2e-7e5d-7000-8000-00000000000a' FROM STEP load VERSION = LATEST FORCE (notify) DRY RUN;
+RERUN DAG RUN '018f2b2e-7e5d-7000-8000-00000000000a' FROM ALL;
+MARK STEP load OF RUN '018f2b2e-7e5d-7000-8000-00000000000a' AS COMPLETED NOTE 'done by hand';
+MARK STEP load[3] OF RUN '018f2b2e-7e5d-7000-8000-00000000000a' AS SKIPPED;
+APPROVE STEP ask OF RUN '018f2b2e-7e5d-7000-8000-00000000000a' NOTE 'go';
+REJECT STEP ask OF RUN '018f2b2e-7e5d-7000-8000-00000000000a';
+EXPLAIN DAG RUN '018f2b2e-7e5d-7000-8000-00000000000a' AT '2026-12-24T18:00:00Z';
+EXPLAIN STEP load[3] OF RUN '018f2b2e-7e5d-7000-8000-00000000000a' AT '2026-12-24T18:00:00Z';
+SHOW CREATE DAG "etl-pipeline" VERSION 3;
+SHOW DAGS LIKE 'etl%'

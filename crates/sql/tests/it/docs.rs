@@ -32,6 +32,9 @@ fn the_table_of_clauses_is_the_one_in_force() {
     for clause in sql::QUEUE_CLAUSES {
         assert!(page.contains(&format!("| `{clause}` | `")), "docs/sql.md has no row of {clause}");
     }
+    for clause in sql::DAG_CLAUSES.iter().chain(sql::STEP_CLAUSES) {
+        assert!(page.contains(&format!("| `{clause}` | `")), "docs/sql.md has no row of {clause}");
+    }
     for verb in sql::VERBS {
         assert!(page.contains(verb), "docs/sql.md does not speak of {verb}");
     }

@@ -3,9 +3,10 @@
 use std::fmt::Write;
 
 use domain::job::{Definition, JobState};
-use sql::{Clauses, Statement};
+use sql::{Clauses, DagStatement, Statement};
 
-use crate::{define, examples, golden, name_of};
+use crate::dags::print_dag;
+use crate::{define, define_dag, examples, golden, name_of};
 
 fn printed(clauses: &Clauses, name: &str, base: Option<&Definition>) -> String {
     match define(clauses, base) {
@@ -51,6 +52,14 @@ fn shown(file: &str) -> String {
                     };
                     let job = printed(&alter.clauses, &alter.name.value, Some(&base));
                     writeln!(out, "  rename {:?}\n=>\n{job}\n", alter.rename).unwrap();
+                }
+                Statement::Dag(dag) if matches!(&**dag, DagStatement::Create(_)) => {
+                    let DagStatement::Create(create) = &**dag else { continue };
+                    let printed = match define_dag(create) {
+                        Ok(defined) => print_dag(&create.name.value, &defined),
+                        Err(refused) => format!("refused at {}: {refused}", refused.at),
+                    };
+                    writeln!(out, "  {:?}\n=>\n{printed}\n", create.if_present).unwrap();
                 }
                 statement => {
                     writeln!(out, "=> {}\n   {}\n", statement.tag(), format_args!("{statement:?}"))
@@ -109,6 +118,9 @@ fn nothing_is_without_an_example() {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     for rule in sql::RULES {
         assert!(text.contains(&rule.name()), "no example of {}", rule.name());
+    }
+    for clause in sql::DAG_CLAUSES.iter().chain(sql::STEP_CLAUSES) {
+        assert!(text.contains(clause), "no example of {clause}");
     }
     for verb in sql::VERBS {
         assert!(text.contains(verb), "no example of {verb}");

@@ -290,6 +290,7 @@ prop_compose! {
             parameter_rules,
             lost_question,
             exactly_once: priority % 2 == 0,
+            dag: None,
         }
     }
 }

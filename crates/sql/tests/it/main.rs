@@ -1,6 +1,7 @@
 //! Parser tests: examples, errors with their positions, random input, and jobs that are printed and
 //! parsed back.
 
+mod dags;
 mod docs;
 mod examples;
 mod identity;
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 use domain::id::JobId;
 use domain::job::Definition;
 use domain::schedule::{Zone, Zones};
-use sql::{Clauses, Context, Defined, Refused};
+use sql::{Clauses, Context, CreateDag, Defined, Refused};
 use uuid::Uuid;
 
 /// The jobs that examples depend on.
@@ -45,6 +46,23 @@ fn define(clauses: &Clauses, base: Option<&Definition>) -> Result<Defined, Refus
     let (zones, upstream) = (Zones::bundled(), upstream());
     let context = Context { zones: &zones, zone: &Zone::UTC, upstream: &upstream };
     clauses.define(base, &context)
+}
+
+/// The definition of the clauses of a DAG; an error points at its step.
+fn define_dag(create: &CreateDag) -> Result<Defined, Refused> {
+    let (zones, upstream) = (Zones::bundled(), upstream());
+    let context = Context { zones: &zones, zone: &Zone::UTC, upstream: &upstream };
+    let defined = create.clauses.define(None, &context)?;
+    let dag = defined.definition.dag.clone().unwrap_or_default();
+    match domain::dag::check(&dag) {
+        Ok(_) => Ok(defined),
+        Err(error) => Err(Refused {
+            kind: sql::RefusedKind::Value,
+            message: error.to_string(),
+            at: create.clauses.place_of(&error).unwrap_or(create.name.at),
+            hint: None,
+        }),
+    }
 }
 
 fn data(name: &str) -> PathBuf {

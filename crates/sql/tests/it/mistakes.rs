@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use sql::Statement;
+use sql::{DagStatement, Statement};
 
-use crate::{data, define, golden};
+use crate::{data, define, define_dag, golden};
 
 #[test]
 fn every_mistake_is_told_with_its_place() {
@@ -16,6 +16,13 @@ fn every_mistake_is_told_with_its_place() {
                 Statement::CreateJob(create) => match define(&create.clauses, None) {
                     Err(refused) => (refused.at, refused.message, refused.hint),
                     Ok(_) => panic!("{line:?} is no mistake"),
+                },
+                Statement::Dag(dag) => match &**dag {
+                    DagStatement::Create(create) => match define_dag(create) {
+                        Err(refused) => (refused.at, refused.message, refused.hint),
+                        Ok(_) => panic!("{line:?} is no mistake"),
+                    },
+                    _ => panic!("{line:?} is no mistake"),
                 },
                 Statement::Unsupported { verb, hint } => {
                     (verb.at, format!("{} is not supported here", verb.value), Some((*hint).into()))

@@ -866,3 +866,49 @@ BEGIN
 END $$;
 GRANT USAGE ON SCHEMA punctual TO PUBLIC;
 GRANT EXECUTE ON FUNCTION record_effect(uuid, integer, text) TO PUBLIC;
+
+-- Runs of DAGs that have begun, beside their rows of runs. A decision about one is based on a revision.
+CREATE TABLE dag_runs (
+    run_id uuid PRIMARY KEY,
+    job_id uuid NOT NULL,
+    tenant_id uuid NOT NULL,
+    -- The version of the DAG that the run follows.
+    version integer NOT NULL,
+    revision bigint NOT NULL,
+    -- 1 running, 2 held, 3 stopping, 4 cancelling.
+    control smallint NOT NULL,
+    -- Whether no step is left.
+    is_over boolean NOT NULL,
+    rerun_of uuid,
+    -- Steps that run although their rule would skip them, as a JSON list.
+    forced text NOT NULL,
+    scheduled_for bigint NOT NULL,
+    parameters text
+);
+CREATE INDEX dag_runs_job ON dag_runs (job_id, run_id);
+
+-- Steps of DAG runs that were released, skipped or expanded. One that is not here is pending.
+CREATE TABLE dag_steps (
+    dag_run_id uuid NOT NULL,
+    step integer NOT NULL,
+    -- 0 for the step as a whole, and then its items.
+    item integer NOT NULL,
+    -- None while it is open.
+    outcome smallint,
+    reason text,
+    reason_text text,
+    run_id uuid,
+    -- Of a fan-out: how many items it has.
+    items integer,
+    -- The step whose end decided it.
+    by_step integer,
+    by_item integer,
+    decided_at bigint NOT NULL,
+    ended_at bigint,
+    -- Whether it was adopted from the run that this one repeats.
+    adopted boolean NOT NULL,
+    -- Whether its run is one of another job, which is found by its id only here.
+    called boolean NOT NULL,
+    PRIMARY KEY (dag_run_id, item, step)
+);
+CREATE INDEX dag_steps_called ON dag_steps (run_id) WHERE called;

@@ -567,3 +567,49 @@ CREATE TABLE pool_runs (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX pool_runs_pool ON pool_runs (tenant_id, pool);
 CREATE INDEX pool_runs_line ON pool_runs (tenant_id, pool) WHERE turn IS NULL;
+
+-- Runs of DAGs that have begun, beside their rows of runs. A decision about one is based on a revision.
+CREATE TABLE dag_runs (
+    run_id BLOB PRIMARY KEY,
+    job_id BLOB NOT NULL,
+    tenant_id BLOB NOT NULL,
+    -- The version of the DAG that the run follows.
+    version INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    -- 1 running, 2 held, 3 stopping, 4 cancelling.
+    control INTEGER NOT NULL,
+    -- Whether no step is left.
+    is_over INTEGER NOT NULL,
+    rerun_of BLOB,
+    -- Steps that run although their rule would skip them, as a JSON list.
+    forced TEXT NOT NULL,
+    scheduled_for INTEGER NOT NULL,
+    parameters TEXT
+) STRICT, WITHOUT ROWID;
+CREATE INDEX dag_runs_job ON dag_runs (job_id, run_id);
+
+-- Steps of DAG runs that were released, skipped or expanded. One that is not here is pending.
+CREATE TABLE dag_steps (
+    dag_run_id BLOB NOT NULL,
+    step INTEGER NOT NULL,
+    -- 0 for the step as a whole, and then its items.
+    item INTEGER NOT NULL,
+    -- None while it is open.
+    outcome INTEGER,
+    reason TEXT,
+    reason_text TEXT,
+    run_id BLOB,
+    -- Of a fan-out: how many items it has.
+    items INTEGER,
+    -- The step whose end decided it.
+    by_step INTEGER,
+    by_item INTEGER,
+    decided_at INTEGER NOT NULL,
+    ended_at INTEGER,
+    -- Whether it was adopted from the run that this one repeats.
+    adopted INTEGER NOT NULL,
+    -- Whether its run is one of another job, which is found by its id only here.
+    called INTEGER NOT NULL,
+    PRIMARY KEY (dag_run_id, item, step)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX dag_steps_called ON dag_steps (run_id) WHERE called;

@@ -10,7 +10,7 @@ recovered AS MATERIALIZED (
         CROSS JOIN LATERAL (
             SELECT h.outcome FROM history h
             WHERE (h.job_id, h.id) >= (f.job_id, p.first) AND (h.job_id, h.id) < (f.job_id, p.until)
-                AND h.outcome <= 4 AND h.origin <> 6
+                AND h.outcome <= 4 AND h.origin NOT IN (6, 8)
             ORDER BY h.job_id DESC, h.id DESC LIMIT 1
         ) AS h
         LIMIT 1

@@ -23,7 +23,7 @@ JOIN runs r ON r.id BETWEEN u.run_id AND u.run_id AND r.turn = u.turn
 LEFT JOIN jobs j ON j.id BETWEEN u.job_id AND u.job_id
 LEFT JOIN LATERAL (
     SELECT e.id, e.origin, e.wait, e.order_at, e.attempts + e.lost > 0 AS was_tried FROM runs e
-    WHERE u.earlier AND e.job_id = r.job_id AND (e.order_at, e.id) < (r.order_at, r.id) AND e.origin <> 6
+    WHERE u.earlier AND e.job_id = r.job_id AND (e.order_at, e.id) < (r.order_at, r.id) AND e.origin NOT IN (6, 8)
     ORDER BY e.order_at, e.id LIMIT 64
 ) AS e ON true
 WHERE ((SELECT yes FROM known) OR (u.run_id, u.fence) IN (SELECT run_id, fence FROM held)) IS TRUE

@@ -13,6 +13,6 @@ LEFT JOIN LATERAL (
         WHERE l.job_id IS NULL AND job_id BETWEEN u.job_id AND u.job_id
         ORDER BY job_id DESC, id DESC LIMIT 1000
     ) AS newest
-    WHERE outcome <= 4 AND origin <> 6
+    WHERE outcome <= 4 AND origin NOT IN (6, 8)
     ORDER BY finished_at DESC LIMIT 1
 ) AS h ON true

@@ -21,8 +21,9 @@ again AS (
         -- What it should wait for may have happened since its holder looked.
         wait = CASE
             -- If its end was asked for, so was theirs.
-            WHEN u.wait = 4 AND EXISTS (
-                SELECT 1 FROM parts p JOIN runs c ON c.id = p.run_id WHERE p.parent_id = r.id
+            WHEN u.wait = 4 AND (
+                EXISTS (SELECT 1 FROM parts p JOIN runs c ON c.id = p.run_id WHERE p.parent_id = r.id)
+                OR EXISTS (SELECT 1 FROM dag_runs d WHERE d.run_id = r.id AND NOT d.is_over)
             ) THEN 4
             WHEN r.cancel_code IS NOT NULL THEN 0
             -- A user decides, whatever the job has become.

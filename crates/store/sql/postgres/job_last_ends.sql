@@ -10,7 +10,7 @@ CROSS JOIN LATERAL (
         SELECT outcome, finished_at, origin FROM history WHERE job_id BETWEEN u.job_id AND u.job_id
         ORDER BY job_id DESC, id DESC LIMIT 1000
     ) AS newest
-    WHERE outcome <= 4 AND origin <> 6
+    WHERE outcome <= 4 AND origin NOT IN (6, 8)
     ORDER BY finished_at DESC LIMIT 1
 ) AS h
 ON CONFLICT (job_id) DO UPDATE SET

@@ -7,6 +7,6 @@ CROSS JOIN LATERAL (
         SELECT id, scheduled_for, outcome, origin FROM history WHERE job_id BETWEEN j.job_id AND j.job_id
         ORDER BY job_id DESC, id DESC LIMIT 100
     ) AS newest
-    WHERE newest.outcome <= 4 AND newest.origin <> 6
+    WHERE newest.outcome <= 4 AND newest.origin NOT IN (6, 8)
     ORDER BY newest.id DESC LIMIT 1
 ) AS h

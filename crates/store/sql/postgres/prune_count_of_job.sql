@@ -1,6 +1,6 @@
 -- All but the newest runs of one job. What a run was divided into does not count, and goes before it.
 WITH surplus AS MATERIALIZED (
-    SELECT h.id FROM history h WHERE h.job_id BETWEEN $1 AND $1 AND h.origin <> 6
+    SELECT h.id FROM history h WHERE h.job_id BETWEEN $1 AND $1 AND h.origin NOT IN (6, 8)
     ORDER BY h.job_id DESC, h.id DESC LIMIT $3::bigint OFFSET $2::bigint
 ),
 rows AS MATERIALIZED (

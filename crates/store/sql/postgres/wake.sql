@@ -43,7 +43,7 @@ in_line AS (
         SELECT count(*) AS n FROM (
             SELECT 1 FROM runs e
             WHERE e.job_id = a.job_id AND e.order_at <= (SELECT now FROM clock) AND e.id <> a.id AND e.wait + 0 IN (0, 4)
-                AND e.origin <> 6
+                AND e.origin NOT IN (6, 8)
             LIMIT u.places
         ) AS e
     ) AS busy

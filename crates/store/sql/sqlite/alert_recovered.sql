@@ -5,7 +5,7 @@ WHERE NOT settled AND job_id IN (
     FROM (SELECT DISTINCT job_id FROM alerts WHERE NOT settled) AS failed
     WHERE 1 = (
         SELECT e.outcome FROM runs AS r CROSS JOIN ends AS e ON e.seq = r.seq
-        WHERE r.job_id = failed.job_id AND e.outcome <= 4 AND r.origin <> 6
+        WHERE r.job_id = failed.job_id AND e.outcome <= 4 AND r.origin NOT IN (6, 8)
         ORDER BY r.id DESC LIMIT 1
     )
 )

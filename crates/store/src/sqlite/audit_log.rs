@@ -2,7 +2,7 @@
 
 use domain::audit::{AuditedRun, Event, Kind, RequestedRun};
 use domain::id::{NodeId, TenantId, UserId};
-use domain::run::{NewRun, Origin};
+use domain::run::NewRun;
 use rusqlite::OptionalExtension;
 use uuid::Uuid;
 
@@ -56,7 +56,7 @@ pub(super) fn insert_requested<'a>(
     runs: impl Iterator<Item = &'a NewRun>,
 ) -> Result<()> {
     let mut together: Vec<((TenantId, UserId), Vec<u8>)> = Vec::new();
-    for run in runs.filter(|run| run.origin != Origin::Part) {
+    for run in runs.filter(|run| !run.origin.is_child()) {
         let Some(user) = run.requested_by else { continue };
         let whose = (run.tenant, user);
         let at = match together.iter().position(|(known, _)| *known == whose) {

@@ -131,6 +131,42 @@ pub(super) fn submit_parts(tx: &mut Tx<'_>, parts: &[NewRun]) -> Result<()> {
     enqueue(tx, &new)
 }
 
+/// Records a run that can be claimed. Answers false when its id is known already.
+pub(super) fn submit_one(tx: &mut Tx<'_>, run: &NewRun) -> Result<bool> {
+    let new = insert(tx, vec![run])?;
+    audit_log::insert_requested(tx, new.iter().map(|new| new.run))?;
+    enqueue(tx, &new)?;
+    Ok(!new.is_empty())
+}
+
+/// Records the runs of steps. The node holds those that it has room for from the beginning.
+pub(super) fn submit_steps(
+    tx: &mut Tx<'_>,
+    runs: &[NewRun],
+    node: Option<NodeId>,
+    room: &mut PerSlot<u32>,
+) -> Result<Vec<ClaimedRun>> {
+    let mut new = insert(tx, runs.iter().collect())?;
+    let mut claimed = Vec::new();
+    if let Some(node) = node {
+        let (now, shares) = (tx.now, Shares::read(tx)?);
+        new.retain(|new| {
+            let room = &mut room[new.run.slot];
+            let takes = *room > 0
+                && new.run.due_at <= now
+                && new.run.place.is_anywhere()
+                && !shares.is_counted(new.run.tenant);
+            if takes {
+                *room -= 1;
+                claimed.push(hold(tx, node, new));
+            }
+            !takes
+        });
+    }
+    enqueue(tx, &new)?;
+    Ok(claimed)
+}
+
 /// A run that was recorded just now.
 struct New<'a> {
     run: &'a NewRun,

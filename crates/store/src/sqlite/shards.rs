@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension};
 use uuid::Uuid;
 
 use super::cluster::lead;
+use super::dags::has_steps_left;
 use super::ends::outcome_of;
 use super::writer::Tx;
 use super::{SqliteStore, nodes, runs, wake};
@@ -116,13 +117,14 @@ pub(super) fn owned(connection: &Connection, node: NodeId) -> Result<Vec<String>
     Ok(words.collect::<rusqlite::Result<_>>()?)
 }
 
-/// Whether a run has parts that have not ended.
+/// Whether a run has parts that have not ended, or steps that are left.
 pub(super) fn has_live_parts(connection: &Connection, run: RunId) -> Result<bool> {
     // Whether a part of a run has not ended.
     let sql = "SELECT 1 FROM parts AS p CROSS JOIN runs AS r ON r.id = p.run_id
                WHERE p.parent_id = ?1 AND NOT EXISTS (SELECT 1 FROM ends AS e
                WHERE e.seq = r.seq) LIMIT 1";
-    Ok(connection.prepare_cached(sql)?.exists((run.0,))?)
+    let has_parts = connection.prepare_cached(sql)?.exists((run.0,))?;
+    Ok(has_parts || has_steps_left(connection, run)?)
 }
 
 fn parent(connection: &Connection, part: RunId) -> Result<Option<RunId>> {

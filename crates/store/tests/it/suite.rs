@@ -9,6 +9,7 @@ mod audit;
 mod cancel;
 mod claim;
 mod cluster;
+mod dag;
 mod dead_letter;
 mod define;
 mod explain;
@@ -88,6 +89,14 @@ promises! {
         a_call_that_comes_before_the_wait_is_kept
         the_size_of_a_pool_changes
         racing_nodes_share_a_pool;
+    dag:
+        a_dag_run_begins_once_and_only_under_its_claim
+        a_decision_counts_if_its_revision_is_the_present_one
+        the_last_step_wakes_its_dag_run
+        a_step_can_be_born_claimed_and_is_handed_on_when_its_node_dies
+        racing_decisions_are_written_one_after_the_other
+        a_repeated_dag_run_adopts_steps_by_reference
+        called_runs_are_found_by_their_ids_and_old_dag_runs_go;
     message:
         a_message_is_leased_once_and_ends_in_the_history
         a_stale_token_changes_nothing

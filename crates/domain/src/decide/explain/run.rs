@@ -241,6 +241,7 @@ fn origin_line(subject: &Subject<'_>, run: &RunFacts, detail: &RunDetail) -> Lin
             };
             ("PART", text)
         }
+        Origin::Step => ("STEP", "a DAG run released the step".to_owned()),
         Origin::Message => ("MESSAGE", format!("sent{asked} to the queue for {time}")),
     };
     line(Aspect::Origin, Some(run.scheduled_for), text).code(code).run(run.id)

@@ -209,7 +209,7 @@ fn oracle(
             return Some(it.shift);
         }
         let including: Vec<_> = uses.iter().filter(|it| it.mode == CalendarMode::Include).collect();
-        let closed = !including.is_empty() && !including.iter().any(|it| in_it(it));
+        let closed = !including.is_empty() && !including.iter().any(in_it);
         closed.then(|| including[0].shift)
     };
     let far = SignedDuration::from_hours(40 * 24);

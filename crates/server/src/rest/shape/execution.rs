@@ -199,7 +199,7 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-fn raw(text: Option<String>) -> Option<Box<RawValue>> {
+pub(super) fn raw(text: Option<String>) -> Option<Box<RawValue>> {
     let text = text?;
     RawValue::from_string(text.clone())
         // What is no JSON is a text.

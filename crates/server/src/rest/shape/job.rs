@@ -469,6 +469,7 @@ impl JobSpec {
                 .pool
                 .as_ref()
                 .map(|pool| PoolUse { name: pool.name.clone(), weight: pool.weight.unwrap_or(1) }),
+            dag: None,
         })
     }
 

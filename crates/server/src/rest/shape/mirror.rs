@@ -173,6 +173,8 @@ mirror! {
         Part,
         /// A message that was sent to a queue.
         Message,
+        /// A DAG run, for one of its steps.
+        Step,
     }
 }
 
@@ -214,5 +216,55 @@ mirror! {
         Standard,
         /// Four times the standard share.
         Premium,
+    }
+}
+
+mirror! {
+    /// Which outcomes of the tasks before it let a task run.
+    TriggerRule = domain::dag::TriggerRule {
+        /// All succeeded.
+        AllSuccess,
+        /// All ended, in any way.
+        AllDone,
+        /// At least one succeeded.
+        OneSuccess,
+        /// At least one failed.
+        OneFailed,
+        /// All ended, and none failed.
+        NoneFailed,
+        /// All ended, and none was skipped.
+        NoneSkipped,
+    }
+}
+
+mirror! {
+    /// What happens to the other tasks of a DAG run when a task fails.
+    OnTaskFailure = domain::dag::OnStepFailure {
+        /// Tasks that do not depend on it go on.
+        Continue,
+        /// Tasks that have not started are skipped, and those that execute are cancelled.
+        Stop,
+        /// No further task starts until a user resumes or cancels the run.
+        Hold,
+    }
+}
+
+mirror! {
+    /// The answer to an approval.
+    ApprovalAnswer = domain::dag::ApprovalAnswer {
+        /// The task completes.
+        Approve,
+        /// The task fails.
+        Reject,
+    }
+}
+
+mirror! {
+    /// The version of the DAG that a re-run follows.
+    RerunVersion = domain::dag::rerun::RerunVersion {
+        /// That of the run that is repeated.
+        Same,
+        /// The present one. Tasks match by name; one with another definition runs again.
+        Latest,
     }
 }

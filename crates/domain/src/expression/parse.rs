@@ -5,15 +5,16 @@ use super::{DEPTH_MAX, ExpressionError, FUNCTIONS, LENGTH_MAX, Node, Operator, R
 #[derive(Clone, Debug, PartialEq)]
 enum Token {
     Number(i64),
+    Decimal(f64),
     Text(String),
-    /// A word; `:word` is always a parameter.
+    /// A word; `:word` and a path are always parameters.
     Word(String, bool),
     Sign(&'static str),
     End,
 }
 
 const SIGNS: &[&str] =
-    &["||", "<>", "!=", "<=", ">=", "=", "<", ">", "+", "-", "*", "/", "%", "(", ")", ","];
+    &["||", "<>", "!=", "<=", ">=", "==", "=", "<", ">", "+", "-", "*", "/", "%", "(", ")", ","];
 
 /// The binary operators, by precedence.
 const LEVELS: &[&[(&str, Operator)]] = &[
@@ -21,6 +22,7 @@ const LEVELS: &[&[(&str, Operator)]] = &[
     &[("AND", Operator::And)],
     &[
         ("=", Operator::Equal),
+        ("==", Operator::Equal),
         ("<>", Operator::Unequal),
         ("!=", Operator::Unequal),
         ("<", Operator::Less),
@@ -64,16 +66,48 @@ fn lex(text: &str) -> Result<Vec<(Token, usize)>> {
         } else if c.is_ascii_digit() {
             let digits = word(at);
             at += digits.len();
-            match digits.parse() {
-                Ok(number) if characters.get(at) != Some(&'.') => {
-                    tokens.push((Token::Number(number), start));
+            if characters.get(at) == Some(&'.') {
+                let fraction = word(at + 1);
+                at += 1 + fraction.len();
+                match format!("{digits}.{fraction}").parse::<f64>() {
+                    Ok(number) if fraction.bytes().all(|byte| byte.is_ascii_digit()) => {
+                        tokens.push((Token::Decimal(number), start));
+                    }
+                    _ => return wrong(start, format!("{digits}.{fraction} is no number")),
                 }
-                _ => return wrong(start, format!("{digits} is no whole number of 64 bits")),
+                continue;
+            }
+            match digits.parse() {
+                Ok(number) => tokens.push((Token::Number(number), start)),
+                Err(_) => return wrong(start, format!("{digits} is no whole number of 64 bits")),
             }
         } else if c.is_ascii_alphabetic() || c == '_' {
-            let word = word(at);
-            at += word.len();
-            tokens.push((Token::Word(word, false), start));
+            let mut path = word(at);
+            at += path.len();
+            let is_path = matches!(characters.get(at), Some('.' | '['));
+            loop {
+                let (name, length) = match characters.get(at) {
+                    Some('.') => {
+                        let name = word(at + 1);
+                        let length = 1 + name.len();
+                        (name, length)
+                    }
+                    Some('[') => match characters[at..].iter().position(|c| *c == ']') {
+                        None => return wrong(at, "] is missing".into()),
+                        Some(end) => {
+                            let inside: String = characters[at + 1..at + end].iter().collect();
+                            (inside.trim_matches('\'').to_owned(), end + 1)
+                        }
+                    },
+                    _ => break,
+                };
+                if name.is_empty() {
+                    return wrong(at, "a name is missing in the path".into());
+                }
+                path = format!("{path}.{name}");
+                at += length;
+            }
+            tokens.push((Token::Word(path, is_path), start));
         } else if c == ':' {
             let word = word(at + 1);
             if word.is_empty() {
@@ -128,6 +162,7 @@ impl Parser {
         let (token, at) = &self.tokens[self.next.min(self.tokens.len() - 1)];
         let found = match token {
             Token::Number(number) => number.to_string(),
+            Token::Decimal(number) => number.to_string(),
             Token::Text(text) => format!("'{text}'"),
             Token::Word(word, _) => word.clone(),
             Token::Sign(sign) => (*sign).to_owned(),
@@ -208,6 +243,7 @@ impl Parser {
         }
         let node = match self.peek().clone() {
             Token::Number(number) => Node::Constant(Value::Integer(number)),
+            Token::Decimal(number) => Node::Constant(Value::Decimal(number)),
             Token::Text(text) => Node::Constant(Value::Text(text)),
             Token::Word(name, true) => Node::Parameter(name),
             Token::Word(word, false) => return self.word(&word),

@@ -1,4 +1,5 @@
-//! A small expression language that selects a shard. It can use only the parameters of a run.
+//! A small expression language: it selects a shard, or decides whether a step of a DAG runs. It can
+//! use only the values that it is given, by name or by path (`steps.extract.result.rows`).
 //!
 //! There are no loops, no tables, no clock and no randomness. The length and depth of an expression
 //! are limited when it is parsed, and the size of its strings when it is evaluated, so the worst
@@ -9,7 +10,8 @@
 //!   and   = not ("AND" not)*             term  = sign (("*" | "/" | "%") sign)*
 //!   not   = "NOT" not | compare          sign  = "-" sign | atom
 //!   compare = sum (("=" | "<>" | "!=" | "<" | "<=" | ">" | ">=") sum | "IS" ["NOT"] "NULL")?
-//!   atom  = number | 'text' | name | :name | function "(" list ")" | CASE … END | "(" or ")"
+//!   atom  = number | 'text' | path | :name | function "(" list ")" | CASE … END | "(" or ")"
+//!   path  = name ("." name | "[" number | 'text' "]")*
 //! ```
 
 use std::cmp::Ordering;
@@ -125,7 +127,10 @@ enum Value {
     Null,
     Bool(bool),
     Integer(i64),
+    Decimal(f64),
     Text(String),
+    /// A list or an object: it has a length, and can be compared with null only.
+    Nested(usize),
 }
 
 type Result<T> = std::result::Result<T, ExpressionError>;
@@ -146,7 +151,8 @@ impl Expression {
         shards: &'s [Shard],
         values: &serde_json::Map<String, Json>,
     ) -> Result<&'s Shard> {
-        let value = Run { shards, values }.compute(&self.0)?;
+        let lookup = |name: &str| values.get(name).cloned();
+        let value = Run { shards, lookup: &lookup }.compute(&self.0)?;
         let none = |text: String| ExpressionError::NoShard(text);
         match value {
             Value::Text(name) => shards
@@ -171,22 +177,50 @@ impl Expression {
     }
 }
 
+impl Expression {
+    /// Whether it is true. `lookup` finds the value of a name or a path. Null is not true.
+    pub fn is_true(&self, lookup: &dyn Fn(&str) -> Option<Json>) -> Result<bool> {
+        let value = Run { shards: &[], lookup }.compute(&self.0)?;
+        Ok(value.truth()?.unwrap_or(false))
+    }
+
+    /// The names and paths that it refers to.
+    pub fn paths(&self) -> Vec<&str> {
+        let mut paths = Vec::new();
+        let mut open = vec![&self.0];
+        while let Some(node) = open.pop() {
+            match node {
+                Node::Constant(_) => {}
+                Node::Parameter(path) => paths.push(path.as_str()),
+                Node::Not(inner) | Node::Negative(inner) | Node::IsNull(inner, _) => {
+                    open.push(inner);
+                }
+                Node::Binary(_, left, right) => open.extend([&**left, &**right]),
+                Node::Case(branches, otherwise) => {
+                    open.extend(branches.iter().flat_map(|(when, then)| [when, then]));
+                    open.push(otherwise);
+                }
+                Node::Call(_, arguments) => open.extend(arguments),
+            }
+        }
+        paths
+    }
+}
+
 impl Value {
-    fn of(json: &Json, name: &str) -> Result<Self> {
-        Ok(match json {
+    fn from_json(json: &Json) -> Self {
+        match json {
             Json::Null => Value::Null,
             Json::Bool(yes) => Value::Bool(*yes),
-            Json::Number(number) => match number.as_i64() {
-                Some(number) => Value::Integer(number),
-                // A fraction cannot be a position; as a key it is its text.
-                None => Value::Text(number.to_string()),
+            Json::Number(number) => match (number.as_i64(), number.as_f64()) {
+                (Some(number), _) => Value::Integer(number),
+                (None, Some(number)) => Value::Decimal(number),
+                (None, None) => Value::Text(number.to_string()),
             },
             Json::String(text) => Value::Text(text.clone()),
-            Json::Array(_) | Json::Object(_) => {
-                let text = format!("parameter {name:?} is a list or an object, not a plain value");
-                return Err(ExpressionError::Compute(text));
-            }
-        })
+            Json::Array(list) => Value::Nested(list.len()),
+            Json::Object(map) => Value::Nested(map.len()),
+        }
     }
 
     fn shown(&self) -> String {
@@ -194,7 +228,9 @@ impl Value {
             Value::Null => "NULL".into(),
             Value::Bool(yes) => yes.to_string().to_uppercase(),
             Value::Integer(number) => number.to_string(),
+            Value::Decimal(number) => number.to_string(),
             Value::Text(text) => format!("{text:?}"),
+            Value::Nested(_) => "a list or an object".into(),
         }
     }
 
@@ -204,6 +240,12 @@ impl Value {
             Value::Text(text) => Ok(text),
             Value::Bool(yes) => Ok(yes.to_string()),
             Value::Integer(number) => Ok(number.to_string()),
+            // A fraction cannot be a position; as a key it is its text.
+            Value::Decimal(number) => Ok(number.to_string()),
+            Value::Nested(_) => {
+                let text = "a value is a list or an object, not a plain value";
+                Err(ExpressionError::Compute(text.into()))
+            }
         }
     }
 
@@ -217,6 +259,14 @@ impl Value {
             other => {
                 Err(ExpressionError::Compute(format!("{} is not a whole number", other.shown())))
             }
+        }
+    }
+
+    fn decimal(&self) -> f64 {
+        match self {
+            Value::Integer(number) => *number as f64,
+            Value::Decimal(number) => *number,
+            _ => f64::NAN,
         }
     }
 
@@ -235,6 +285,9 @@ impl Value {
         Ok(Some(match (self, other) {
             (Value::Null, _) | (_, Value::Null) => return Ok(None),
             (Value::Integer(a), Value::Integer(b)) => a.cmp(b),
+            (Value::Integer(_) | Value::Decimal(_), Value::Integer(_) | Value::Decimal(_)) => {
+                return Ok(self.decimal().partial_cmp(&other.decimal()));
+            }
             (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
             (Value::Text(a), Value::Text(b)) => a.cmp(b),
             (a, b) => {
@@ -248,7 +301,7 @@ impl Value {
 /// The context of an evaluation.
 struct Run<'a> {
     shards: &'a [Shard],
-    values: &'a serde_json::Map<String, Json>,
+    lookup: &'a dyn Fn(&str) -> Option<Json>,
 }
 
 impl Run<'_> {
@@ -256,8 +309,8 @@ impl Run<'_> {
         Ok(match node {
             Node::Constant(value) => value.clone(),
             Node::Parameter(name) => {
-                let found = self.values.get(name);
-                Value::of(found.ok_or_else(|| ExpressionError::Missing(name.clone()))?, name)?
+                let found = (self.lookup)(name);
+                Value::from_json(&found.ok_or_else(|| ExpressionError::Missing(name.clone()))?)
             }
             Node::Not(inner) => match self.compute(inner)?.truth()? {
                 Some(yes) => Value::Bool(!yes),
@@ -265,6 +318,7 @@ impl Run<'_> {
             },
             Node::Negative(inner) => match self.compute(inner)? {
                 Value::Null => Value::Null,
+                Value::Decimal(number) => Value::Decimal(-number),
                 value => number(value.integer()?.checked_neg())?,
             },
             Node::IsNull(inner, wanted) => {
@@ -309,6 +363,9 @@ impl Run<'_> {
             Operator::Greater => order(&[Ordering::Greater]),
             Operator::GreaterOrEqual => order(&[Ordering::Greater, Ordering::Equal]),
             Operator::Concat => text(left.text()? + &right.text()?),
+            _ if matches!(left, Value::Decimal(_)) || matches!(right, Value::Decimal(_)) => {
+                decimal(operator, left.decimal(), right.decimal())
+            }
             _ => arithmetic(operator, left.integer()?, right.integer()?),
         }
     }
@@ -351,7 +408,10 @@ impl Run<'_> {
             Function::Abs => number(next().integer()?.checked_abs()),
             Function::Lower => text(next().text()?.to_lowercase()),
             Function::Upper => text(next().text()?.to_uppercase()),
-            Function::Length => Ok(Value::Integer(next().text()?.chars().count() as i64)),
+            Function::Length => match next() {
+                Value::Nested(length) => Ok(Value::Integer(length as i64)),
+                value => Ok(Value::Integer(value.text()?.chars().count() as i64)),
+            },
             Function::Left => {
                 let (of, count) = (next().text()?, next().integer()?);
                 text(of.chars().take(count.max(0) as usize).collect())
@@ -392,6 +452,20 @@ fn arithmetic(operator: Operator, left: i64, right: i64) -> Result<Value> {
         Operator::Divide => left.checked_div(right),
         _ => left.checked_rem(right),
     })
+}
+
+fn decimal(operator: Operator, left: f64, right: f64) -> Result<Value> {
+    let value = match operator {
+        Operator::Add => left + right,
+        Operator::Subtract => left - right,
+        Operator::Multiply => left * right,
+        Operator::Divide => left / right,
+        _ => left % right,
+    };
+    if value.is_finite() {
+        return Ok(Value::Decimal(value));
+    }
+    Err(ExpressionError::Compute("the result is not a number".into()))
 }
 
 fn number(number: Option<i64>) -> Result<Value> {

@@ -1,0 +1,241 @@
+//! The parameters of a step's run: which step of which DAG run it is, and its resolved inputs.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
+use super::template::{self, Template, TemplateError};
+use super::{Step, StepWork};
+use crate::action::{Action, ExternalAction, HttpAction, ProcedureAction, QueueAction, SqlAction};
+use crate::id::RunId;
+
+/// The parameters of a step's run. Templates were resolved once, when the step was released.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepCall {
+    /// The DAG run.
+    pub dag_run: RunId,
+    /// The number of the step.
+    pub step: u32,
+    /// The name of the step.
+    pub name: String,
+    /// The position of the item, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item: Option<u32>,
+    /// The parameters of the DAG run, and the item by its name.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub params: Map<String, Value>,
+    /// The values of the templates, by the text between the braces.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub values: BTreeMap<String, Value>,
+    /// The hash of the inputs: parameters, item and values.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub inputs: String,
+}
+
+impl StepCall {
+    /// The stored text.
+    pub fn to_parameters(&self) -> String {
+        serde_json::to_string(self).unwrap_or_else(|_| "{}".to_owned())
+    }
+
+    /// Parses a stored text; none if it is no call of a step.
+    pub fn from_parameters(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+
+    /// The work with the values in place of its templates.
+    pub fn filled(&self, work: &StepWork) -> Result<StepWork, String> {
+        if self.values.is_empty() {
+            return Ok(work.clone());
+        }
+        let mut value_of = |source: &str| self.value_of(source);
+        let mut fill = |value: &Value| template::fill(value, &mut value_of);
+        let mut map = |values: &BTreeMap<String, Value>| {
+            values
+                .iter()
+                .map(|(name, value)| Ok((name.clone(), fill(value)?)))
+                .collect::<Result<BTreeMap<_, _>, String>>()
+        };
+        Ok(match work {
+            StepWork::Action { action } => StepWork::Action { action: self.fill_action(action)? },
+            StepWork::Message { queue, payload } => {
+                StepWork::Message { queue: queue.clone(), payload: fill(payload)? }
+            }
+            StepWork::Job { job, parameters } => {
+                StepWork::Job { job: job.clone(), parameters: map(parameters)? }
+            }
+            StepWork::Dag { dag, parameters } => {
+                StepWork::Dag { dag: dag.clone(), parameters: map(parameters)? }
+            }
+            StepWork::Sleep { duration, until } => {
+                let until = match until {
+                    None => None,
+                    Some(text) => {
+                        Some(template::plain_text(&template::fill_text(text, &mut value_of)?))
+                    }
+                };
+                StepWork::Sleep { duration: *duration, until }
+            }
+            other @ (StepWork::Approval { .. } | StepWork::WaitForMessage { .. }) => other.clone(),
+        })
+    }
+
+    fn value_of(&self, source: &str) -> Result<Value, String> {
+        let value = self.values.get(source.trim());
+        let value = value.ok_or_else(|| format!("${{{source}}} was not resolved"))?;
+        // The agent replaces references to secrets in every text: data must not become one.
+        if value.to_string().contains("${secrets.") {
+            return Err(format!("the value of ${{{source}}} contains a reference to a secret"));
+        }
+        Ok(value.clone())
+    }
+
+    /// An action with its templates replaced. Nothing that a value contains is executed: in
+    /// statements, a template becomes a bound parameter; in addresses, its text is encoded.
+    fn fill_action(&self, action: &Action) -> Result<Action, String> {
+        let mut value_of = |source: &str| self.value_of(source);
+        let text = |text: &str| {
+            let filled = template::fill_text(text, |source| self.value_of(source))?;
+            Ok::<_, String>(template::plain_text(&filled))
+        };
+        Ok(match action {
+            Action::Noop | Action::Backup(_) => action.clone(),
+            Action::Sql(sql) => {
+                let mut bound = |source: &str| {
+                    self.value_of(source)?;
+                    Ok(Value::String(format!(":{}", self.parameter_of(source))))
+                };
+                let filled = template::fill_text(&sql.sql, &mut bound)?;
+                let sql = SqlAction { sql: template::plain_text(&filled), ..sql.clone() };
+                Action::Sql(sql)
+            }
+            Action::Procedure(procedure) => {
+                let mut fill = |value: &Value| template::fill(value, &mut value_of);
+                let arguments =
+                    procedure.arguments.iter().map(&mut fill).collect::<Result<_, _>>()?;
+                Action::Procedure(ProcedureAction { arguments, ..procedure.clone() })
+            }
+            Action::External(external) => {
+                let arguments = external
+                    .arguments
+                    .iter()
+                    .map(|argument| text(argument))
+                    .collect::<Result<_, _>>()?;
+                let environment = external
+                    .environment
+                    .iter()
+                    .map(|(name, value)| Ok((name.clone(), text(value)?)))
+                    .collect::<Result<_, String>>()?;
+                Action::External(ExternalAction { arguments, environment, ..external.clone() })
+            }
+            Action::Http(http) => {
+                let headers = http
+                    .headers
+                    .iter()
+                    .map(|(name, value)| Ok((name.clone(), text(value)?)))
+                    .collect::<Result<_, String>>()?;
+                let mut encoded = |source: &str| {
+                    let value = template::plain_text(&self.value_of(source)?);
+                    Ok(Value::String(percent_encoded(&value)))
+                };
+                let endpoint = template::fill_text(&http.endpoint, &mut encoded)?;
+                let body = match &http.body {
+                    None => None,
+                    Some(body) => Some(template::fill(body, &mut value_of)?),
+                };
+                Action::Http(HttpAction {
+                    endpoint: template::plain_text(&endpoint),
+                    headers,
+                    body,
+                    ..http.clone()
+                })
+            }
+            Action::Queue(send) => Action::Queue(QueueAction {
+                message: template::fill(&send.message, &mut value_of)?,
+                workspace: text(&send.workspace)?,
+                ..send.clone()
+            }),
+        })
+    }
+
+    /// The name of the bound parameter of a template.
+    fn parameter_of(&self, source: &str) -> String {
+        let place = self.values.keys().position(|known| known == source.trim());
+        format!("template_{}", place.unwrap_or_default())
+    }
+
+    /// The parameters of the action: those of the DAG run, the item, and the values of the
+    /// templates of its statement.
+    pub fn action_parameters(&self, action: &Action) -> Map<String, Value> {
+        let mut parameters = self.params.clone();
+        if let Action::Sql(_) = action {
+            for (source, value) in &self.values {
+                let value = match value {
+                    Value::Array(_) | Value::Object(_) => Value::String(value.to_string()),
+                    plain => plain.clone(),
+                };
+                parameters.insert(self.parameter_of(source), value);
+            }
+        }
+        parameters
+    }
+}
+
+/// A text as a part of an address: everything but letters, digits and `-._~` is encoded.
+fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                encoded.push(byte as char);
+            }
+            other => encoded.push_str(&format!("%{other:02X}")),
+        }
+    }
+    encoded
+}
+
+/// The hash of a value: that of its JSON text with sorted keys, as 16 hexadecimal digits.
+pub fn hash_of(value: &Value) -> String {
+    let hash = Sha256::digest(sorted(value).to_string().as_bytes());
+    hash[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The same value, with the keys of its objects in order.
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let ordered: BTreeMap<&String, &Value> = map.iter().collect();
+            Value::Object(ordered.into_iter().map(|(k, v)| (k.clone(), sorted(v))).collect())
+        }
+        Value::Array(list) => Value::Array(list.iter().map(sorted).collect()),
+        other => other.clone(),
+    }
+}
+
+/// The templates of a step's work.
+pub fn templates_of(work: &StepWork) -> Result<Vec<Template>, TemplateError> {
+    let value = match work {
+        StepWork::Action { action } => serde_json::to_value(action).unwrap_or_default(),
+        StepWork::Message { payload, .. } => payload.clone(),
+        StepWork::Job { parameters, .. } | StepWork::Dag { parameters, .. } => {
+            parameters.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
+        }
+        StepWork::Sleep { until: Some(until), .. } => Value::String(until.clone()),
+        StepWork::Sleep { .. } | StepWork::Approval { .. } | StepWork::WaitForMessage { .. } => {
+            Value::Null
+        }
+    };
+    template::templates(&value)
+}
+
+/// The hash of a step's definition: a step with another one runs again.
+pub fn definition_hash(step: &Step) -> String {
+    let mut value = serde_json::to_value(step).unwrap_or_default();
+    if let Some(map) = value.as_object_mut() {
+        map.remove("description");
+    }
+    hash_of(&value)
+}

@@ -1,0 +1,155 @@
+//! DAGs as interfaces see them: what is asked of a DAG run, and what is answered.
+
+use std::sync::Arc;
+
+use domain::dag::path::PathStep;
+use domain::dag::rerun::Rerun;
+use domain::dag::state::{Control, StepCounts, StepKey, StepState};
+use domain::dag::{Graph, JsonMap, Tally, TriggerRule};
+use domain::id::RunId;
+use domain::job::Job;
+use domain::run::{NewRun, Outcome, Reason};
+use jiff::{SignedDuration, Timestamp};
+use store::RunView;
+
+/// A version of a DAG, compiled.
+#[derive(Debug)]
+pub struct CompiledDag {
+    /// The DAG's job as it was in this version.
+    pub job: Job,
+    /// Its graph.
+    pub graph: Graph,
+}
+
+/// A DAG run.
+#[derive(Clone, Debug)]
+pub struct DagRunView {
+    /// Its run: id, state, times, outcome and reason.
+    pub run: RunView,
+    /// The version of the DAG that it follows.
+    pub dag: Arc<CompiledDag>,
+    /// What it does apart from its steps.
+    pub control: Control,
+    /// The run that it repeats.
+    pub rerun_of: Option<RunId>,
+    /// Its steps by their states; a fan-out counts as one.
+    pub counts: StepCounts,
+    /// The steps that it could not have ended without, in the order of time.
+    pub critical_path: Vec<PathStep>,
+    /// When it is expected to end, by the durations of earlier runs; none if there is none.
+    pub expected_end: Option<Timestamp>,
+}
+
+/// A step of a DAG run, or one item of it.
+#[derive(Clone, Debug)]
+pub struct StepView {
+    /// The step.
+    pub key: StepKey,
+    /// Its name.
+    pub name: String,
+    /// What it does, see [`domain::dag::StepWork::kind`].
+    pub kind: &'static str,
+    /// Its state. PENDING steps have no record and no run.
+    pub state: StepState,
+    /// Why it was skipped, failed without a run, or was marked.
+    pub reason: Option<Reason>,
+    /// The number of its items, if it was expanded.
+    pub items: Option<u32>,
+    /// Its run, live or ended: attempts, times, message, error, result, parameters.
+    pub run: Option<RunView>,
+    /// The step whose end decided it.
+    pub decided_by: Option<StepKey>,
+    /// When it was decided.
+    pub decided_at: Option<Timestamp>,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+    /// Whether it was adopted from the run that this one repeats.
+    pub is_adopted: bool,
+}
+
+/// A re-run, or what it would do.
+#[derive(Clone, Debug)]
+pub struct RerunReport {
+    /// The new DAG run; none if this was a dry run.
+    pub run: Option<NewRun>,
+    /// What was asked for.
+    pub rerun: Rerun,
+    /// Names of steps that execute again.
+    pub again: Vec<String>,
+    /// Names of steps that are adopted, with their outcomes.
+    pub adopted: Vec<(String, Outcome)>,
+    /// Names of steps that the followed version does not have.
+    pub removed: Vec<String>,
+}
+
+/// How a user marks a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepMark {
+    /// It counts as completed.
+    Succeeded,
+    /// It counts as skipped.
+    Skipped,
+}
+
+/// Why a step ran, waits or did not run.
+#[derive(Clone, Debug)]
+pub struct StepExplanation {
+    /// The step at the time that was asked about.
+    pub step: StepView,
+    /// Its trigger rule.
+    pub rule: TriggerRule,
+    /// The outcomes of its parents.
+    pub tally: Tally,
+    /// Its parents with their states.
+    pub parents: Vec<(String, StepState)>,
+    /// Its condition.
+    pub when: Option<String>,
+    /// The hash of its inputs, and the resolved templates.
+    pub inputs: Option<(String, JsonMap)>,
+    /// One sentence for each fact, most important first.
+    pub lines: Vec<String>,
+}
+
+/// What the recorded ends of a DAG run lead to.
+#[derive(Clone, Debug, Default)]
+pub struct ReplayReport {
+    /// Decisions that were made again and are the same.
+    pub reproduced: usize,
+    /// Decisions that differ: the step, what is recorded, what was decided now.
+    pub differences: Vec<(String, String, String)>,
+    /// With assumed outcomes: what each step that was not decided would come to.
+    pub predicted: Vec<(String, Outcome)>,
+    /// How long the run takes by the durations of its steps, with the given number of slots.
+    pub duration: Option<SignedDuration>,
+}
+
+/// What is wrong with recorded DAG runs.
+#[derive(Clone, Debug, Default)]
+pub struct DagVerification {
+    /// DAG runs that were looked at.
+    pub runs: usize,
+    /// Their steps.
+    pub steps: usize,
+    /// One sentence for each problem.
+    pub problems: Vec<String>,
+}
+
+/// The first difference between two runs of a DAG.
+#[derive(Clone, Debug)]
+pub struct DagRunDiff {
+    /// Steps whose inputs, outcome or duration differ, in the order of the graph.
+    pub steps: Vec<StepDiff>,
+}
+
+/// A step that differs between two runs.
+#[derive(Clone, Debug)]
+pub struct StepDiff {
+    /// The name of the step.
+    pub name: String,
+    /// The states in both runs.
+    pub states: (StepState, StepState),
+    /// The hashes of the inputs in both runs.
+    pub inputs: (Option<String>, Option<String>),
+    /// How long it took in both runs.
+    pub durations: (Option<SignedDuration>, Option<SignedDuration>),
+}

@@ -1,0 +1,256 @@
+//! The state of a DAG run, and the decision about it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use domain::dag::state::{Changes, Control, DagState, Inputs, StepKey, StepRecord};
+use domain::dag::{Graph, Json, JsonMap, RESULTS_BYTES_MAX, StepWork, parse_object, parse_result};
+use domain::id::{JobId, RunId};
+use domain::job::{Job, When};
+use domain::run::{Outcome, Reason, ReasonCode};
+use jiff::tz::TimeZone;
+use store::{Advance, DagRun, StepEnd};
+
+use super::{DagNews, KnownRun};
+use crate::dags::CompiledDag;
+use crate::node::Node;
+
+/// Ends that one look finds at most.
+const ENDS_MAX: u32 = 100_000;
+
+impl Node {
+    /// The version of a DAG that a run follows.
+    pub(crate) async fn dag_version(
+        &self,
+        job: JobId,
+        version: u32,
+    ) -> store::Result<Option<Arc<CompiledDag>>> {
+        if let Some(known) = self.dags.lock().versions.get(&(job, version)) {
+            return Ok(Some(Arc::clone(known)));
+        }
+        let Some(current) = self.store.jobs_ever(&[job]).await?.pop() else { return Ok(None) };
+        let job = if current.version == version {
+            current
+        } else {
+            // A version that is no longer kept is followed as the job is now.
+            match self.store.job_version(job, version).await? {
+                Some(old) => Job { version, definition: old.definition, name: old.name, ..current },
+                None => current,
+            }
+        };
+        let Some(dag) = &job.definition.dag else { return Ok(None) };
+        let Ok(graph) = Graph::compile(dag) else { return Ok(None) };
+        let id = job.id;
+        let compiled = Arc::new(CompiledDag { job, graph });
+        let mut desk = self.dags.lock();
+        if desk.versions.len() >= super::REMEMBERED_MAX {
+            desk.versions.clear();
+        }
+        desk.versions.insert((id, version), Arc::clone(&compiled));
+        Ok(Some(compiled))
+    }
+
+    /// A DAG run as it is known, or as it is recorded; none if it has not begun or is over.
+    pub(super) async fn known_run(
+        &self,
+        run: RunId,
+        known: Option<KnownRun>,
+    ) -> store::Result<Option<KnownRun>> {
+        if known.is_some() {
+            return Ok(known);
+        }
+        let Some((header, records)) = self.store.dag_run(run, true).await? else {
+            return Ok(None);
+        };
+        if header.is_over {
+            return Ok(None);
+        }
+        let Some(dag) = self.dag_version(header.job, header.version).await? else {
+            return Ok(None);
+        };
+        Ok(Some(KnownRun { is_fresh: true, ..KnownRun::from_records(header, dag, records) }))
+    }
+
+    /// Decides about a DAG run. Answers what is to be written, and whether open steps are to be
+    /// cancelled.
+    pub(super) async fn decide_dag(
+        &self,
+        known: &mut KnownRun,
+        news: &[DagNews],
+    ) -> store::Result<(Option<Advance>, bool)> {
+        let dag = Arc::clone(&known.dag);
+        let control = known.state.control();
+        let looks = std::mem::take(&mut known.is_fresh)
+            || news.iter().any(|news| matches!(news, DagNews::Look));
+        let mut ends: Vec<(StepKey, Outcome)> = Vec::new();
+        if looks {
+            for end in self.store.unrecorded_ends(known.header.run, ENDS_MAX).await? {
+                match end {
+                    StepEnd { key, outcome: Some(outcome), .. } => ends.push((key, outcome)),
+                    // Its message was not sent, or its history is gone: completed runs go first.
+                    StepEnd { key, run, outcome: None } if run.is_called() => {
+                        self.send_again(known, key).await?;
+                    }
+                    StepEnd { key, .. } => ends.push((key, Outcome::Completed)),
+                }
+            }
+        }
+        let mut cancels_open = false;
+        for news in news {
+            match news {
+                DagNews::Begun | DagNews::Look => {}
+                DagNews::Ended(key, outcome) => ends.push((*key, *outcome)),
+                DagNews::Control(control) => {
+                    let ends = known.state.control() == Control::Cancelling;
+                    if !ends {
+                        known.state.set_control(*control);
+                        cancels_open |= *control == Control::Cancelling;
+                    }
+                }
+                DagNews::Mark(key, outcome, reason) => {
+                    let Some(definition) = &dag.job.definition.dag else { continue };
+                    known.state.mark(&dag.graph, definition, *key, *outcome, reason.clone());
+                }
+            }
+        }
+        self.end_steps(known, &ends);
+        let changes = self.decide_with_results(known).await?;
+        let (changes, runs, records) = self.release_steps(known, changes).await?;
+        cancels_open |= changes.cancel_open;
+        let is_over = known.state.is_over();
+        if changes.is_empty() && known.state.control() == control && !is_over {
+            return Ok((None, cancels_open));
+        }
+        let advance = Advance {
+            run: known.header.run,
+            revision: known.header.revision,
+            control: known.state.control(),
+            records,
+            runs,
+            is_over,
+        };
+        Ok((Some(advance), cancels_open))
+    }
+
+    fn end_steps(&self, known: &mut KnownRun, ends: &[(StepKey, Outcome)]) {
+        let dag = Arc::clone(&known.dag);
+        let Some(definition) = &dag.job.definition.dag else { return };
+        for (key, outcome) in ends {
+            let Some(step) = dag.graph.get(key.step) else { continue };
+            let (outcome, reason) = match &step.step.work {
+                // Its run starts when its time is over.
+                StepWork::Approval { default, .. } if *outcome == Outcome::Completed => {
+                    let text = "the time for an answer is over".to_owned();
+                    let reason = Reason { code: ReasonCode::Approval, text };
+                    match default {
+                        domain::dag::ApprovalAnswer::Approve => (*outcome, Some(reason)),
+                        domain::dag::ApprovalAnswer::Reject => (Outcome::Failed, Some(reason)),
+                    }
+                }
+                _ => (*outcome, None),
+            };
+            known.state.end(&dag.graph, definition, *key, outcome, reason);
+        }
+    }
+
+    /// Decides, and loads the results that this needs.
+    pub(super) async fn decide_with_results(&self, known: &mut KnownRun) -> store::Result<Changes> {
+        let dag = Arc::clone(&known.dag);
+        let Some(definition) = &dag.job.definition.dag else { return Ok(Changes::default()) };
+        let zone = self.dag_zone(&dag.job);
+        loop {
+            let inputs = Inputs {
+                run: known.header.run,
+                dag: &dag.job.name,
+                scheduled_for: known.header.scheduled_for,
+                zone: zone.clone(),
+                params: &known.params,
+                results: &known.results,
+            };
+            let missing = match known.state.decide(&dag.graph, definition, &inputs) {
+                Ok(changes) => return Ok(changes),
+                Err(missing) => missing,
+            };
+            for key in missing {
+                if !known.results.contains_key(&key) {
+                    let result = self.result_of(known, key).await?;
+                    known.results.insert(key, result);
+                }
+            }
+        }
+    }
+
+    /// The time zone of a DAG's schedule.
+    pub(crate) fn dag_zone(&self, job: &Job) -> TimeZone {
+        match &job.definition.when {
+            When::Cron { zone, .. } => {
+                self.parts.zones.find(zone).map_or(TimeZone::UTC, |zone| zone.time_zone().clone())
+            }
+            _ => TimeZone::UTC,
+        }
+    }
+
+    /// The result of a step: null if it has none. That of a fan-out is the list of its items'.
+    pub(super) async fn result_of(&self, known: &KnownRun, key: StepKey) -> store::Result<Json> {
+        let items = known.state.items(key.step).filter(|_| key.item.is_none());
+        let Some(items) = items else {
+            let Some(run) = known.runs.get(&key) else { return Ok(Json::Null) };
+            let result = self.store.run_results(&[*run]).await?.pop().flatten();
+            return Ok(result.as_deref().map_or(Json::Null, parse_result));
+        };
+        let keys = (0..items).map(|item| StepKey { step: key.step, item: Some(item) });
+        let runs: Vec<Option<RunId>> = keys.map(|key| known.runs.get(&key).copied()).collect();
+        let asked: Vec<RunId> = runs.iter().flatten().copied().collect();
+        let found = self.store.run_results(&asked).await?;
+        let bytes: usize = found.iter().flatten().map(String::len).sum();
+        if bytes > RESULTS_BYTES_MAX {
+            tracing::warn!(run = %known.header.run, bytes, "results of items are too large to read");
+            return Ok(Json::Null);
+        }
+        let mut found = found.into_iter();
+        let result = |run: Option<RunId>| {
+            let result = run.and_then(|_| found.next().flatten());
+            result.as_deref().map_or(Json::Null, parse_result)
+        };
+        Ok(Json::Array(runs.into_iter().map(result).collect()))
+    }
+}
+
+impl KnownRun {
+    pub(super) fn from_records(
+        header: DagRun,
+        dag: Arc<CompiledDag>,
+        records: Vec<StepRecord>,
+    ) -> Self {
+        let state = load(&dag, header.control, &header.forced, &records);
+        let runs = records.iter().filter_map(|record| Some((record.key, record.run?)));
+        let runs = runs.collect();
+        let open = records.into_iter().filter(|record| record.outcome.is_none());
+        KnownRun {
+            params: params_of(header.parameters.as_deref()),
+            open: open.map(|record| (record.key, record)).collect(),
+            results: HashMap::new(),
+            is_fresh: false,
+            header,
+            dag,
+            state,
+            runs,
+        }
+    }
+}
+
+/// The state that records say.
+pub(crate) fn load(
+    dag: &CompiledDag,
+    control: Control,
+    forced: &[u32],
+    records: &[StepRecord],
+) -> DagState {
+    let definition = dag.job.definition.dag.clone().unwrap_or_default();
+    DagState::load(&dag.graph, &definition, control, forced.iter().copied(), records)
+}
+
+/// The parameters of a DAG run.
+pub(crate) fn params_of(text: Option<&str>) -> JsonMap {
+    text.and_then(parse_object).unwrap_or_default()
+}

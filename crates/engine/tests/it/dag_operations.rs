@@ -1,0 +1,357 @@
+//! What users do with DAG runs: re-run, mark, approve, explain, verify. In real time.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use domain::access::{Actor, Privilege};
+use domain::dag::rerun::{Rerun, RerunFrom, RerunVersion};
+use domain::dag::state::StepState;
+use domain::dag::{ApprovalAnswer, Dag, Step, StepWork, TriggerRule};
+use domain::id::{RunId, TenantId, UserId};
+use domain::job::{Definition, Job, JobState, Overlap, RetryPolicy};
+use domain::queue::QueueSettings;
+use domain::run::{AttemptResult, ErrorCode, Outcome, RunState};
+use engine::{
+    Engine, EngineError, Executor, MessageReport, NewJob, Settings, Started, StepMark, Stop,
+    Trigger,
+};
+use jiff::SignedDuration;
+use store::Store;
+use store::sqlite::SqliteStore;
+
+use crate::present::{now, real_parts};
+
+/// Fails the steps that are listed, and notes what it executes.
+#[derive(Clone, Default)]
+struct Worker {
+    fails: Arc<Mutex<Vec<String>>>,
+    seen: Arc<Mutex<Vec<String>>>,
+}
+
+impl Executor for Worker {
+    async fn execute(&self, run: Started, _: Stop) -> AttemptResult {
+        let name = run.job.name.split('/').next_back().unwrap_or_default().to_owned();
+        self.seen.lock().unwrap().push(name.clone());
+        match self.fails.lock().unwrap().contains(&name) {
+            true => AttemptResult::failed(ErrorCode::Exit(1), "no"),
+            false => AttemptResult {
+                result: Some(format!("{{\"by\":\"{name}\"}}")),
+                ..AttemptResult::completed()
+            },
+        }
+    }
+}
+
+struct House {
+    engine: Engine,
+    worker: Worker,
+    store: Arc<SqliteStore>,
+    admin: Actor,
+    _folder: tempfile::TempDir,
+}
+
+fn step(name: &str, after: &[&str]) -> Step {
+    let after = after.iter().map(|&name| name.to_owned()).collect();
+    let retry = RetryPolicy { max_attempts: 1, ..RetryPolicy::default() };
+    Step { name: name.to_owned(), after, retry: Some(retry), ..Step::default() }
+}
+
+fn admin() -> Actor {
+    Actor {
+        user: UserId::ADMIN,
+        name: "admin".into(),
+        tenant: TenantId::DEFAULT,
+        key: None,
+        until: None,
+        privileges: [Privilege::AdministerCluster]
+            .into_iter()
+            .collect::<domain::access::Privileges>()
+            .expanded(true),
+        read_only: false,
+        run_as: Vec::new(),
+        databases: Vec::new(),
+        queues: Vec::new(),
+        requests_per_second: None,
+    }
+}
+
+impl House {
+    async fn open() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("punctual.db");
+        let store = Arc::new(SqliteStore::open(&path, Arc::new(now)).unwrap());
+        let worker = Worker::default();
+        let settings = Settings { max_concurrent_jobs: 16, ..Settings::default() };
+        let engine =
+            Engine::start(Arc::clone(&store), worker.clone(), Vec::new(), settings, real_parts())
+                .await
+                .unwrap();
+        House { engine, worker, store, admin: admin(), _folder: folder }
+    }
+
+    fn fails(&self, names: &[&str]) {
+        *self.worker.fails.lock().unwrap() = names.iter().map(|&name| name.to_owned()).collect();
+        self.worker.seen.lock().unwrap().clear();
+    }
+
+    fn seen(&self) -> Vec<String> {
+        self.worker.seen.lock().unwrap().clone()
+    }
+
+    async fn create(&self, name: &str, definition: Definition) -> Job {
+        let (tenant, owner, state) = (TenantId::DEFAULT, UserId::ADMIN, JobState::Enabled);
+        let new = NewJob { tenant, owner, name: name.into(), definition, state };
+        self.engine.node().create_job(new).await.unwrap()
+    }
+
+    async fn dag(&self, name: &str, steps: Vec<Step>) -> Job {
+        let dag = Some(Box::new(Dag { steps, ..Dag::default() }));
+        let definition = Definition { dag, overlap: Overlap::Allow, ..Definition::default() };
+        self.create(name, definition).await
+    }
+
+    async fn run(&self, job: &Job) -> RunId {
+        let by = self.engine.by(&self.admin);
+        by.trigger(job.id, Trigger::default(), None).await.unwrap().id
+    }
+
+    async fn ended(&self, run: RunId) -> Outcome {
+        for _ in 0..2_000 {
+            if let Some(RunState::Ended(outcome)) =
+                self.store.run(run).await.unwrap().map(|run| run.state)
+            {
+                return outcome;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("run {run} has not ended");
+    }
+
+    /// Waits until a step is in a state.
+    async fn reached(&self, run: RunId, name: &str, state: StepState) {
+        let by = self.engine.by(&self.admin);
+        for _ in 0..2_000 {
+            if by.dag_step(run, name, None).await.unwrap().state == state {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("step {name} is {}", by.dag_step(run, name, None).await.unwrap().state);
+    }
+
+    async fn states(&self, run: RunId) -> String {
+        let by = self.engine.by(&self.admin);
+        let page = by.dag_steps(run, None, None, 100).await.unwrap();
+        let line = |step: &engine::StepView| {
+            let adopted = if step.is_adopted { " adopted" } else { "" };
+            format!("{} {}{adopted}", step.name, step.state)
+        };
+        page.items.iter().map(line).collect::<Vec<_>>().join(", ")
+    }
+}
+
+#[tokio::test]
+async fn a_rerun_repeats_what_failed_and_adopts_the_rest() {
+    let house = House::open().await;
+    let chain = vec![step("a", &[]), step("b", &["a"]), step("c", &["b"]), step("x", &[])];
+    let job = house.dag("etl", chain).await;
+    house.fails(&["b"]);
+    let first = house.run(&job).await;
+    assert_eq!(house.ended(first).await, Outcome::Failed);
+    assert_eq!(house.states(first).await, "a COMPLETED, b FAILED, c SKIPPED, x COMPLETED");
+    let by = house.engine.by(&house.admin);
+    house.fails(&[]);
+    let dry = by.rerun_dag(first, Rerun::default(), true).await.unwrap();
+    assert_eq!(dry.again, ["b", "c"]);
+    let completed = Outcome::Completed;
+    assert_eq!(dry.adopted, [("a".to_owned(), completed), ("x".to_owned(), completed)]);
+    assert!(dry.run.is_none() && house.seen().is_empty(), "a dry run does nothing");
+    let second = by.rerun_dag(first, Rerun::default(), false).await.unwrap().run.unwrap().id;
+    assert_eq!(house.ended(second).await, completed);
+    assert_eq!(house.seen(), ["b", "c"]);
+    let states = "a COMPLETED adopted, b COMPLETED, c COMPLETED, x COMPLETED adopted";
+    assert_eq!(house.states(second).await, states);
+    let view = by.dag_run(second).await.unwrap();
+    assert_eq!((view.rerun_of, view.counts.completed), (Some(first), 4));
+    // From a step, and with the present version.
+    house.fails(&[]);
+    let from = Rerun { from: RerunFrom::Step("c".into()), ..Rerun::default() };
+    let third = by.rerun_dag(second, from, false).await.unwrap().run.unwrap().id;
+    assert_eq!(house.ended(third).await, completed);
+    assert_eq!(house.seen(), ["c"]);
+    let mut renamed = step("y", &["a"]);
+    renamed.description = Some("new".into());
+    let changed = vec![step("a", &[]), step("b", &["a"]), renamed];
+    let change = move |job: &mut Job| {
+        job.definition.dag.as_mut().unwrap().steps = changed;
+        Ok::<(), EngineError>(())
+    };
+    by.alter_job(job.id, change).await.unwrap();
+    let latest = Rerun { version: RerunVersion::Latest, ..Rerun::default() };
+    let plan = by.rerun_dag(third, latest, true).await.unwrap();
+    assert_eq!((plan.again, plan.removed), (vec!["y".into()], vec!["c".into(), "x".into()]));
+    let unknown = Rerun { from: RerunFrom::Step("no".into()), ..Rerun::default() };
+    let error = by.rerun_dag(third, unknown, true).await.unwrap_err().to_string();
+    assert_eq!(error, "from: there is no step \"no\"");
+}
+
+#[tokio::test]
+async fn an_approval_waits_for_its_answer() {
+    let house = House::open().await;
+    let approval = |timeout, default| StepWork::Approval { role: None, timeout, default };
+    let mut ask = step("ask", &["build"]);
+    ask.work = approval(None, ApprovalAnswer::Reject);
+    let mut soon = step("soon", &["build"]);
+    soon.work = approval(Some(SignedDuration::from_millis(300)), ApprovalAnswer::Approve);
+    let job = house
+        .dag("release", vec![step("build", &[]), ask, soon, step("deploy", &["ask", "soon"])])
+        .await;
+    let by = house.engine.by(&house.admin);
+    for (answer, outcome, states) in [
+        (
+            ApprovalAnswer::Approve,
+            Outcome::Completed,
+            "build COMPLETED, ask COMPLETED, soon COMPLETED, deploy COMPLETED",
+        ),
+        (
+            ApprovalAnswer::Reject,
+            Outcome::Failed,
+            "build COMPLETED, ask FAILED, soon COMPLETED, deploy SKIPPED",
+        ),
+    ] {
+        let run = house.run(&job).await;
+        house.reached(run, "ask", StepState::Open).await;
+        let early = by.decide_approval(run, "deploy", answer, "").await.unwrap_err().to_string();
+        assert_eq!(early, "step \"deploy\" is not an approval");
+        by.decide_approval(run, "ask", answer, "looks good").await.unwrap();
+        assert_eq!(house.ended(run).await, outcome);
+        assert_eq!(house.states(run).await, states);
+        let ask = by.dag_step(run, "ask", None).await.unwrap();
+        let text = ask.reason.unwrap().text;
+        assert!(text.ends_with("by admin: looks good"), "{text}");
+        let late = by.decide_approval(run, "ask", answer, "").await.unwrap_err().to_string();
+        assert!(late.contains("it waits for no answer"), "{late}");
+    }
+}
+
+#[tokio::test]
+async fn a_user_marks_a_step_that_does_not_end() {
+    let house = House::open().await;
+    let mut wait = step("wait", &[]);
+    wait.work = StepWork::Sleep { duration: Some(SignedDuration::from_hours(1)), until: None };
+    let job = house.dag("etl", vec![wait, step("next", &["wait"])]).await;
+    let by = house.engine.by(&house.admin);
+    for (mark, states) in [
+        (StepMark::Succeeded, "wait COMPLETED, next COMPLETED"),
+        (StepMark::Skipped, "wait SKIPPED, next SKIPPED"),
+    ] {
+        let run = house.run(&job).await;
+        house.reached(run, "wait", StepState::Open).await;
+        by.mark_step(run, "wait", None, mark, "done by hand").await.unwrap();
+        assert_eq!(house.ended(run).await, Outcome::Completed);
+        assert_eq!(house.states(run).await, states);
+        let ended = by.mark_step(run, "wait", None, mark, "").await.unwrap_err().to_string();
+        assert_eq!(ended, format!("DAG run {run} has ended"));
+    }
+}
+
+#[tokio::test]
+async fn a_step_runs_a_job_another_dag_and_a_worker() {
+    let house = House::open().await;
+    let queue = Definition { queue: Some(QueueSettings::default()), ..Definition::default() };
+    house.create("default", queue).await;
+    house.create("report", Definition::default()).await;
+    house.dag("inner", vec![step("in1", &[]), step("in2", &["in1"])]).await;
+    let with = |name: &str, after: &[&str], work| Step { work, ..step(name, after) };
+    let called = StepWork::Job { job: "report".into(), parameters: BTreeMap::new() };
+    let inner = StepWork::Dag { dag: "inner".into(), parameters: BTreeMap::new() };
+    let payload = serde_json::json!({ "action": "load_data", "from": "${steps.first.result.by}" });
+    let message = StepWork::Message { queue: None, payload };
+    let missing = StepWork::Job { job: "nothing".into(), parameters: BTreeMap::new() };
+    let mut end = with("end", &["call", "inner", "load", "missing"], StepWork::default());
+    end.rule = TriggerRule::AllDone;
+    let job = house
+        .dag(
+            "outer",
+            vec![
+                step("first", &[]),
+                with("call", &["first"], called),
+                with("inner", &["first"], inner),
+                with("load", &["first"], message),
+                with("missing", &["first"], missing),
+                end,
+            ],
+        )
+        .await;
+    let by = house.engine.by(&house.admin);
+    let run = house.run(&job).await;
+    // A worker leases the message of the step and settles it.
+    let (_, leased) = by.lease_messages("default", 1, None, Duration::from_secs(20)).await.unwrap();
+    assert_eq!(leased.len(), 1);
+    let body = leased[0].parameters.clone().unwrap();
+    assert!(
+        body.contains(r#""action":"load_data""#) && body.contains(r#""from":"first""#),
+        "{body}"
+    );
+    let report = MessageReport {
+        message: leased[0].id,
+        fence: leased[0].fence,
+        report: domain::queue::Report::Ack { result: Some("{\"rows\":7}".into()) },
+        output: None,
+    };
+    by.report_messages("default", vec![report]).await.unwrap();
+    assert_eq!(house.ended(run).await, Outcome::Failed);
+    assert_eq!(
+        house.states(run).await,
+        "first COMPLETED, call COMPLETED, inner COMPLETED, load COMPLETED, missing FAILED, \
+         end COMPLETED"
+    );
+    let missing = by.dag_step(run, "missing", None).await.unwrap().reason.unwrap().text;
+    assert_eq!(missing, "job \"nothing\" does not exist");
+    let load = by.dag_step(run, "load", None).await.unwrap().run.unwrap();
+    assert_eq!(load.result.as_deref(), Some("{\"rows\":7}"));
+}
+
+#[tokio::test]
+async fn decisions_are_explained_replayed_and_verified() {
+    let house = House::open().await;
+    let mut alarm = step("alarm", &["a"]);
+    alarm.rule = TriggerRule::OneFailed;
+    let job = house.dag("etl", vec![step("a", &[]), step("b", &["a"]), alarm]).await;
+    house.fails(&["a"]);
+    let run = house.run(&job).await;
+    assert_eq!(house.ended(run).await, Outcome::Failed);
+    let by = house.engine.by(&house.admin);
+    let skipped = by.explain_step(run, "b", None, None).await.unwrap();
+    assert_eq!(
+        skipped.lines[..3],
+        [
+            "it ended as SKIPPED: ALL_SUCCESS is not met: a FAILED",
+            "ALL_SUCCESS: 0 of 1 parents succeeded, 1 failed, 0 were skipped, 0 are pending",
+            "parents: a FAILED",
+        ]
+    );
+    // Before the run began, nothing was decided.
+    let view = house.store.run(run).await.unwrap().unwrap();
+    let before = Some(view.created_at - SignedDuration::from_secs(1));
+    let past = by.explain_step(run, "b", None, before).await.unwrap();
+    assert_eq!(past.step.state, StepState::Pending);
+    let whole = by.explain_dag_run(run, None).await.unwrap();
+    assert!(whole[0].starts_with("it ended as FAILED"), "{whole:?}");
+    assert!(whole.iter().any(|line| line.starts_with("critical path: a ")), "{whole:?}");
+    let replayed = by.replay_dag_run(run, &BTreeMap::new(), None).await.unwrap();
+    assert_eq!((replayed.differences.len(), replayed.reproduced), (0, 5));
+    let assume = BTreeMap::from([("a".to_owned(), Outcome::Completed)]);
+    let predicted = by.replay_dag_run(run, &assume, Some(8)).await.unwrap().predicted;
+    let expected =
+        [("a", Outcome::Completed), ("b", Outcome::Completed), ("alarm", Outcome::Skipped)];
+    assert_eq!(predicted, expected.map(|(name, outcome)| (name.to_owned(), outcome)));
+    let verified = by.verify_dag_runs(Some(job.id), None, 10).await.unwrap();
+    assert_eq!((verified.runs, verified.steps, verified.problems), (1, 3, Vec::new()));
+    house.fails(&[]);
+    let other = house.run(&job).await;
+    assert_eq!(house.ended(other).await, Outcome::Completed);
+    let diff = by.diff_dag_runs(run, other).await.unwrap();
+    assert_eq!(diff.steps[0].name, "a", "the first step that differs");
+}
