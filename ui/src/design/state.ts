@@ -10,6 +10,8 @@ const STATES: State[] = [
 
 /** A status of the API as a state; what is unknown waits. */
 export function stateOf(status: string | null | undefined): State {
+  // A run that is held was lost with its node and waits for a decision.
+  if (status === 'HELD') return 'LOST';
   return STATES.find((it) => it === status) ?? 'PENDING';
 }
 
@@ -17,7 +19,7 @@ export const className = (state: State): string => state.toLowerCase();
 
 /** Whether a run has ended. */
 export function isOver(status: string): boolean {
-  return status !== 'PENDING' && status !== 'QUEUED' && status !== 'RUNNING';
+  return !['PENDING', 'QUEUED', 'RUNNING', 'HELD'].includes(status);
 }
 
 /** Whether somebody should look at it. */

@@ -38,6 +38,11 @@ export class LogLines {
     this.#plan();
   }
 
+  /** Whether lines wait to be drawn. */
+  get isBusy(): boolean {
+    return this.#queue.length > 0;
+  }
+
   clear(): void {
     cancelAnimationFrame(this.#frame);
     this.#frame = 0;
@@ -76,6 +81,8 @@ export class LogLines {
   #append(line: string): void {
     const number = this.texts.length;
     if (number % BLOCK === 0) {
+      // A block that is full is laid out when it is seen; the last one has its own height at once.
+      this.#block?.classList.add('full');
       this.#block = document.createElement('div');
       this.#block.className = 'block';
       this.into.append(this.#block);
