@@ -580,7 +580,7 @@ enqueue(queue text, payload jsonb, workspace text, priority integer, process_aft
 DECLARE
     to_queue uuid;
     as_user uuid;
-    of_job jobs%ROWTYPE;
+    of_job record;
     settings jsonb;
     now bigint := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
     due bigint := greatest(now, (extract(epoch FROM process_after) * 1000000)::bigint);
