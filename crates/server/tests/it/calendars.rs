@@ -53,7 +53,7 @@ async fn a_calendar_is_made_used_changed_and_kept_from_deletion() {
     let at = "/v1/jobs/report/explain?at=2026-11-23T08:00:00Z";
     let why = world.get(at).await;
     assert!(why.text.contains("calendar \\\"weekends\\\" excludes the day"), "{}", why.text);
-    assert_eq!(world.call("DELETE", "/v1/jobs/report", &[], None).await.status, 200);
+    assert_eq!(world.call("DELETE", "/v1/jobs/report", &[], None).await.status, 204);
     assert_eq!(world.call("DELETE", "/v1/calendars/weekends", &[], None).await.status, 204);
 }
 
