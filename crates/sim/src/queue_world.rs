@@ -423,10 +423,11 @@ impl QueueWorld {
         let line = self.runtime.block_on(self.store.queue_line(self.queue.id));
         let line = line.unwrap_or_default();
         if let Some(most) = self.settings.workspace_concurrency
-            && let Some(it) = line.workspaces.iter().find(|it| it.leased > u64::from(most)) {
-                let text = format!("{} has {} holders of {most}", it.workspace, it.leased);
-                return wrong("holders of a workspace", text);
-            }
+            && let Some(it) = line.workspaces.iter().find(|it| it.leased > u64::from(most))
+        {
+            let text = format!("{} has {} holders of {most}", it.workspace, it.leased);
+            return wrong("holders of a workspace", text);
+        }
         let leased: u64 = line.workspaces.iter().map(|it| it.leased).sum();
         match self.queue.definition.concurrency {
             Some(most) if leased > u64::from(most) => {

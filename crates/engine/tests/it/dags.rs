@@ -43,7 +43,6 @@ fn result(json: &str) -> AttemptResult {
 
 /// The step that a run executes, with its item: `load`, `load[2]`.
 fn name(started: &Started) -> String {
-    
     started.job.name.split('/').next_back().unwrap_or_default().to_owned()
 }
 
