@@ -167,8 +167,9 @@ fn dag(random: &mut Random) -> Dag {
     Dag { steps, on_step_failure, max_parallel, ..Dag::default() }
 }
 
-/// Where and how a job is executed: mostly anywhere.
-pub fn class(random: &mut Random, definition: &mut Definition) {
+/// Where and how a job is executed: mostly anywhere. A job that exists stays a job, and a DAG a DAG.
+pub fn class(random: &mut Random, definition: &mut Definition, is_new: bool) {
+    let was_dag = definition.dag.is_some();
     definition.class = match random.weighted(&[6, 2, 2]) {
         0 => Class::LocalSafe,
         1 => Class::LeaderOnly,
@@ -177,12 +178,15 @@ pub fn class(random: &mut Random, definition: &mut Definition) {
     definition.run_on = Labels::default();
     definition.partition = None;
     definition.dag = None;
-    if definition.class == Class::LeaderOnly {
-        return;
-    }
-    if definition.class == Class::LocalSafe && random.percent(20) {
+    let becomes_dag = definition.class == Class::LocalSafe && random.percent(20);
+    let is_dag = if is_new { becomes_dag } else { was_dag };
+    if is_dag {
+        definition.class = Class::LocalSafe;
         definition.action = Action::Noop;
         definition.dag = Some(Box::new(dag(random)));
+        return;
+    }
+    if definition.class == Class::LeaderOnly {
         return;
     }
     if random.percent(20) {

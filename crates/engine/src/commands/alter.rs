@@ -36,6 +36,12 @@ impl Node {
         mut job: Job,
         among: &JobChanges,
     ) -> Result<Altered> {
+        // Runs that have begun follow the kind of their job.
+        if job.definition.is_dag() != old.definition.is_dag() {
+            let (was, is) = if old.definition.is_dag() { ("DAG", "job") } else { ("job", "DAG") };
+            let problem = format!("a {was} cannot become a {is}; create a {is} with another name");
+            return Err(EngineError::Invalid { field: "tasks", problem });
+        }
         job.definition.when.keep_start_of(&old.definition.when);
         // Another interval without a start begins at the change.
         let starts_anew = job.definition.when.needs_start();

@@ -71,7 +71,7 @@ impl World {
                 self.run_command(index, format!("change policies of {name}"), async move {
                     let edit = |job: &mut domain::job::Job| {
                         jobs::policies(&mut random, &mut job.definition);
-                        jobs::class(&mut random, &mut job.definition);
+                        jobs::class(&mut random, &mut job.definition, false);
                     };
                     node.alter_job(job, edit).await.map(drop)
                 });
@@ -132,7 +132,7 @@ impl World {
         let name = format!("j{}", self.random.below(1_000));
         let mut definition = jobs::definition(&mut self.random, self.clock.store_wall(), &others);
         if !self.profile.flood {
-            jobs::class(&mut self.random, &mut definition);
+            jobs::class(&mut self.random, &mut definition, true);
         }
         if self.profile.flood {
             definition = Definition { overlap: Overlap::Allow, ..Definition::default() };

@@ -250,12 +250,12 @@ mod tests {
         for (state, is_paused, verdict, message, obstacles) in [
             (MessageState::Ready, false, "READY", "it is the next message of queue \"mail\"", 0),
             (MessageState::Ready, true, "READY", "it is the next message of queue \"mail\"", 1),
-            (MessageState::Delayed, false, "DELAYED", "it becomes ready in 9 s", 0),
+            (MessageState::Delayed, false, "DELAYED", "it becomes ready in 9.0 s", 0),
             (
                 MessageState::Leased,
                 false,
                 "LEASED",
-                "a worker has it; the lease ends in 9 s unless it is kept",
+                "a worker has it; the lease ends in 9.0 s unless it is kept",
                 0,
             ),
             (
