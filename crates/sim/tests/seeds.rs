@@ -15,10 +15,10 @@ fn sound(seeds: std::ops::Range<u64>) -> SimStats {
     total
 }
 
-/// A hundred worlds in which something never happened prove nothing about it.
+/// A hundred worlds in which something hardly ever happened prove nothing about it.
 fn eventful(stats: SimStats) {
     for (name, count) in stats.named() {
-        assert!(count >= 10, "{name} happened {count} times: {stats:?}");
+        assert!(count >= 5, "{name} happened {count} times: {stats:?}");
     }
 }
 
