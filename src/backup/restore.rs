@@ -177,6 +177,9 @@ fn unpack(
         }
         place = format!("after {path}");
     }
+    // The checksum of the archive stands at its very end, after the padding that tar ignores.
+    io::copy(&mut tar.into_inner(), &mut io::sink())
+        .map_err(|error| damaged(archive, &place, &error.to_string()))?;
     let Some(manifest) = manifest else {
         return Err(damaged(archive, NAME, "it is missing, so the archive was cut off"));
     };

@@ -7568,7 +7568,7 @@ export interface components {
              *     }
              */
             assume: {
-                [key: string]: string;
+                [key: string]: components["schemas"]["TaskOutcome"];
             };
             /**
              * Format: int32
@@ -8323,6 +8323,11 @@ export interface components {
             /** @description Whether it was adopted from the run that this one repeats. */
             is_adopted?: boolean;
         };
+        /**
+         * @description How a task ended.
+         * @enum {string}
+         */
+        TaskOutcome: "COMPLETED" | "FAILED" | "CANCELLED" | "TIMEOUT" | "SKIPPED" | "MISSED";
         /** @description A task of a DAG. */
         TaskSpec: {
             /**
@@ -21388,6 +21393,15 @@ export interface operations {
             };
             /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };

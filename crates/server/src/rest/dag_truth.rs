@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::find;
 use super::shape::dag_run::TaskInstance;
-use super::shape::mirror::TriggerRule;
+use super::shape::mirror::{TaskOutcome, TriggerRule};
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::{OptionalBody, Params};
@@ -141,8 +141,8 @@ pub(crate) async fn explain_task(
 #[serde(deny_unknown_fields, default)]
 pub struct ReplayBody {
     /// Outcomes that tasks are assumed to have had, by name.
-    #[schema(value_type = BTreeMap<String, String>, example = json!({"transform": "FAILED"}))]
-    assume: BTreeMap<String, Outcome>,
+    #[schema(example = json!({"transform": "FAILED"}))]
+    assume: BTreeMap<String, TaskOutcome>,
     /// How many tasks can execute at the same time; no limit when absent.
     #[schema(minimum = 1)]
     slots: Option<u32>,
@@ -204,7 +204,8 @@ pub(crate) async fn replay(
         return Err(Problem::invalid("slots", "must be at least 1"));
     }
     let run = find::dag_run(&app, &actor, &run).await?;
-    let report = app.engine.by(&actor).replay_dag_run(run, &body.assume, body.slots).await?;
+    let assumed = body.assume.into_iter().map(|(task, outcome)| (task, outcome.into())).collect();
+    let report = app.engine.by(&actor).replay_dag_run(run, &assumed, body.slots).await?;
     let difference = |(task, recorded, decided)| ReplayDifference { task, recorded, decided };
     let predicted =
         |(task, outcome): (String, Outcome)| PredictedTask { task, status: outcome.name() };

@@ -59,7 +59,7 @@ pub struct RunningMessage {
 pub struct PollBody {
     /// The number of the poll in its session, from 1. A poll that is sent again has the same number
     /// and gets the same answer.
-    #[schema(minimum = 1)]
+    #[schema(minimum = 1, maximum = 9_223_372_036_854_775_807_i64)]
     seq: u64,
     /// How many messages the worker wants at most; none when absent.
     #[schema(maximum = 10_000)]
@@ -160,8 +160,8 @@ fn held(body: &mut PollBody) -> Result<Vec<WorkerMessage>> {
 }
 
 fn checked(session: String, mut body: PollBody) -> Result<PollRequest> {
-    if body.seq == 0 {
-        return Err(Problem::invalid("seq", "must be at least 1, and one more with each poll"));
+    if body.seq == 0 || body.seq > i64::MAX as u64 {
+        return Err(Problem::invalid("seq", "must be a number from 1, one more with each poll"));
     }
     if body.want as usize > BATCH_MAX {
         return Err(Problem::invalid("want", "must be at most 10000"));
@@ -255,7 +255,7 @@ pub(crate) async fn poll(
 #[serde(deny_unknown_fields)]
 pub struct WorkerStateBody {
     /// `RUN`, `QUIET` or `STOP`.
-    #[schema(example = "QUIET")]
+    #[schema(pattern = "^(RUN|QUIET|STOP)$", example = "QUIET")]
     state: String,
 }
 

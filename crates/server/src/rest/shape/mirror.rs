@@ -268,3 +268,21 @@ mirror! {
         Latest,
     }
 }
+
+mirror! {
+    /// How a task ended.
+    TaskOutcome = domain::run::Outcome {
+        /// It did its work.
+        Completed,
+        /// It failed.
+        Failed,
+        /// It was cancelled.
+        Cancelled,
+        /// It took longer than it may.
+        Timeout,
+        /// It did not run, as its rules say.
+        Skipped,
+        /// It did not run in time.
+        Missed,
+    }
+}
