@@ -18,7 +18,8 @@ use utoipa::IntoParams;
 
 use super::find;
 use super::job_choice::{JobChoice, JobFacets, JobList};
-use super::shape::job::{JobCreated, JobSpec, JobView, READ_ONLY, RunOutcome};
+use super::shape::job::{JobSpec, READ_ONLY};
+use super::shape::job_view::{JobCreated, JobView, RunOutcome};
 use super::warnings::{JobWarnings, warnings};
 use crate::actor::Actor;
 use crate::app::App;
