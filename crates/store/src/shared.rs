@@ -195,6 +195,7 @@ operations! {
             -> Page<Job, String>;
         Dependencies dependencies(tenant: TenantId) -> Vec<(JobId, JobId)>;
         Run run(id: RunId) -> Option<RunView>;
+        Runs runs(ids: &[RunId]) -> Vec<RunView>;
         ListRuns list_runs(filter: &RunFilter, before: Option<RunId>, limit: u32)
             -> Page<RunView, RunId>;
         Attempts attempts(run: RunId) -> Vec<AttemptView>;

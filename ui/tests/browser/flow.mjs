@@ -156,9 +156,11 @@ export const flow = {
   async tenThousandStepsStayUsable({ server, browser }) {
     const { page, check, context } = await openPage(browser);
     const { call } = server;
-    const tasks = [step('first'), ...Array.from({ length: 9898 }, (_, n) => step(`wide-${n}`, ['first'])), step('join', Array.from({ length: 9898 }, (_, n) => `wide-${n}`), { payload: { type: 'APPROVAL' } })];
+    // Most of them are skipped: a build for tests needs minutes to execute ten thousand.
+    const wide = Array.from({ length: 9898 }, (_, n) => step(`wide-${n}`, ['first'], n < 98 ? {} : { when: 'config.deep = true' }));
+    const tasks = [step('first'), ...wide, step('join', wide.map((it) => it.name), { trigger_rule: 'ALL_DONE', payload: { type: 'APPROVAL' } })];
     for (let n = 0; n < 100; n++) tasks.push(step(`chain-${n}`, [n ? `chain-${n - 1}` : 'join']));
-    await call('POST', '/v1/dags', { name: 'huge', tasks });
+    await call('POST', '/v1/dags', { name: 'huge', config: { deep: false }, tasks });
     const id = await trigger(call, 'huge');
     await until('the join', async () => (await columns(call, id)).statuses[9899] === 'R');
     await page.addInitScript(watchTasks);
@@ -177,7 +179,7 @@ export const flow = {
     await page.getByLabel('Filter steps').fill('');
     // The graph has the siblings as one box, which opens a hundred at a time.
     await page.getByRole('link', { name: 'Graph', exact: true }).click();
-    const group = page.getByRole('link', { name: /^wide-0 and 9.897 more: 9.898 completed/ });
+    const group = page.getByRole('link', { name: /^wide-0 and 9.897 more: 98 completed, 9.800 skipped/ });
     await group.click();
     await page.getByRole('link', { name: /^wide-3, COMPLETED/ }).waitFor();
     assert.ok((await drawn()) < 1500, `${await drawn()} elements`);
@@ -191,7 +193,7 @@ export const flow = {
     await page.goto(`${server.url}/ui/workflows/huge`);
     await page.getByText('Steps 1 to 200 of 10\u202f000').waitFor();
     await button(page, 'After').click();
-    await page.getByRole('link', { name: /^wide-199: COMPLETED/ }).waitFor();
+    await page.getByRole('link', { name: /^wide-199: SKIPPED/ }).waitFor();
     const longest = await page.evaluate(() => Math.max(0, ...window.tasks));
     console.log(`      longest task of the grid ${Math.round(longest)} ms`);
     await call('POST', `/v1/dag-runs/${id}/cancel`, {});

@@ -15,9 +15,6 @@ use crate::dags::{CompiledDag, DagColumns, DagGrid, GridRun, StepColumn};
 use crate::error::Result;
 use crate::node::Node;
 
-/// Open steps whose runs are looked up one by one; beyond that, an open step counts as running.
-const OPEN_MAX: usize = 200;
-
 impl Node {
     /// All steps of a DAG run, without their items.
     pub(crate) async fn dag_columns(
@@ -27,7 +24,7 @@ impl Node {
     ) -> Result<DagColumns> {
         let mut steps = vec![StepColumn::default(); dag.graph.len()];
         let page = self.store.dag_steps(run, None, None, steps.len() as u32).await?;
-        let mut open = 0;
+        let mut open = HashMap::new();
         let mut has_items = false;
         for record in page.items {
             let Some(step) = steps.get_mut(record.key.step as usize) else { continue };
@@ -41,14 +38,16 @@ impl Node {
             let work = &dag.graph.step(record.key.step).step.work;
             let waits = matches!(work, StepWork::Approval { .. } | StepWork::Sleep { .. });
             let is_open = record.outcome.is_none() && !waits;
-            if let Some(run) = record.run.filter(|_| is_open && open < OPEN_MAX) {
-                open += 1;
-                if let Some(view) = self.store.run(run).await? {
-                    step.run = Some(view.state);
-                    step.started_at = view.started_at;
-                    step.attempts = view.attempts + view.lost + u32::from(is_under_way(&view));
-                }
-            }
+            open.extend(record.run.filter(|_| is_open).map(|run| (run, record.key.step as usize)));
+        }
+        let ids: Vec<RunId> = open.keys().copied().collect();
+        for view in self.store.runs(&ids).await? {
+            let Some(step) = open.get(&view.id).and_then(|step| steps.get_mut(*step)) else {
+                continue;
+            };
+            step.run = Some(view.state);
+            step.started_at = view.started_at;
+            step.attempts = view.attempts + view.lost + u32::from(is_under_way(&view));
         }
         for (step, started_at, attempts) in self.store.step_attempts(run).await? {
             if let Some(step) = steps.get_mut(step as usize) {

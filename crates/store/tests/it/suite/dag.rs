@@ -181,6 +181,12 @@ pub async fn the_last_step_wakes_its_dag_run<B: Bench>(lab: &Lab<B>) {
     let began = lab.store.run(one.id).await.unwrap().unwrap().started_at;
     assert!(began.is_some());
     assert_eq!(lab.store.step_attempts(run.run.id).await.unwrap(), [(0, began, 1)]);
+    let ids = [one.id, RunId(uuid::Uuid::nil()), run.run.id];
+    let mut found = lab.store.runs(&ids).await.unwrap();
+    found.sort_by_key(|it| it.id != one.id);
+    let found: Vec<(RunId, RunState)> = found.iter().map(|it| (it.id, it.state)).collect();
+    let done = RunState::Ended(Outcome::Completed);
+    assert_eq!(found, [(one.id, done), (run.run.id, RunState::Queued)]);
     let claimed = lab.store.pump(node, &[], want(9)).await.unwrap().claimed;
     assert_eq!(claimed.iter().map(|it| it.run.id).collect::<Vec<_>>(), [run.run.id]);
     // A DAG run that is over does not wait, even if its holder has not heard of it.
