@@ -19,6 +19,7 @@ mod bulk;
 mod calendar;
 pub(crate) mod calendars;
 mod configuration;
+mod dag_columns;
 mod dag_run_changes;
 mod dag_runs;
 mod dag_truth;
@@ -156,9 +157,11 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(dags::trigger))
         .routes(routes!(dags::backfill))
         .routes(routes!(dag_runs::list_of_dag))
+        .routes(routes!(dag_columns::grid))
         .routes(routes!(dag_runs::list))
         .routes(routes!(dag_truth::verify))
         .routes(routes!(dag_runs::get))
+        .routes(routes!(dag_columns::columns))
         .routes(routes!(dag_runs::task))
         .routes(routes!(dag_run_changes::cancel))
         .routes(routes!(dag_run_changes::resume))

@@ -278,6 +278,9 @@ pub trait Store: Send + Sync + 'static {
     /// A run, live or ended.
     fn run(&self, id: RunId) -> impl Future<Output = Result<Option<RunView>>> + Send;
 
+    /// Runs by their ids, live or ended, in any order. Those that are gone are left out.
+    fn runs(&self, ids: &[RunId]) -> impl Future<Output = Result<Vec<RunView>>> + Send;
+
     /// The runs that a filter lets through, live and ended ones, newest first and older than the
     /// given one; rows for times without a run included.
     ///

@@ -453,6 +453,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/dag-runs/{dag_run_id}/columns": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows all tasks of a DAG run as columns: 10,000 tasks in one answer. */
+        get: operations["get_dag_run_columns"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/dag-runs/{dag_run_id}/diff": {
         parameters: {
             query?: never;
@@ -675,6 +692,23 @@ export interface paths {
         put?: never;
         /** Asks for runs of times that have passed. */
         post: operations["backfill_dag"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/dags/{dag_id}/grid": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows the states of the tasks of a DAG in its last runs: a letter for each task and run. */
+        get: operations["get_dag_grid"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -3539,6 +3573,42 @@ export interface components {
             /** @description The values that were given with it. */
             config?: Record<string, never> | null;
         };
+        /** @description All tasks of a DAG run, one list for each property, in the order of the definition. */
+        DagRunColumns: {
+            /**
+             * Format: uuid
+             * @description The run.
+             */
+            dag_run_id: string;
+            /**
+             * Format: int32
+             * @description The version of the DAG that it follows.
+             */
+            dag_version: number;
+            graph?: components["schemas"]["GraphColumns"] | null;
+            /**
+             * @description A letter for each task: `P` pending, `Q` queued, `R` running, `H` held, `C` completed,
+             *     `F` failed, `X` cancelled, `T` timed out, `S` skipped, `M` missed.
+             */
+            statuses: string;
+            /**
+             * Format: date-time
+             * @description The time that `released_ms`, `started_ms` and `ended_ms` count from.
+             */
+            since: string;
+            /** @description When each task could start, in milliseconds; null while it waits for tasks before it. */
+            released_ms: (number | null)[];
+            /** @description When its last attempt began. */
+            started_ms: (number | null)[];
+            /** @description When it ended. */
+            ended_ms: (number | null)[];
+            /** @description Attempts of those tasks that had more than one. */
+            attempts: components["schemas"]["TaskNumber"][];
+            /** @description The items of tasks with items. */
+            items: components["schemas"]["TaskItems"][];
+            /** @description Tasks that were adopted from the run that this one repeats, by position. */
+            adopted: number[];
+        };
         /** @description A run of a DAG with its tasks. */
         DagRunDetail: components["schemas"]["DagRun"] & {
             /**
@@ -4353,6 +4423,53 @@ export interface components {
             privilege?: string | null;
             /** @description All that a role has. */
             role?: string | null;
+        };
+        /** @description The graph of a DAG, with tasks by their positions in the definition. */
+        GraphColumns: {
+            /** @description The names of the tasks. */
+            names: string[];
+            /** @description What each of them does: the kind of its payload. */
+            kinds: string[];
+            /** @description The length of the longest way to each. */
+            levels: number[];
+            /** @description The positions of the tasks before each. */
+            dependencies: number[][];
+        };
+        /** @description The states of tasks in several runs of a DAG. */
+        GridAnswer: {
+            /** @description The number of tasks of the DAG, handlers included. */
+            task_count: number;
+            /** @description The names of the tasks, in the order of the definition, from `first_task` on. */
+            tasks: string[];
+            /** @description The runs, newest first. */
+            runs: components["schemas"]["GridColumn"][];
+            /** @description Send it as `cursor` for older runs; null if there are none. */
+            next_cursor?: string | null;
+        };
+        /** @description A run of a grid. */
+        GridColumn: {
+            /**
+             * Format: uuid
+             * @description The run.
+             */
+            dag_run_id: string;
+            /**
+             * Format: int32
+             * @description The version of the DAG that it follows.
+             */
+            dag_version: number;
+            /**
+             * Format: date-time
+             * @description The time that it stands for.
+             */
+            scheduled_time: string;
+            /** @description Its status. */
+            status: string;
+            /**
+             * @description A letter for each task of `tasks`, as in the columns of a run; `.` if this run has no such
+             *     task.
+             */
+            statuses: string;
         };
         /** @description How many runs start in each hour of the week to come. */
         Heat: {
@@ -8233,6 +8350,8 @@ export interface components {
             attempts: components["schemas"]["Attempt"][];
             /** @description Where its output is. */
             logs_url?: string | null;
+            /** @description What the caller may do with it: `MARK`, and `DECIDE` if it waits for an approval. */
+            may: string[];
         };
         /** @description A task that differs between two runs; the other run comes second. */
         TaskDifference: {
@@ -8322,6 +8441,47 @@ export interface components {
             error_message?: string | null;
             /** @description Whether it was adopted from the run that this one repeats. */
             is_adopted?: boolean;
+        };
+        /** @description The items of a task by their states. */
+        TaskItems: {
+            /**
+             * Format: int32
+             * @description The position of the task.
+             */
+            task: number;
+            /**
+             * Format: int32
+             * @description All of them.
+             */
+            count: number;
+            /**
+             * Format: int32
+             * @description Completed ones.
+             */
+            completed: number;
+            /**
+             * Format: int32
+             * @description Failed, timed out and cancelled ones.
+             */
+            failed: number;
+            /**
+             * Format: int32
+             * @description Skipped ones.
+             */
+            skipped: number;
+        };
+        /** @description A number of a task. */
+        TaskNumber: {
+            /**
+             * Format: int32
+             * @description The position of the task.
+             */
+            task: number;
+            /**
+             * Format: int32
+             * @description The number.
+             */
+            count: number;
         };
         /**
          * @description How a task ended.
@@ -11800,6 +11960,77 @@ export interface operations {
             };
         };
     };
+    get_dag_run_columns: {
+        parameters: {
+            query?: {
+                /** @description Whether to include the graph, which stays the same as long as the run exists. */
+                graph?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description The run's id. */
+                dag_run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DagRunColumns"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     diff_dag_runs: {
         parameters: {
             query: {
@@ -13400,6 +13631,83 @@ export interface operations {
             };
             /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_dag_grid: {
+        parameters: {
+            query?: {
+                /** @description How many runs; 50 when absent, at most 100. */
+                runs?: number;
+                /** @description The `next_cursor` of the answer before: older runs. */
+                cursor?: string;
+                /** @description The position of the first task, from 0. */
+                first_task?: number;
+                /** @description How many tasks; 200 when absent, at most 1000. */
+                tasks?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The DAG's id or name. */
+                dag_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GridAnswer"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -32,6 +32,7 @@ use super::Node;
 use super::call::Call;
 use crate::dags::CompiledDag;
 
+mod columns;
 mod decide;
 mod explain;
 mod gather;

@@ -5,7 +5,7 @@ use axum::extract::{OriginalUri, Path, State};
 use axum::http::Uri;
 use axum::response::Response;
 use domain::access::Deed;
-use domain::dag::state::{Control, StepKey};
+use domain::dag::state::{Control, StepKey, StepState};
 use domain::id::RunId;
 use domain::job::JobKind;
 use domain::run::RunState;
@@ -231,5 +231,16 @@ pub(super) async fn task_detail(
         Some(run) => engine.attempts(run.id).await?.into_iter().map(Attempt::of).collect(),
         None => Vec::new(),
     };
-    Ok(TaskDetail::new(step, attempts, &view.dag))
+    let mut may = Vec::new();
+    if !matches!(view.run.state, RunState::Ended(_)) {
+        let is_over = matches!(step.state, StepState::Ended(_));
+        if !is_over && actor.may(Deed::ExecuteJob(view.dag.job.owner)).is_ok() {
+            may.push("MARK");
+        }
+        if step.state == StepState::Open && engine.may_answer(run, &view.dag, step.key.step).await?
+        {
+            may.push("DECIDE");
+        }
+    }
+    Ok(TaskDetail { may, ..TaskDetail::new(step, attempts, &view.dag) })
 }
