@@ -86,13 +86,22 @@ pub enum Wait {
     Pool = 6,
     /// A decision of a user: its node was lost, and it may have done its work.
     Decision = 7,
+    /// The end of a pause of its job: its time had come before.
+    Pause = 8,
 }
 
 impl Wait {
     /// The wait with a stored number.
     pub fn from_number(number: i64) -> Option<Self> {
-        const ALL: [Wait; 6] =
-            [Wait::Overlap, Wait::Upstream, Wait::Quorum, Wait::Parts, Wait::Pool, Wait::Decision];
+        const ALL: [Wait; 7] = [
+            Wait::Overlap,
+            Wait::Upstream,
+            Wait::Quorum,
+            Wait::Parts,
+            Wait::Pool,
+            Wait::Decision,
+            Wait::Pause,
+        ];
         ALL.into_iter().find(|wait| *wait as i64 == number)
     }
 }

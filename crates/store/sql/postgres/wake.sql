@@ -35,14 +35,14 @@ in_line AS (
     WHERE a.id = ANY ($5::uuid[]) AND a.wait + 0 = 2
     UNION
     -- A run begins to wait in line although fewer are at work than may be: each end wakes one run, so a place that stays
-    -- free now would stay free.
+    -- free now would stay free. A run that waits for a decision (7) may be at work.
     SELECT w.id
     FROM unnest($5::uuid[], $9::bigint[]) AS u (id, places)
     JOIN runs a ON a.id BETWEEN u.id AND u.id AND a.wait + 0 = 1
     CROSS JOIN LATERAL (
         SELECT count(*) AS n FROM (
             SELECT 1 FROM runs e
-            WHERE e.job_id = a.job_id AND e.order_at <= (SELECT now FROM clock) AND e.id <> a.id AND e.wait + 0 IN (0, 4)
+            WHERE e.job_id = a.job_id AND e.order_at <= (SELECT now FROM clock) AND e.id <> a.id AND e.wait + 0 IN (0, 4, 7)
                 AND e.origin NOT IN (6, 8)
             LIMIT u.places
         ) AS e

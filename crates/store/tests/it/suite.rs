@@ -83,6 +83,8 @@ promises! {
     pool:
         no_more_weight_has_a_place_than_the_size
         a_place_that_becomes_free_goes_to_the_first_in_line
+        a_run_that_no_pool_can_hold_lets_others_pass
+        a_pause_leaves_the_line_of_a_pool
         urgent_runs_come_first_in_a_pool
         a_heavy_run_is_not_overtaken
         every_end_of_a_claim_frees_its_place
@@ -290,6 +292,8 @@ promises! {
         an_end_wakes_the_first_in_line_only
         another_jobs_end_wakes_nobody_in_line
         places_that_are_free_are_filled
+        the_line_behind_a_held_run_rests
+        a_run_outlives_a_pause
         each_end_wakes_one
         every_kind_of_end_wakes_the_next
         stepping_aside_wakes_the_next
