@@ -26,10 +26,7 @@ use crate::problem::{ErrorBody, Problem, Result};
 #[utoipa::path(
     post, path = "/v1/jobs/{job_id}/pause", operation_id = "pause_job", tag = "jobs",
     params(("job_id" = String, Path, description = "The job's id or name.")),
-    responses(
-        (status = 200, body = super::shape::job_view::JobView), (status = 401, body = ErrorBody),
-        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
-    )
+    responses((status = 200, body = super::shape::job_view::JobView), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn pause(
     State(app): State<App>,
@@ -56,11 +53,7 @@ pub struct ResumeParams {
 #[utoipa::path(
     post, path = "/v1/jobs/{job_id}/resume", operation_id = "resume_job", tag = "jobs",
     params(("job_id" = String, Path, description = "The job's id or name."), ResumeParams),
-    responses(
-        (status = 200, body = super::shape::job_view::JobView), (status = 400, body = ErrorBody),
-        (status = 401, body = ErrorBody),
-        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
-    )
+    responses((status = 200, body = super::shape::job_view::JobView), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn resume(
     State(app): State<App>,
@@ -109,11 +102,7 @@ pub struct Accepted {
         ("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same answer for a day."),
         ("traceparent" = Option<String>, Header, description = "The trace that the run shall be a part of (W3C Trace Context)."),
     ),
-    responses(
-        (status = 202, body = Accepted), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 413, body = ErrorBody),
-        (status = 415, body = ErrorBody), (status = 422, body = ErrorBody), (status = 503, body = ErrorBody),
-    )
+    responses((status = 202, body = Accepted))
 )]
 pub(crate) async fn trigger(
     State(app): State<App>,
