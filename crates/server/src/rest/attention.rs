@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::shape::job_view::RunOutcome;
 use crate::actor::Actor;
 use crate::app::App;
-use crate::problem::{ErrorBody, Result};
+use crate::problem::Result;
 
 /// How far back trouble counts.
 const SINCE: SignedDuration = SignedDuration::from_hours(24);
@@ -89,7 +89,7 @@ pub struct Attention {
 /// skipped again and again. A job whose last run completed is not among them.
 #[utoipa::path(
     get, path = "/v1/attention", operation_id = "list_attention", tag = "jobs",
-    responses((status = 200, body = Attention), (status = 401, body = ErrorBody))
+    responses((status = 200, body = Attention))
 )]
 pub(crate) async fn attention(State(app): State<App>, actor: Actor) -> Result<Json<Attention>> {
     // Each kind by itself: after an outage, thousands of skipped times must not hide a failure.

@@ -60,10 +60,7 @@ pub struct Bulk {
 /// (`application/x-ndjson`).
 #[utoipa::path(
     post, path = "/v1/jobs:bulk", operation_id = "create_jobs", tag = "jobs", request_body = Vec<JobSpec>,
-    responses(
-        (status = 200, body = Bulk), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody), (status = 503, body = ErrorBody),
-    )
+    responses((status = 200, body = Bulk), (status = 503, body = ErrorBody))
 )]
 pub(crate) async fn create_many(
     State(app): State<App>,

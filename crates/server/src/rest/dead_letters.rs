@@ -11,7 +11,7 @@ use super::find;
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::Body;
-use crate::problem::{ErrorBody, Problem, Result};
+use crate::problem::{Problem, Result};
 
 /// The most dead letters of one request.
 const MOST: usize = 1_000;
@@ -58,10 +58,7 @@ fn checked(body: DeadLetterBody) -> Result<Vec<Uuid>> {
 /// Starts dead letters once more, as new executions, and marks them as seen to.
 #[utoipa::path(
     post, path = "/v1/dead-letters:redrive", operation_id = "redrive_dead_letters", tag = "executions", request_body = DeadLetterBody,
-    responses(
-        (status = 200, body = DeadLetterItems), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
-    )
+    responses((status = 200, body = DeadLetterItems))
 )]
 pub(crate) async fn redrive(
     State(app): State<App>,
@@ -82,10 +79,7 @@ pub(crate) async fn redrive(
 /// Marks dead letters as seen to: they leave the list.
 #[utoipa::path(
     post, path = "/v1/dead-letters:acknowledge", operation_id = "acknowledge_dead_letters", tag = "executions", request_body = DeadLetterBody,
-    responses(
-        (status = 200, body = DeadLetterItems), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
-    )
+    responses((status = 200, body = DeadLetterItems))
 )]
 pub(crate) async fn acknowledge(
     State(app): State<App>,

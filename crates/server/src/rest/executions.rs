@@ -118,7 +118,7 @@ async fn page_of(
 /// Lists executions of all jobs, newest first.
 #[utoipa::path(
     get, path = "/v1/executions", operation_id = "list_executions", tag = "executions", params(ExecutionParams),
-    responses((status = 200, body = List<Execution>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = List<Execution>), (status = 404, body = ErrorBody))
 )]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -137,7 +137,7 @@ pub(crate) async fn list(
 /// Lists executions that failed for the last time and that nobody has looked at, newest first.
 #[utoipa::path(
     get, path = "/v1/dead-letters", operation_id = "list_dead_letters", tag = "executions", params(ExecutionParams),
-    responses((status = 200, body = List<Execution>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = List<Execution>), (status = 404, body = ErrorBody))
 )]
 pub(crate) async fn dead_letters(
     State(app): State<App>,
@@ -158,7 +158,7 @@ pub(crate) async fn dead_letters(
 #[utoipa::path(
     get, path = "/v1/jobs/{job_id}/executions", operation_id = "list_job_executions", tag = "executions",
     params(("job_id" = String, Path, description = "The job's id or name."), ExecutionParams),
-    responses((status = 200, body = List<Execution>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = List<Execution>))
 )]
 pub(crate) async fn list_of_job(
     State(app): State<App>,
@@ -245,7 +245,7 @@ async fn with_shards(app: &App, actor: &Actor, executions: &mut [Execution]) -> 
 #[utoipa::path(
     get, path = "/v1/executions/{execution_id}/parts", operation_id = "list_parts", tag = "executions",
     params(("execution_id" = String, Path, description = "The execution's id.")),
-    responses((status = 200, body = List<Execution>), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = List<Execution>))
 )]
 pub(crate) async fn parts(
     State(app): State<App>,
@@ -268,7 +268,7 @@ pub(crate) async fn parts(
 #[utoipa::path(
     get, path = "/v1/executions/{execution_id}", operation_id = "get_execution", tag = "executions",
     params(("execution_id" = String, Path, description = "The execution's id.")),
-    responses((status = 200, body = Execution), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = Execution))
 )]
 pub(crate) async fn get(
     State(app): State<App>,
@@ -293,7 +293,7 @@ pub(crate) async fn get(
 #[utoipa::path(
     get, path = "/v1/executions/{execution_id}/attempts", operation_id = "list_attempts", tag = "executions",
     params(("execution_id" = String, Path, description = "The execution's id.")),
-    responses((status = 200, body = List<Attempt>), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = List<Attempt>))
 )]
 pub(crate) async fn attempts(
     State(app): State<App>,
@@ -321,7 +321,7 @@ pub struct AcknowledgementView {
 #[utoipa::path(
     get, path = "/v1/executions/{execution_id}/acknowledgements", operation_id = "list_acknowledgements",
     tag = "executions", params(("execution_id" = String, Path, description = "The execution's id.")),
-    responses((status = 200, body = List<AcknowledgementView>), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = List<AcknowledgementView>))
 )]
 pub(crate) async fn acknowledgements(
     State(app): State<App>,
@@ -351,10 +351,7 @@ pub struct CancelBody {
     post, path = "/v1/executions/{execution_id}/cancel", operation_id = "cancel_execution", tag = "executions",
     request_body(content = Option<CancelBody>),
     params(("execution_id" = String, Path, description = "The execution's id.")),
-    responses(
-        (status = 202, body = Execution), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody),
-        (status = 409, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
-    )
+    responses((status = 202, body = Execution), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn cancel(
     State(app): State<App>,
@@ -389,10 +386,7 @@ pub struct DecideBody {
     post, path = "/v1/executions/{execution_id}/decide", operation_id = "decide_execution", tag = "executions",
     request_body = DecideBody,
     params(("execution_id" = String, Path, description = "The execution's id.")),
-    responses(
-        (status = 200, body = Execution), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody),
-        (status = 409, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
-    )
+    responses((status = 200, body = Execution), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn decide(
     State(app): State<App>,
@@ -414,9 +408,7 @@ pub(crate) async fn decide(
 #[utoipa::path(
     post, path = "/v1/executions/{execution_id}/retry", operation_id = "retry_execution", tag = "executions",
     params(("execution_id" = String, Path, description = "The execution's id.")),
-    responses(
-        (status = 202, body = Accepted), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
-    )
+    responses((status = 202, body = Accepted), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn retry(
     State(app): State<App>,

@@ -26,7 +26,7 @@ use crate::app::App;
 use crate::body::{Body, PATCH_KINDS, Params, parse, parse_value, read, require_json};
 use crate::condition::{Condition, etag, is_known, not_modified};
 use crate::page::{self, List};
-use crate::problem::{Code, ErrorBody, Problem, Result};
+use crate::problem::{Code, Problem, Result};
 
 /// How many outcomes of a job a list shows.
 const OUTCOMES: u32 = 20;
@@ -38,12 +38,7 @@ const SEARCH_PATIENCE: Duration = Duration::from_millis(100);
 #[utoipa::path(
     post, path = "/v1/jobs", operation_id = "create_job", tag = "jobs", request_body = JobSpec,
     params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same answer for a day.")),
-    responses(
-        (status = 201, body = JobCreated),
-        (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 409, body = ErrorBody),
-        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
-        (status = 503, body = ErrorBody),
-    )
+    responses((status = 201, body = JobCreated))
 )]
 pub(crate) async fn create(
     State(app): State<App>,
@@ -217,7 +212,7 @@ const ACTIONS: [(&str, &str); 7] = [
 /// Lists jobs by name.
 #[utoipa::path(
     get, path = "/v1/jobs", operation_id = "list_jobs", tag = "jobs", params(JobParams),
-    responses((status = 200, body = JobList), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody))
+    responses((status = 200, body = JobList))
 )]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -336,7 +331,7 @@ async fn list_deleted(
 #[utoipa::path(
     get, path = "/v1/jobs/{job_id}", operation_id = "get_job", tag = "jobs",
     params(("job_id" = String, Path, description = "The job's id or name.")),
-    responses((status = 200, body = JobView), (status = 304), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = JobView), (status = 304))
 )]
 pub(crate) async fn get(
     State(app): State<App>,
@@ -379,11 +374,7 @@ pub(super) fn shown(app: &App, job: &Job) -> Response {
         ("job_id" = String, Path, description = "The job's id or name."),
         ("If-Match" = Option<String>, Header, description = "The ETag of the job that the change is based on."),
     ),
-    responses(
-        (status = 200, body = JobView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 412, body = ErrorBody),
-        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
-    )
+    responses((status = 200, body = JobView))
 )]
 pub(crate) async fn replace(
     State(app): State<App>,
@@ -409,11 +400,7 @@ pub(crate) async fn replace(
         ("job_id" = String, Path, description = "The job's id or name."),
         ("If-Match" = Option<String>, Header, description = "The ETag of the job that the change is based on."),
     ),
-    responses(
-        (status = 200, body = JobView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 412, body = ErrorBody),
-        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
-    )
+    responses((status = 200, body = JobView))
 )]
 pub(crate) async fn patch(
     State(app): State<App>,
@@ -569,10 +556,7 @@ pub struct DeleteParams {
         ("If-Match" = Option<String>, Header, description = "The ETag of the job."),
         DeleteParams,
     ),
-    responses(
-        (status = 204), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody),
-        (status = 409, body = ErrorBody), (status = 412, body = ErrorBody),
-    )
+    responses((status = 204))
 )]
 pub(crate) async fn delete(
     State(app): State<App>,

@@ -33,7 +33,6 @@ use crate::problem::{ErrorBody, Problem, Result};
     ),
     responses(
         (status = 200, body = super::shape::job_view::JobView), (status = 400, body = ErrorBody),
-        (status = 401, body = ErrorBody), (status = 404, body = ErrorBody),
         (status = 409, body = ErrorBody), (status = 412, body = ErrorBody),
     )
 )]
@@ -74,7 +73,6 @@ pub struct ResumeParams {
     ),
     responses(
         (status = 200, body = super::shape::job_view::JobView), (status = 400, body = ErrorBody),
-        (status = 401, body = ErrorBody), (status = 404, body = ErrorBody),
         (status = 409, body = ErrorBody), (status = 412, body = ErrorBody),
     )
 )]
@@ -127,11 +125,7 @@ pub struct Accepted {
         ("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same answer for a day."),
         ("traceparent" = Option<String>, Header, description = "The trace that the run shall be a part of (W3C Trace Context)."),
     ),
-    responses(
-        (status = 202, body = Accepted), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 413, body = ErrorBody),
-        (status = 415, body = ErrorBody), (status = 422, body = ErrorBody), (status = 503, body = ErrorBody),
-    )
+    responses((status = 202, body = Accepted))
 )]
 pub(crate) async fn trigger(
     State(app): State<App>,
