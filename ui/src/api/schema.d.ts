@@ -2902,6 +2902,8 @@ export interface components {
             job_id: string;
             /** @description Its name. */
             job_name: string;
+            /** @description Whether the job is a DAG. */
+            is_dag?: boolean;
             /** @description How its last run ended. */
             status: string;
             /**
@@ -4118,6 +4120,13 @@ export interface components {
              *     job.
              */
             job_name?: string | null;
+            /**
+             * Format: uuid
+             * @description The DAG run that it is, or whose task it executes.
+             */
+            dag_run_id?: string | null;
+            /** @description The task of the DAG run that it executes. */
+            task?: string | null;
             /**
              * Format: int32
              * @description The version of the job that asked for it.
@@ -5838,6 +5847,13 @@ export interface components {
                  *     job.
                  */
                 job_name?: string | null;
+                /**
+                 * Format: uuid
+                 * @description The DAG run that it is, or whose task it executes.
+                 */
+                dag_run_id?: string | null;
+                /** @description The task of the DAG run that it executes. */
+                task?: string | null;
                 /**
                  * Format: int32
                  * @description The version of the job that asked for it.

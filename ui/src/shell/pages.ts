@@ -14,7 +14,7 @@ const ALL: Entry[] = [
   { name: 'Overview', href: address.overview(), keys: 'g o', at: '', icon: 'M2 10l7-7 7 7M4 9v7h10V9' },
   { name: 'Jobs', href: address.jobs(), keys: 'g j', at: 'jobs', icon: 'M3 4h12M3 9h12M3 14h12' },
   { name: 'Runs', href: address.runs(), keys: 'g r', at: 'runs', icon: 'M5 3v12l10-6z' },
-  { name: 'Workflows', short: 'Flows', href: address.workflows(), keys: 'g w', at: 'workflows', icon: 'M2 4h4v3H2zM2 11h4v3H2zM12 7.5h4v3h-4zM6 5.5l6 3.5M6 12.5L12 9' },
+  { name: 'Workflows', href: address.workflows(), keys: 'g w', at: 'workflows', icon: 'M2 4h4v3H2zM2 11h4v3H2zM12 7.5h4v3h-4zM6 5.5l6 3.5M6 12.5L12 9' },
   { name: 'Queues', href: address.queues(), keys: 'g q', at: 'queues', icon: 'M2.5 4h13v4h-13zM2.5 10h13v4h-13zM5 6h2M5 12h2' },
   { name: 'Schedule lab', short: 'Lab', href: address.lab(), keys: 'g s', at: 'lab', icon: 'M2.5 3.5h13v12h-13zM2.5 7.5h13M6 2v3M12 2v3' },
   { name: 'SQL', href: address.sql(), keys: 'g c', at: 'sql', icon: 'M3 5c0-3 12-3 12 0v8c0 3-12 3-12 0zM3 5c0 3 12 3 12 0M3 9c0 3 12 3 12 0' },

@@ -90,6 +90,36 @@ export const operate = {
     await context.close();
   },
 
+  async calendarsPoolsAndHooksAreMadeAndRemoved({ server, browser }) {
+    const { page, check, context } = await openPage(browser, { expected: (text) => /status of 4(00|22)/.test(text) });
+    const { call } = server;
+    await login(page, server.url, server.key);
+    const dialog = page.getByRole('dialog');
+    const make = async (kind, one, fields) => {
+      await page.goto(`${server.url}/ui/administration/${kind}`);
+      await button(page, `New ${one}…`).click();
+      for (const [label, value] of fields) await dialog.getByLabel(label, { exact: true }).fill(value);
+      await dialog.getByRole('button', { name: 'Create' }).click();
+    };
+    await make('calendars', 'calendar', [['Name', 'closed'], ['Days', 'SAT,SUN\nnever'], ['Description', XSS[1]]]);
+    await dialog.getByRole('alert').waitFor();
+    await dialog.getByLabel('Days').fill('SAT,SUN\n12-25');
+    await dialog.getByRole('button', { name: 'Create' }).click();
+    await page.getByRole('row', { name: /^closed SAT,SUN, 12-25/ }).waitFor();
+    assert.deepEqual((await call('GET', '/v1/calendars/closed')).days, ['SAT,SUN', '12-25']);
+    await make('pools', 'pool', [['Name', 'warehouse'], ['Size', '4']]);
+    await page.getByRole('row', { name: /^warehouse 4 0 0/ }).waitFor();
+    await button(page, 'Remove warehouse').click();
+    await dialog.getByRole('button', { name: 'Remove' }).click();
+    await page.getByText('There is no pool').waitFor();
+    await make('hooks', 'hook', [['Name', 'push'], ['Job', 'mail-digest']]);
+    await dialog.getByText('it is not shown again').waitFor();
+    await button(page, 'I have copied it').click();
+    await page.getByRole('row', { name: /^push .*STANDARD/ }).waitFor();
+    await check('calendars, pools, hooks');
+    await context.close();
+  },
+
   async usersKeysAndSecretsAreMadeAndRemoved({ server, browser }) {
     const { page, check, context } = await openPage(browser, { expected: (text) => /status of 4(09|22)/.test(text) });
     await login(page, server.url, server.key);
