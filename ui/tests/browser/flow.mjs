@@ -134,7 +134,7 @@ export const flow = {
     await page.getByRole('link', { name: 'CANCELLED, open this run' }).waitFor();
     await button(page, 'Pause…').click();
     await dialog.getByRole('button', { name: 'Pause' }).click();
-    await page.getByText('held paused').waitFor();
+    await page.getByText('held paused.', { exact: true }).waitFor();
     assert.equal((await call('GET', '/v1/dags/held')).status, 'PAUSED');
     await check('held');
     await context.close();
