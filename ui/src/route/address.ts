@@ -24,6 +24,7 @@ export const address = {
   workflowRun: (id: string, query?: Query) => withQuery(`workflow-runs/${part(id)}`, query),
   queues: () => 'queues',
   queue: (queue: string, tab = '') => `queues/${part(queue)}${tab ? `/${tab}` : ''}`,
+  deadLetters: () => 'dead-letters',
   fleet: (query?: Query) => withQuery('lab/fleet', query),
   lab: (query?: Query) => withQuery('lab', query),
   sql: () => 'sql',

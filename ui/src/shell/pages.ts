@@ -16,6 +16,7 @@ const ALL: Entry[] = [
   { name: 'Runs', href: address.runs(), keys: 'g r', at: 'runs', icon: 'M5 3v12l10-6z' },
   { name: 'Workflows', href: address.workflows(), keys: 'g w', at: 'workflows', icon: 'M2 4h4v3H2zM2 11h4v3H2zM12 7.5h4v3h-4zM6 5.5l6 3.5M6 12.5L12 9' },
   { name: 'Queues', href: address.queues(), keys: 'g q', at: 'queues', icon: 'M2.5 4h13v4h-13zM2.5 10h13v4h-13zM5 6h2M5 12h2' },
+  { name: 'Dead letters', href: address.deadLetters(), keys: 'g d', at: 'dead-letters', icon: 'M2.5 4.5h13v9h-13zM2.5 4.5l6.5 5 6.5-5' },
   { name: 'Schedule lab', short: 'Lab', href: address.lab(), keys: 'g s', at: 'lab', icon: 'M2.5 3.5h13v12h-13zM2.5 7.5h13M6 2v3M12 2v3' },
   { name: 'SQL', href: address.sql(), keys: 'g c', at: 'sql', icon: 'M3 5c0-3 12-3 12 0v8c0 3-12 3-12 0zM3 5c0 3 12 3 12 0M3 9c0 3 12 3 12 0' },
   { name: 'Audit', href: address.audit(), keys: 'g a', at: 'audit', icon: 'M5 2h8v14H5zM7 6h4M7 9h4M7 12h2', isSeen: withOneOf('VIEW AUDIT', 'ADMINISTER TENANT', 'ADMINISTER CLUSTER') },
