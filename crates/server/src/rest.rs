@@ -32,6 +32,7 @@ mod executions;
 pub(crate) mod explain;
 pub(crate) mod find;
 mod grants;
+pub(crate) mod hook_delivery;
 pub(crate) mod hooks;
 mod job_choice;
 pub(crate) mod jobs;

@@ -13,7 +13,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::shape::job::RunOutcome;
+use super::shape::job_view::RunOutcome;
 use crate::actor::Actor;
 use crate::app::App;
 use crate::problem::{ErrorBody, Result};

@@ -8,7 +8,8 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::jobs::new_job;
-use super::shape::job::{JobCreated, JobSpec};
+use super::shape::job::JobSpec;
+use super::shape::job_view::JobCreated;
 use super::warnings::JobWarnings;
 use crate::actor::Actor;
 use crate::app::App;

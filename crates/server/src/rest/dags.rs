@@ -23,7 +23,7 @@ use super::shape::dag::{DagCreated, DagRecord, DagSpec, DagView, READ_ONLY, inva
 use super::warnings::{JobWarnings, warnings};
 use crate::actor::Actor;
 use crate::app::App;
-use crate::body::{Body, OptionalBody, Params, parse, read, require_json};
+use crate::body::{Body, OptionalBody, PATCH_KINDS, Params, parse, read, require_json};
 use crate::condition::{Condition, etag, is_known, not_modified};
 use crate::page::{self, List};
 use crate::problem::{Code, ErrorBody, Problem, Result};
@@ -294,7 +294,7 @@ pub(crate) async fn patch(
     request: Request,
 ) -> Result<Response> {
     let dag = find::dag(&app, &actor, &dag).await?;
-    require_json(&request, &["application/merge-patch+json", "application/json"])?;
+    require_json(&request, &PATCH_KINDS)?;
     let headers = request.headers().clone();
     let bytes = read(request.into_body(), app.options.body_bytes_max).await?;
     let mut changes: Value = parse(&bytes)?;

@@ -18,11 +18,12 @@ use utoipa::IntoParams;
 
 use super::find;
 use super::job_choice::{JobChoice, JobFacets, JobList};
-use super::shape::job::{JobCreated, JobSpec, JobView, READ_ONLY, RunOutcome};
+use super::shape::job::{JobSpec, READ_ONLY};
+use super::shape::job_view::{JobCreated, JobView, RunOutcome};
 use super::warnings::{JobWarnings, warnings};
 use crate::actor::Actor;
 use crate::app::App;
-use crate::body::{Body, Params, parse, parse_value, read, require_json};
+use crate::body::{Body, PATCH_KINDS, Params, parse, parse_value, read, require_json};
 use crate::condition::{Condition, etag, is_known, not_modified};
 use crate::page::{self, List};
 use crate::problem::{Code, ErrorBody, Problem, Result};
@@ -421,7 +422,7 @@ pub(crate) async fn patch(
     request: Request,
 ) -> Result<Response> {
     let job = find::plain_job(&app, &actor, &job).await?;
-    require_json(&request, &["application/merge-patch+json", "application/json"])?;
+    require_json(&request, &PATCH_KINDS)?;
     let headers = request.headers().clone();
     let bytes = read(request.into_body(), app.options.body_bytes_max).await?;
     let mut changes: Value = parse(&bytes)?;

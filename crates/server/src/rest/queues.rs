@@ -16,7 +16,7 @@ use super::objects::PageParams;
 use super::shape::queue::{QueueSpec, QueueView, READ_ONLY};
 use crate::actor::Actor;
 use crate::app::App;
-use crate::body::{Body, Params, parse, parse_value, read, require_json};
+use crate::body::{Body, PATCH_KINDS, Params, parse, parse_value, read, require_json};
 use crate::condition::{Condition, etag};
 use crate::page::{self, List};
 use crate::problem::{Code, ErrorBody, Problem, Result};
@@ -129,7 +129,7 @@ pub(crate) async fn patch(
 ) -> Result<Response> {
     let old = app.engine.by(&actor).queue(&queue).await?;
     let headers = request.headers().clone();
-    require_json(&request, &["application/merge-patch+json", "application/json"])?;
+    require_json(&request, &PATCH_KINDS)?;
     let bytes = read(request.into_body(), app.options.body_bytes_max).await?;
     let mut given: Value = parse(&bytes)?;
     let Some(fields) = given.as_object_mut() else {

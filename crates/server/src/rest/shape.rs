@@ -8,6 +8,7 @@ pub mod diff;
 pub mod duration;
 pub mod execution;
 pub mod job;
+pub mod job_view;
 pub mod mirror;
 pub mod parameter;
 pub mod partition;

@@ -27,7 +27,7 @@ use crate::problem::{ErrorBody, Problem, Result};
     post, path = "/v1/jobs/{job_id}/pause", operation_id = "pause_job", tag = "jobs",
     params(("job_id" = String, Path, description = "The job's id or name.")),
     responses(
-        (status = 200, body = super::shape::job::JobView), (status = 401, body = ErrorBody),
+        (status = 200, body = super::shape::job_view::JobView), (status = 401, body = ErrorBody),
         (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
     )
 )]
@@ -57,7 +57,7 @@ pub struct ResumeParams {
     post, path = "/v1/jobs/{job_id}/resume", operation_id = "resume_job", tag = "jobs",
     params(("job_id" = String, Path, description = "The job's id or name."), ResumeParams),
     responses(
-        (status = 200, body = super::shape::job::JobView), (status = 400, body = ErrorBody),
+        (status = 200, body = super::shape::job_view::JobView), (status = 400, body = ErrorBody),
         (status = 401, body = ErrorBody),
         (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
     )

@@ -291,7 +291,7 @@ pub struct RestoreBody {
         ("If-Match" = Option<String>, Header, description = "The ETag of the job that the change is based on."),
     ),
     responses(
-        (status = 200, body = super::shape::job::JobView), (status = 400, body = ErrorBody),
+        (status = 200, body = super::shape::job_view::JobView), (status = 400, body = ErrorBody),
         (status = 401, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
         (status = 412, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody),
         (status = 422, body = ErrorBody),

@@ -22,6 +22,7 @@ mod identity;
 mod list_jobs;
 mod list_runs;
 mod message;
+mod message_fairness;
 mod message_lease;
 mod message_report;
 mod node;
@@ -103,10 +104,6 @@ promises! {
         a_lease_that_ended_lapses
         a_delayed_message_waits_for_its_time
         a_released_message_counts_no_attempt
-        workspaces_take_turns
-        a_weight_is_so_many_messages_of_a_round
-        urgent_messages_of_a_workspace_go_first
-        limits_of_a_queue_hold
         a_full_queue_takes_nothing
         a_known_key_answers_the_first_message
         messages_of_an_ordering_key_come_one_after_the_other
@@ -115,7 +112,12 @@ promises! {
         a_leased_message_outlives_its_time
         messages_of_a_deleted_queue_lapse
         a_dead_message_is_a_dead_letter
-        racing_workers_lose_and_double_nothing
+        racing_workers_lose_and_double_nothing;
+    message_fairness:
+        workspaces_take_turns
+        a_weight_is_so_many_messages_of_a_round
+        urgent_messages_of_a_workspace_go_first
+        limits_of_a_queue_hold
         no_workspace_waits_longer_than_a_round;
     message_lease:
         a_lease_ends_with_the_time_limit
