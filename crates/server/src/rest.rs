@@ -90,6 +90,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(executions::list_of_job))
         .routes(routes!(executions::list))
         .routes(routes!(executions::dead_letters))
+        .routes(routes!(dead_letters::groups))
         .routes(routes!(dead_letters::redrive))
         .routes(routes!(dead_letters::acknowledge))
         .routes(routes!(executions::get))

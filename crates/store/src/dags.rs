@@ -23,6 +23,9 @@ use uuid::Uuid;
 use crate::records::{Records, Row, Sql, Statement, page, params};
 use crate::{ClaimFor, Page, Result, Store, StoreError};
 
+/// The numbers of recorded steps with their outcomes, which open ones have not.
+pub type StepOutcomes = Vec<(u32, Option<Outcome>)>;
+
 /// A store that advances DAG runs.
 pub trait Dags: Store {
     /// Records the beginning of DAG runs that a node holds. Answers false for one, and writes nothing
@@ -105,7 +108,7 @@ pub trait DagRecords: Store {
     fn step_outcomes(
         &self,
         ranges: &[(RunId, u32, u32)],
-    ) -> impl Future<Output = Result<Vec<Vec<(u32, Option<Outcome>)>>>> + Send;
+    ) -> impl Future<Output = Result<Vec<StepOutcomes>>> + Send;
 
     /// When the last attempts of the ended runs of a DAG run's steps began, and how many attempts
     /// each had. Items are not among them.
@@ -248,10 +251,7 @@ impl<S: Records> DagRecords for S {
         Ok(page(items, limit, |last| last.run))
     }
 
-    async fn step_outcomes(
-        &self,
-        ranges: &[(RunId, u32, u32)],
-    ) -> Result<Vec<Vec<(u32, Option<Outcome>)>>> {
+    async fn step_outcomes(&self, ranges: &[(RunId, u32, u32)]) -> Result<Vec<StepOutcomes>> {
         let select = |(run, first, last): &(RunId, u32, u32)| {
             let sql = "SELECT step, outcome FROM dag_steps
                        WHERE dag_run_id = $1 AND item = 0 AND step BETWEEN $2 AND $3 ORDER BY step";

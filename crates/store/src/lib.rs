@@ -76,7 +76,7 @@ pub use audit_log::{AuditFilter, AuditLog, AuditedEvent, Chain};
 pub use author::as_author;
 pub use change_feed::{ChangeFeed, Cursor};
 pub use cluster::{Acknowledgement, Cluster, NodeControl, NodeControlOutcome, POLICY};
-pub use dags::{Advance, Advanced, DagRecords, DagRun, Dags, StepEnd};
+pub use dags::{Advance, Advanced, DagRecords, DagRun, Dags, StepEnd, StepOutcomes};
 pub use dead_letters::DeadLetters;
 pub use error::{Result, StoreError};
 pub use filter::{JobFilter, RunFilter, RunsOf};

@@ -42,7 +42,7 @@ use crate::{
     Sent, Set, Setting, Settings, SettledMessage, Shards, StartFilter, StartKey, Store, Submitted,
     Whole, WorkspaceDepths,
 };
-use crate::{Advance, Advanced, DagRecords, DagRun, Dags, StepEnd};
+use crate::{Advance, Advanced, DagRecords, DagRun, Dags, StepEnd, StepOutcomes};
 
 /// Receives how long each call of a store took.
 pub trait StoreMetrics: Send + Sync + 'static {
@@ -243,7 +243,7 @@ operations! {
         UnrecordedEnds unrecorded_ends(run: RunId, limit: u32) -> Vec<StepEnd>;
         CalledSteps called_steps(runs: &[RunId]) -> Vec<(RunId, RunId, StepKey)>;
         RunResults run_results(runs: &[RunId]) -> Vec<Option<String>>;
-        StepOutcomes step_outcomes(ranges: &[(RunId, u32, u32)]) -> Vec<Vec<(u32, Option<Outcome>)>>;
+        StepOutcomes step_outcomes(ranges: &[(RunId, u32, u32)]) -> Vec<StepOutcomes>;
         StepAttempts step_attempts(run: RunId) -> Vec<(u32, Option<Timestamp>, u32)>;
         ItemCounts item_counts(run: RunId) -> Vec<(u32, Option<Outcome>, u32)>;
         ListDagRuns list_dag_runs(

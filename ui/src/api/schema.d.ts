@@ -855,6 +855,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/dead-letters/groups": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Groups the newest 1,000 dead letters by their errors. */
+        get: operations["group_dead_letters"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/dead-letters:acknowledge": {
         parameters: {
             query?: never;
@@ -2902,6 +2919,8 @@ export interface components {
             job_id: string;
             /** @description Its name. */
             job_name: string;
+            /** @description Whether the job is a DAG. */
+            is_dag?: boolean;
             /** @description How its last run ended. */
             status: string;
             /**
@@ -4004,6 +4023,36 @@ export interface components {
             /** @description Their executions, at least one. */
             execution_ids: string[];
         };
+        /** @description Dead letters with the same error, numbers and ids aside. */
+        DeadLetterGroup: {
+            /** @description The error, with `#` in place of numbers and ids. */
+            fingerprint: string;
+            /** @description The error of the newest of them. */
+            sample: string;
+            /** @description How many they are. */
+            count: number;
+            /** @description The names of their jobs and queues. */
+            jobs: string[];
+            /**
+             * Format: date-time
+             * @description The times that the oldest and the newest stand for.
+             */
+            first: string;
+            /**
+             * Format: date-time
+             * @description See `first`.
+             */
+            last: string;
+            /** @description Their executions, newest first. */
+            execution_ids: string[];
+        };
+        /** @description The dead letters of a tenant by their errors. */
+        DeadLetterGroups: {
+            /** @description Most first. */
+            data: components["schemas"]["DeadLetterGroup"][];
+            /** @description Whether there are more dead letters than the newest 1,000, which were looked at. */
+            is_cut: boolean;
+        };
         /** @description What became of one of them. */
         DeadLetterItem: {
             /**
@@ -4118,6 +4167,13 @@ export interface components {
              *     job.
              */
             job_name?: string | null;
+            /**
+             * Format: uuid
+             * @description The DAG run that it is, or whose task it executes.
+             */
+            dag_run_id?: string | null;
+            /** @description The task of the DAG run that it executes. */
+            task?: string | null;
             /**
              * Format: int32
              * @description The version of the job that asked for it.
@@ -5838,6 +5894,13 @@ export interface components {
                  *     job.
                  */
                 job_name?: string | null;
+                /**
+                 * Format: uuid
+                 * @description The DAG run that it is, or whose task it executes.
+                 */
+                dag_run_id?: string | null;
+                /** @description The task of the DAG run that it executes. */
+                task?: string | null;
                 /**
                  * Format: int32
                  * @description The version of the job that asked for it.
@@ -14843,6 +14906,53 @@ export interface operations {
             };
             /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    group_dead_letters: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeadLetterGroups"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };

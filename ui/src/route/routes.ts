@@ -34,6 +34,7 @@ export const routes: Routes = {
   'queues/:queue/messages': operate('Queue'),
   'queues/:queue/dead-letters': operate('Queue'),
   'queues/:queue/settings': operate('Queue'),
+  'dead-letters': operate('DeadLetters'),
   sql: operate('Sql'),
   audit: operate('Audit'),
   cluster: operate('Cluster'),

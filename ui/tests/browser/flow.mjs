@@ -134,9 +134,41 @@ export const flow = {
     await page.getByRole('link', { name: 'CANCELLED, open this run' }).waitFor();
     await button(page, 'Pause…').click();
     await dialog.getByRole('button', { name: 'Pause' }).click();
-    await page.getByText('held paused').waitFor();
+    await page.getByText('held paused.', { exact: true }).waitFor();
     assert.equal((await call('GET', '/v1/dags/held')).status, 'PAUSED');
     await check('held');
+    await context.close();
+  },
+
+  async searchOverviewAndRunsLeadToWorkflows({ server, browser, seeded }) {
+    const { page, check, context } = await openPage(browser, { expected: (text) => text.includes('status of 404') });
+    const { call } = server;
+    await login(page, server.url, server.key);
+    const search = page.getByRole('combobox', { name: 'Search' });
+    await pressUntil(page, ['Control+k'], search);
+    await search.fill('etl-pipe');
+    await page.getByRole('option', { name: /etl-pipeline workflow/ }).waitFor();
+    await search.fill('email');
+    await page.getByRole('option', { name: /emails queue/ }).waitFor();
+    await search.fill('etl-pipe');
+    await page.getByRole('option', { name: /etl-pipeline workflow/ }).waitFor();
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { level: 1, name: 'etl-pipeline' }).waitFor();
+    // A failing workflow needs attention; its run opens as a workflow.
+    await page.goto(`${server.url}/ui/`);
+    await page.getByRole('row', { name: /etl-pipeline/ }).getByRole('link', { name: 'Open run' }).click();
+    await until('the run of the workflow', () => page.url().includes('/workflow-runs/'));
+    // A link that knows only the name of a job or the id of a run finds the workflow.
+    await page.goto(`${server.url}/ui/jobs/etl-pipeline`);
+    await until('the workflow', () => page.url().endsWith('/workflows/etl-pipeline'));
+    await page.goto(`${server.url}/ui/runs/${seeded.dagRun}`);
+    await until('the run of the workflow', () => page.url().includes(`/workflow-runs/${seeded.dagRun}`));
+    // The run of a step has its output, and leads back to the step.
+    const { execution_id: id } = await call('GET', `/v1/dag-runs/${seeded.dagRun}/tasks/check`);
+    await page.goto(`${server.url}/ui/runs/${id}`);
+    await page.getByRole('link', { name: 'check', exact: true }).click();
+    await page.getByRole('region', { name: 'Step check' }).waitFor();
+    await check('joined');
     await context.close();
   },
 

@@ -41,9 +41,9 @@ async function everyPage(world) {
     '', 'jobs', 'jobs?q=nothing-has-this-name', 'jobs/nightly-ledger', 'jobs/nightly-ledger/history', 'jobs/nightly-ledger/definition',
     'jobs/nightly-ledger/calendar', 'jobs/nightly-ledger/calendar?from=2027-03-01&day=2027-03-28', 'jobs/quarter-hourly/calendar?from=2027-10-04&day=2027-10-31', 'lab/fleet',
     'jobs/nightly-ledger/edit', 'jobs/absent', 'new-job', 'runs', 'runs?status=FAILED', `runs/${seeded.failed}`, `runs/${seeded.talker}`,
-    at('nightly-ledger', '2030-01-01T01:30:00Z'), at('import-orders', '2020-01-01T00:00:00Z'), 'lab?cron=30+2+*+*+*&tz=Europe/Berlin&from=2026-03-01', 'workflows', 'workflows/etl-pipeline', 'workflows/etl-pipeline/runs', 'workflows/etl-pipeline/definition', 'workflows/absent',
+    at('nightly-ledger', '2030-01-01T01:30:00Z'), at('import-orders', '2020-01-01T00:00:00Z'), 'lab?cron=30+2+*+*+*&tz=Europe/Berlin&from=2026-03-01', 'dead-letters', 'workflows', 'workflows/etl-pipeline', 'workflows/etl-pipeline/runs', 'workflows/etl-pipeline/definition', 'workflows/absent',
     ...['', '?view=gantt', '?view=steps', '?view=grid', '?view=compare', '?view=why', '?step=load', '?step=publish', '?only=upstream&step=check'].map((it) => `workflow-runs/${seeded.dagRun}${it}`),
-    'queues', 'queues/emails', 'queues/emails/messages', 'queues/emails/dead-letters', 'queues/emails/settings', 'jobs/nightly-ledger/schedule', 'jobs/mail-digest/schedule', 'sql', 'audit', 'cluster', 'administration', 'administration/keys', 'administration/settings', 'nowhere',
+    'queues', 'queues/emails', 'queues/emails/messages', 'queues/emails/dead-letters', 'queues/emails/settings', 'jobs/nightly-ledger/schedule', 'jobs/mail-digest/schedule', 'sql', 'audit', 'cluster', 'administration', 'administration/keys', 'administration/settings', 'administration/calendars', 'administration/pools', 'administration/hooks', 'nowhere',
   ];
   const hostile = seeded.xssJobs.flatMap((name) => [`jobs/${encodeURIComponent(name)}`, `jobs/${encodeURIComponent(name)}/edit`]);
   // An answer with an error status is a line of the console, whoever asked.

@@ -1,13 +1,13 @@
 //! Executions: listed, shown, cancelled, tried again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use axum::Json;
 use axum::extract::{OriginalUri, Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use domain::access::Deed;
-use domain::id::{RunId, UserId};
+use domain::id::{JobId, RunId, UserId};
 use domain::job::Job;
 use domain::run::{Origin, Outcome, RunState};
 use engine::{Page, RunFilter, RunView, RunsOf};
@@ -210,13 +210,17 @@ async fn of_jobs(
         }
         Err(_) => HashMap::new(),
     };
+    let dags = jobs.iter().filter(|job| job.definition.is_dag());
+    let dags: HashSet<JobId> = dags.map(|job| job.id).collect();
     let mut waiting = app.engine.by(actor).waiting_reasons(&runs).await?;
     let mut execution = |run: RunView| {
         let (id, name) = (run.id, names.get(&(run.job, run.job_version)).cloned());
         let user = run.requested_by.and_then(|user| users.get(&user).cloned());
         let node = run.node.and_then(|node| nodes.get(&node).cloned());
+        let is_dag = dags.contains(&run.job);
         let shown = Execution::of(run, name);
         Execution {
+            dag_run_id: shown.dag_run_id.or_else(|| is_dag.then_some(id.0)),
             parts: progress.get(&id).map(|progress| (*progress).into()),
             parent_id: parents.get(&id).map(|parent| parent.0),
             waiting_reason: waiting.remove(&id),

@@ -49,6 +49,7 @@ GET    /v1/executions/{execution_id}/logs             401      404   404   200  
 POST   /v1/executions/{execution_id}/cancel           401      404   404   409    403      404   409     409
 POST   /v1/executions/{execution_id}/retry            401      404   404   202    403      404   202     202
 GET    /v1/dead-letters                               401      200   200   200    200      200   200     200
+GET    /v1/dead-letters/groups                        401      200   200   200    200      200   200     200
 POST   /v1/dead-letters:redrive                       401      200   200   200    200      200   200     200
 POST   /v1/dead-letters:acknowledge                   401      200   200   200    200      200   200     200
 GET    /v1/events                                     401      200   200   200    200      200   200     200
