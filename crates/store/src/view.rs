@@ -45,6 +45,8 @@ pub struct RunView {
     pub origin: Origin,
     /// How many missed occurrences it stands for besides its own.
     pub coalesced: u32,
+    /// How many backfilled runs of its job may be at work at a time, if its backfill limits it.
+    pub backfill_concurrency: Option<u32>,
     /// The id of the shard that it works on; empty when it works on none.
     pub shard: String,
     /// When it may start, or might have.

@@ -123,6 +123,12 @@ pub fn start(
     // A run with an earlier attempt was admitted: it is not skipped, and its dependencies have
     // ended. A lost run may never have started: its node may have held it behind others of the job.
     if run.attempts > 0 {
+        if let Some(limit) = run.run.backfill_limit()
+            && working(run, facts, moment).filter(|it| it.origin == Origin::Backfill).count()
+                >= limit as usize
+        {
+            return Start::Wait(Wait::Backfill, None);
+        }
         return match is_crowded_out(run, definition, facts, moment) {
             true => Start::Wait(Wait::Overlap, None),
             false => quorum(run, facts, now),
@@ -132,6 +138,9 @@ pub fn start(
         && let Some(verdict) = upstream(definition, window, facts, now)
     {
         return verdict;
+    }
+    if is_beyond_backfill_limit(run, facts, moment) {
+        return Start::Wait(Wait::Backfill, None);
     }
     match overlap(run, definition, facts, moment) {
         Start::Go => quorum(run, facts, now),
@@ -214,9 +223,34 @@ fn is_crowded_out(
     facts: &StartFacts,
     moment: &Moment<'_>,
 ) -> bool {
-    let working = moment.begun_here.iter().chain(&facts.elsewhere);
-    let others = working.filter(|it| it.id != run.run.id && !it.origin.is_child()).count();
+    let others = working(run, facts, moment).count();
     definition.overlap != Overlap::Allow && others >= moment.most_running as usize
+}
+
+/// The other runs of the job that have started, or may have, without those that wait.
+fn working<'a>(
+    run: &'a ClaimedRun,
+    facts: &'a StartFacts,
+    moment: &Moment<'a>,
+) -> impl Iterator<Item = &'a ActiveRun> {
+    let working = moment.begun_here.iter().chain(&facts.elsewhere);
+    working.filter(|it| it.id != run.run.id && !it.origin.is_child())
+}
+
+/// Whether the backfill of a run has as many runs at work as it may have. Backfilled runs of the
+/// same job count together, and those that wait come before it.
+fn is_beyond_backfill_limit(run: &ClaimedRun, facts: &StartFacts, moment: &Moment<'_>) -> bool {
+    let Some(limit) = run.run.backfill_limit() else { return false };
+    let earlier = facts.earlier.iter().filter(|it| it.origin == Origin::Backfill);
+    let ahead = earlier.clone().filter(|it| it.wait == Some(Wait::Backfill)).count();
+    let mut begun: Vec<RunId> = working(run, facts, moment)
+        .filter(|it| it.origin == Origin::Backfill)
+        .map(|it| it.id)
+        .chain(earlier.filter(|it| it.has_begun()).map(|it| it.id))
+        .collect();
+    begun.sort_unstable();
+    begun.dedup();
+    begun.len() + ahead >= limit as usize
 }
 
 /// Whether a run of a job whose runs may overlap exceeds the limit: then it waits in line. A run

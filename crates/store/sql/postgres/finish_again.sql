@@ -30,7 +30,7 @@ again AS (
             WHEN u.wait = 7 THEN 7
             WHEN EXISTS (SELECT 1 FROM jobs j WHERE j.id = r.job_id AND j.changed_fence >= u.fence) THEN 0
             -- If nothing of its job is at work any more, the first in line is woken behind this.
-            WHEN u.wait = 1 THEN 1
+            WHEN u.wait IN (1, 8) THEN u.wait
             WHEN u.wait = 2 AND NOT EXISTS (
                 SELECT 1 FROM upstream d
                 WHERE d.job_id = r.job_id

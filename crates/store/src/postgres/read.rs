@@ -162,7 +162,8 @@ fn view_live(row: &Row) -> Result<RunView> {
         scheduled_last: run.scheduled_for,
         count: 1,
         origin: run.origin,
-        coalesced: run.coalesced,
+        coalesced: run.origin.split_coalesced(run.coalesced).0,
+        backfill_concurrency: run.backfill_limit(),
         shard: run.shard,
         due_at: run.due_at,
         attempts: claimed.attempts,
@@ -183,6 +184,8 @@ fn view_live(row: &Row) -> Result<RunView> {
 }
 
 fn view_ended(row: &Row) -> Result<RunView> {
+    let origin = origin(row.try_get(10)?)?;
+    let (coalesced, backfill_concurrency) = origin.split_coalesced(unsigned(row.try_get(11)?));
     Ok(RunView {
         id: RunId(row.try_get(0)?),
         job: JobId(row.try_get(1)?),
@@ -195,8 +198,9 @@ fn view_ended(row: &Row) -> Result<RunView> {
         scheduled_for: at(row.try_get(7)?),
         scheduled_last: at(row.try_get(8)?),
         count: row.try_get::<_, i64>(9)?.cast_unsigned(),
-        origin: origin(row.try_get(10)?)?,
-        coalesced: unsigned(row.try_get(11)?),
+        origin,
+        coalesced,
+        backfill_concurrency,
         shard: row.try_get(25)?,
         due_at: at(row.try_get(12)?),
         attempts: unsigned(row.try_get(13)?),

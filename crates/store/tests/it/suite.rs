@@ -288,6 +288,7 @@ promises! {
         an_end_wakes_the_first_in_line_only
         another_jobs_end_wakes_nobody_in_line
         places_that_are_free_are_filled
+        a_backfill_waits_in_a_line_of_its_own
         each_end_wakes_one
         every_kind_of_end_wakes_the_next
         stepping_aside_wakes_the_next

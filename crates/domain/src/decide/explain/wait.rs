@@ -54,6 +54,7 @@ pub(super) fn live_cause(subject: &Subject<'_>, run: &RunFacts, detail: &RunDeta
         Some(Wait::Overlap) => overlap(&clock, definition, detail),
         Some(Wait::Quorum) => quorum(detail),
         Some(Wait::Pool) => pool(detail),
+        Some(Wait::Backfill) => backfill(run),
         Some(Wait::Decision) => decision(&clock, definition, detail),
         Some(Wait::Parts) | None => claim(subject, detail),
     };
@@ -123,6 +124,14 @@ fn pool(detail: &RunDetail) -> Cause {
         None => "waits for a place in the pool of its job".to_owned(),
     };
     Cause::new(StepName::Slot, "POOL", text)
+}
+
+/// A run that waits for earlier runs of its backfill.
+fn backfill(run: &RunFacts) -> Cause {
+    let limit = run.backfill_concurrency.unwrap_or(1);
+    let runs = count(u64::from(limit), "backfilled run");
+    let text = format!("waits for earlier runs of the backfill: {runs} may be at work at a time");
+    Cause::new(StepName::Slot, "BACKFILL", text)
 }
 
 /// A run between two attempts.

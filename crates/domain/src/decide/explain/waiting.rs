@@ -22,6 +22,7 @@ pub fn waiting_reason(
         }
         Some(Wait::Upstream) => format!("waits for {}", upstream.join(", ")),
         Some(Wait::Overlap) => "waits in line for earlier runs of the job".to_owned(),
+        Some(Wait::Backfill) => "waits for earlier runs of the backfill".to_owned(),
         Some(Wait::Quorum) => "waits for a quorum of the schedulers".to_owned(),
         Some(Wait::Decision) => "waits for a decision: its node was lost".to_owned(),
         Some(Wait::Pool) => match &subject.job.definition.pool {

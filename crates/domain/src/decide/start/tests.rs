@@ -60,6 +60,8 @@ enum Other {
     Upstream,
     /// It is due and not claimed.
     Queued,
+    /// It waits for earlier runs of its backfill.
+    InBackfill,
 }
 
 /// The facts if these runs of the job have not ended.
@@ -80,6 +82,7 @@ fn beside(others: &[(Other, Origin)]) -> (StartFacts, Vec<ActiveRun>) {
             Other::InLine => facts.earlier.push(earlier(Some(Wait::Overlap), false)),
             Other::Upstream => facts.earlier.push(earlier(Some(Wait::Upstream), true)),
             Other::Queued => facts.earlier.push(earlier(None, false)),
+            Other::InBackfill => facts.earlier.push(earlier(Some(Wait::Backfill), false)),
         }
     }
     (facts, here)
@@ -209,6 +212,56 @@ fn runs_that_may_overlap_have_a_limit() {
         }
         let part = start(&run(Origin::Part), &definition, &facts, &moment);
         assert_eq!(part, Start::Go, "a part counts with its run");
+    }
+}
+
+/// Only backfilled runs count for the limit of a backfill, and those that wait for it hold up no
+/// other run.
+#[test]
+fn a_backfill_has_a_limit_of_its_own() {
+    use Origin::{Backfill, Manual};
+    use Other::{BegunHere, BetweenAttempts, Divided, Elsewhere, InBackfill, InLine, Queued};
+    let limited = |attempts| {
+        let mut run = ClaimedRun { attempts, ..run(Backfill) };
+        run.run.coalesced = 2;
+        run
+    };
+    let definition = |overlap| Definition { overlap, concurrency: Some(4), ..Default::default() };
+    for (others, first, again, manual) in [
+        (vec![], "go", "go", "go"),
+        (vec![(BegunHere, Backfill)], "go", "go", "go"),
+        (vec![(BegunHere, Backfill); 2], "wait Backfill ", "wait Backfill ", "go"),
+        (
+            vec![(BegunHere, Backfill), (Elsewhere, Backfill)],
+            "wait Backfill ",
+            "wait Backfill ",
+            "go",
+        ),
+        (vec![(BegunHere, Manual); 3], "go", "go", "go"),
+        (vec![(BegunHere, Backfill), (Divided, Backfill)], "wait Backfill ", "go", "go"),
+        (vec![(BetweenAttempts, Backfill); 2], "wait Backfill ", "go", "go"),
+        (vec![(InBackfill, Backfill); 2], "wait Backfill ", "go", "go"),
+        (vec![(InBackfill, Backfill); 9], "wait Backfill ", "go", "go"),
+        (vec![(Queued, Backfill); 9], "go", "go", "go"),
+        (vec![(InLine, Manual); 4], "wait Overlap ", "go", "wait Overlap "),
+        (vec![(BegunHere, Manual); 4], "wait Overlap ", "wait Overlap ", "wait Overlap "),
+    ] {
+        let (facts, here) = beside(&others);
+        for overlap in [Overlap::Allow, Overlap::Skip, Overlap::Queue] {
+            let definition = definition(overlap);
+            let told = |run| beside_verdict(&run, &definition, &facts, &here, "12:00");
+            let case = format!("{others:?} {overlap:?}");
+            assert_eq!(told(limited(0)), first, "{case}");
+            // A run of a job whose runs may overlap has no place to lose between two attempts.
+            let again = if overlap == Overlap::Allow {
+                again.replace("wait Overlap ", "go")
+            } else {
+                again.to_owned()
+            };
+            assert_eq!(told(limited(1)), again, "{case}");
+            let requested = told(run(Manual));
+            assert!(requested == manual, "{case}: {requested}");
+        }
     }
 }
 

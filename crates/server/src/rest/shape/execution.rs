@@ -109,6 +109,9 @@ pub struct Execution {
     #[serde(skip_serializing_if = "is_zero")]
     #[schema(required = false)]
     pub coalesced: u32,
+    /// How many backfilled runs of its job may be at work at a time, if its backfill says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backfill_concurrency: Option<u32>,
     /// Whether it waits for somebody to look at it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schema(required = false)]
@@ -249,6 +252,7 @@ impl Execution {
             fence: run.fence,
             lost_attempts: run.lost,
             coalesced: run.coalesced,
+            backfill_concurrency: run.backfill_concurrency,
             dead_letter: run.dead_letter,
             traceparent: run.parameters.as_deref().and_then(traceparent_in),
             parameters: raw(run.parameters),
