@@ -10,6 +10,7 @@ use crate::blackout::CompiledBlackout;
 use crate::calendar::CalendarUse;
 use crate::cluster::{Class, Labels, Place};
 use crate::dag::Dag;
+use crate::dependency::DependencyRule;
 use crate::id::{JobId, ObjectId, TenantId, UserId};
 use crate::parameter::ParameterRule;
 use crate::partition::{Parameters, Partition};
@@ -113,6 +114,9 @@ pub struct Definition {
     pub on_lost: OnLost,
     /// Jobs that must have ended before this one starts.
     pub depends_on: Vec<Dependency>,
+    /// How many of them must have ended.
+    #[serde(skip_serializing_if = "DependencyRule::is_default")]
+    pub dependency_rule: DependencyRule,
     /// How long a run waits for them; until the next scheduled time if absent, and for twelve hours
     /// if there is none.
     pub dependency_timeout: Option<SignedDuration>,
@@ -180,6 +184,7 @@ impl Default for Definition {
             on_completion: OnCompletion::Preserve,
             on_lost: OnLost::Retry,
             depends_on: Vec::new(),
+            dependency_rule: DependencyRule::All,
             dependency_timeout: None,
             tags: Vec::new(),
             retention: Retention::default(),
@@ -224,6 +229,7 @@ impl Job {
             ("on_completion", new.on_completion != old.on_completion),
             ("on_lost", new.on_lost != old.on_lost),
             ("depends_on", new.depends_on != old.depends_on),
+            ("dependency_rule", new.dependency_rule != old.dependency_rule),
             ("dependency_timeout_seconds", new.dependency_timeout != old.dependency_timeout),
             ("tags", new.tags != old.tags),
             ("retention", new.retention != old.retention),

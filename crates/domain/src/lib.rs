@@ -13,6 +13,7 @@ pub mod calendar;
 pub mod cluster;
 pub mod dag;
 pub mod decide;
+pub mod dependency;
 pub mod expression;
 pub mod facts;
 pub mod fairness;

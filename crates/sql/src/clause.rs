@@ -3,6 +3,7 @@
 use domain::action::AdaptiveInterval;
 use domain::calendar::Shift;
 use domain::cluster::Class;
+use domain::dependency::DependencyRule;
 use domain::job::{DependsOn, ErrorFilter, JobState, LostQuestion, OnCompletion, OnLost, Overlap};
 use domain::parameter::ParameterRule;
 use domain::partition::{Partition, Rows};
@@ -48,7 +49,7 @@ pub enum Clause {
     /// The calendars on whose days alone it runs.
     IncludeCalendars(Vec<UsedCalendar>),
     /// Jobs that must have ended before it starts.
-    DependsOn(Vec<Upstream>),
+    DependsOn(DependencyRule, Vec<Upstream>),
     /// How long a run waits for them.
     DependencyTimeout(Option<SignedDuration>),
     /// How often a failed attempt is retried.
@@ -280,7 +281,7 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         &["DEPENDS", "ON"],
-        "[JOB | DAG] name [SUCCESS | COMPLETION | FAILURE], ... | NONE",
+        "[JOB | DAG] name [SUCCESS | COMPLETION | FAILURE], ... | ANY (...) | ALL (...) | NONE",
         "depends_on",
         read::depends_on,
     ),

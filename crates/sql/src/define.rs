@@ -80,7 +80,7 @@ impl Clauses {
     /// The jobs that DEPENDS ON names.
     pub fn upstream(&self) -> impl Iterator<Item = &Spanned<String>> {
         let lists = self.iter().filter_map(|(clause, _)| match clause {
-            Clause::DependsOn(list) => Some(list),
+            Clause::DependsOn(_, list) => Some(list),
             _ => None,
         });
         lists.flatten().map(|upstream| &upstream.job)
@@ -245,7 +245,10 @@ fn apply(job: &mut Definition, clause: &Clause, at: usize, context: &Context<'_>
         | Clause::DstOverlap(_)
         | Clause::Database(_)
         | Clause::State(_) => {}
-        Clause::DependsOn(list) => job.depends_on = upstream(list, context)?,
+        Clause::DependsOn(rule, list) => {
+            job.depends_on = upstream(list, context)?;
+            job.dependency_rule = *rule;
+        }
         Clause::DependencyTimeout(timeout) => job.dependency_timeout = *timeout,
         Clause::MaxRetries(retries) => {
             let too_many = || refused(Kind::Value, at, "too many retries");

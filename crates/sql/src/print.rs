@@ -3,6 +3,7 @@
 
 use domain::action::{Action, HttpAction, QueueMetric};
 use domain::calendar::{Calendar, CalendarMode, Shift};
+use domain::dependency::DependencyRule;
 use domain::id::JobId;
 use domain::job::{
     Definition, DependsOn, ErrorFilter, JobState, LostQuestion, OnCompletion, OnLost, Overlap,
@@ -114,7 +115,10 @@ fn clauses(job: &Definition, name_of: &dyn Fn(JobId) -> String) -> Vec<String> {
             }
         };
         let names: Vec<String> = job.depends_on.iter().map(one).collect();
-        format!("DEPENDS ON {}", names.join(", "))
+        match job.dependency_rule {
+            DependencyRule::All => format!("DEPENDS ON {}", names.join(", ")),
+            DependencyRule::Any => format!("DEPENDS ON ANY ({})", names.join(", ")),
+        }
     });
     if let Some(timeout) = job.dependency_timeout {
         say(true, &|| format!("DEPENDENCY_TIMEOUT = {}", duration(timeout)));

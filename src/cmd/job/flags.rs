@@ -44,6 +44,10 @@ pub struct JobFlags {
     #[arg(long, value_name = "JOB", help_heading = "Schedule")]
     after: Vec<String>,
 
+    /// Run when one of the jobs of --after has ended, instead of all
+    #[arg(long, help_heading = "Schedule", requires = "after")]
+    after_any: bool,
+
     /// Time zone of --cron and --at
     #[arg(long, alias = "timezone", value_name = "ZONE", help_heading = "Schedule")]
     tz: Option<String>,
@@ -318,6 +322,9 @@ impl JobFlags {
             let upstream: Vec<Value> =
                 self.after.iter().map(|text| upstream(text)).collect::<Result<_, _>>()?;
             fields.insert("depends_on".into(), upstream.into());
+            if self.after_any {
+                fields.insert("dependency_rule".into(), "ANY".into());
+            }
             fields.entry("job_type").or_insert_with(|| "DEPENDENT".into());
         }
         Ok(())

@@ -3,8 +3,9 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::plan::{NOT_CAUGHT_UP, over_cap, stood_for};
+use crate::dependency::DependencyRule;
 use crate::id::RunId;
-use crate::job::{Definition, DependsOn, JobState, Overlap};
+use crate::job::{Definition, Dependency, DependsOn, JobState, Overlap};
 use crate::run::{ClaimedRun, Origin, Outcome, Reason, ReasonCode, Wait};
 use crate::schedule::Fate;
 
@@ -287,29 +288,34 @@ fn upstream(
     now: Timestamp,
 ) -> Option<Start> {
     let in_window = |at: &Timestamp| *at > window.start;
-    let mut not_ready = None;
-    for (dependency, fact) in definition.depends_on.iter().zip(&facts.upstream) {
-        let last = fact.last.filter(|(_, at)| in_window(at)).map(|(outcome, _)| outcome);
-        let ready = match dependency.on {
-            DependsOn::Success => fact.last_success.as_ref().is_some_and(in_window),
-            DependsOn::Completion => last.is_some(),
-            DependsOn::Failure => last.is_some_and(|outcome| outcome != Outcome::Completed),
-        };
-        if !ready {
-            not_ready = Some((fact, last));
-            break;
-        }
-    }
-    let (fact, last) = not_ready?;
+    let last =
+        |fact: &UpstreamFact| fact.last.filter(|(_, at)| in_window(at)).map(|(outcome, _)| outcome);
+    let is_ready = |(dependency, fact): &(&Dependency, &UpstreamFact)| match dependency.on {
+        DependsOn::Success => fact.last_success.as_ref().is_some_and(in_window),
+        DependsOn::Completion => last(fact).is_some(),
+        DependsOn::Failure => last(fact).is_some_and(|outcome| outcome != Outcome::Completed),
+    };
+    let upstream: Vec<_> = definition.depends_on.iter().zip(&facts.upstream).collect();
+    let missing = definition.dependency_rule.missing(&upstream, is_ready);
+    // The reason of a run that waited for any of several jobs is a job that did not end, if there
+    // is one: it could have been the one.
+    let first = match definition.dependency_rule {
+        DependencyRule::All => missing.first(),
+        DependencyRule::Any => missing.iter().find(|it| last(it.1).is_none()).or(missing.first()),
+    };
+    let (_, fact) = first?;
     if now < window.deadline {
         return Some(Start::Wait(Wait::Upstream, Some(window.deadline)));
     }
-    let (code, text) = match last {
+    let (code, mut text) = match last(fact) {
         Some(outcome) if outcome != Outcome::Completed => {
             (ReasonCode::UpstreamFailed, format!("job {} ended as {outcome}", fact.name))
         }
         _ => (ReasonCode::UpstreamNotReady, format!("job {} did not end in time", fact.name)),
     };
+    if let (DependencyRule::Any, others @ 1..) = (definition.dependency_rule, missing.len() - 1) {
+        text.push_str(&format!(", and none of {others} others as required"));
+    }
     Some(Start::End(Outcome::Skipped, reason(code, &text)))
 }
 

@@ -163,6 +163,7 @@ pub(super) fn dependencies(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, Que
                     Value::text(&job.name),
                     name(dependency.job),
                     word(&dependency.on),
+                    word(&job.definition.dependency_rule),
                 ]);
             }
         }

@@ -148,6 +148,7 @@ tables! {
         job_name Text Equal "The name of the job that waits.";
         depends_on_job_name Text None "The name of the other one; nothing when you do not see it.";
         condition Text None "How the other one must have ended: SUCCESS, COMPLETION or FAILURE.";
+        dependency_rule Text None "Whether the job waits for ALL of its dependencies or for ANY of them.";
     }
     job_secrets "The names of secrets. Values are not readable, by nobody." {
         job_uuid Uuid None "The job that sees it; nothing for a secret of the tenant.";

@@ -2,6 +2,7 @@
 
 use domain::calendar::Shift;
 use domain::cluster::Class;
+use domain::dependency::DependencyRule;
 use domain::job::{
     DependsOn, ErrorFilter, JobState, LostAnswer, LostQuestion, OnCompletion, OnLost, Overlap,
 };
@@ -178,7 +179,7 @@ pub(super) fn tags(reader: &mut Reader<'_>) -> Result<Clause> {
 
 pub(super) fn depends_on(reader: &mut Reader<'_>) -> Result<Clause> {
     if reader.eat_none() {
-        return Ok(Clause::DependsOn(Vec::new()));
+        return Ok(Clause::DependsOn(DependencyRule::All, Vec::new()));
     }
     let upstream = |reader: &mut Reader<'_>| {
         if is_kind(reader) {
@@ -193,7 +194,14 @@ pub(super) fn depends_on(reader: &mut Reader<'_>) -> Result<Clause> {
         let said = words.into_iter().find(|(word, _)| reader.eat(&[word]));
         Ok(Upstream { job, on: said.map_or(DependsOn::Success, |(_, on)| on) })
     };
-    Ok(Clause::DependsOn(reader.list(upstream)?))
+    // A job may be named like the rule.
+    let is_list = reader.is_sign(1, &Token::LParen);
+    for (word, rule) in [("ANY", DependencyRule::Any), ("ALL", DependencyRule::All)] {
+        if is_list && reader.eat(&[word]) {
+            return Ok(Clause::DependsOn(rule, reader.in_parentheses(upstream)?));
+        }
+    }
+    Ok(Clause::DependsOn(DependencyRule::All, reader.list(upstream)?))
 }
 
 pub(super) fn exclude_calendars(reader: &mut Reader<'_>) -> Result<Clause> {

@@ -28,11 +28,8 @@ impl EndAlerts {
         reason: Option<&Reason>,
         dead_letter: bool,
     ) {
-        let kind = match outcome {
-            _ if dead_letter => AlertKind::of_dead_letter(reason.map(|reason| reason.code.name())),
-            Outcome::Missed => AlertKind::Missed,
-            _ => return,
-        };
+        let code = reason.map(|reason| reason.code.name());
+        let Some(kind) = AlertKind::of_end(outcome, code, dead_letter) else { return };
         let words = reason.map_or_else(String::new, |reason| {
             format!("{outcome} {}: {}", reason.code.name(), reason.text)
         });

@@ -3,7 +3,6 @@
 use super::*;
 use crate::cluster::{Place, Quorum};
 use crate::id::{JobId, TenantId};
-use crate::job::Dependency;
 use crate::run::{Grant, NewRun};
 use crate::slot::SlotKind;
 use uuid::Uuid;
@@ -477,6 +476,49 @@ fn upstream_jobs_within_the_window() {
         let mut by_hand = run(Origin::Manual);
         by_hand.run.ignore_dependencies = true;
         assert_eq!(verdict(&by_hand, &definition, &facts, now), "go");
+    }
+}
+
+#[test]
+fn any_of_several_upstream_jobs_is_enough() {
+    use Outcome::{Completed, Failed};
+    let none = UpstreamFact { name: "extract".into(), ..UpstreamFact::default() };
+    let ended = |outcome: Outcome| UpstreamFact {
+        last: Some((outcome, at("11:30"))),
+        last_success: (outcome == Completed).then(|| at("11:30")),
+        ..none.clone()
+    };
+    for (facts, now, all, any) in [
+        ([none.clone(), none.clone()], "12:00", "wait", "wait"),
+        ([ended(Completed), none.clone()], "12:00", "wait", "go"),
+        ([none.clone(), ended(Completed)], "12:00", "wait", "go"),
+        ([ended(Failed), ended(Completed)], "12:00", "wait", "go"),
+        ([ended(Completed), ended(Completed)], "12:00", "go", "go"),
+        ([ended(Failed), none.clone()], "12:00", "wait", "wait"),
+        ([ended(Completed), none.clone()], "13:00", "SKIPPED UPSTREAM_NOT_READY", "go"),
+        (
+            [ended(Failed), none.clone()],
+            "13:00",
+            "SKIPPED UPSTREAM_FAILED",
+            "SKIPPED UPSTREAM_NOT_READY",
+        ),
+        (
+            [ended(Failed), ended(Failed)],
+            "13:00",
+            "SKIPPED UPSTREAM_FAILED",
+            "SKIPPED UPSTREAM_FAILED",
+        ),
+    ] {
+        let dependency = |n| Dependency { job: JobId(Uuid::from_u128(n)), on: DependsOn::Success };
+        let facts = StartFacts { upstream: facts.to_vec(), ..held() };
+        for (dependency_rule, expected) in [(DependencyRule::All, all), (DependencyRule::Any, any)]
+        {
+            let depends_on = vec![dependency(2), dependency(3)];
+            let definition = Definition { depends_on, dependency_rule, ..Definition::default() };
+            let told = verdict(&run(Origin::Schedule), &definition, &facts, now);
+            let told = told.strip_suffix(" Upstream with deadline").unwrap_or(&told);
+            assert_eq!(told, expected, "{dependency_rule:?} {facts:?} at {now}");
+        }
     }
 }
 

@@ -19,8 +19,8 @@ use uuid::Uuid;
 
 use super::duration::Seconds;
 use super::mirror::{
-    CalendarMode, CatchUp, DependsOn, JobClass, JobStatus, LostAnswer, OnCompletion, OnLost,
-    Overlap, Shift,
+    CalendarMode, CatchUp, DependencyRule, DependsOn, JobClass, JobStatus, LostAnswer,
+    OnCompletion, OnLost, Overlap, Shift,
 };
 use super::parameter::ParameterSpec;
 use super::partition::{self, ParametersFrom, PartitionSpec};
@@ -150,6 +150,9 @@ pub struct JobSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub depends_on: Vec<Upstream>,
+    /// How many of them must have ended; `ALL` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dependency_rule: Option<DependencyRule>,
     /// How long a run waits for them; until the next nominal time when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dependency_timeout_seconds: Option<Seconds>,
@@ -445,6 +448,7 @@ impl JobSpec {
             on_completion: self.on_completion.map_or(default.on_completion, Into::into),
             on_lost: self.on_lost.map_or(default.on_lost, Into::into),
             depends_on: upstream,
+            dependency_rule: self.dependency_rule.map(Into::into).unwrap_or_default(),
             dependency_timeout: self.dependency_timeout_seconds.map(|seconds| seconds.0),
             tags: self.tags.clone(),
             retention: Retention {
@@ -516,6 +520,8 @@ impl JobSpec {
             on_lost_default: (definition.on_lost == domain::job::OnLost::Ask)
                 .then(|| definition.lost_question.then.into()),
             depends_on: definition.depends_on.iter().map(shown_dependency).collect(),
+            dependency_rule: (definition.dependency_rule != default.dependency_rule)
+                .then(|| definition.dependency_rule.into()),
             dependency_timeout_seconds: definition.dependency_timeout.map(Seconds),
             tags: definition.tags.clone(),
             retention: (retention != Retention::default()).then_some(RetentionRule {
