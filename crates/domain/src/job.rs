@@ -15,7 +15,7 @@ use crate::id::{JobId, ObjectId, TenantId, UserId};
 use crate::parameter::ParameterRule;
 use crate::partition::{Parameters, Partition};
 use crate::pool::PoolUse;
-use crate::queue::QueueSettings;
+use crate::queue::{KeepCompleted, QueueSettings};
 use crate::schedule::{
     AtError, CatchUpPolicy, CatchUpRules, Cron, CronError, CronSchedule, DstPolicy, Every,
     EveryError, Filter, FilteredSchedule, Schedule, Zone, ZoneError, Zones,
@@ -617,10 +617,13 @@ pub struct Retention {
     pub failed_days: Option<u32>,
     /// The maximum number of runs to keep, the newest.
     pub keep_last: Option<u32>,
+    /// Which completed runs are kept; all if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep_completed: Option<KeepCompleted>,
 }
 
 impl Retention {
     /// Keep no runs.
     pub const NOTHING: Retention =
-        Retention { days: Some(0), failed_days: Some(0), keep_last: Some(0) };
+        Retention { days: Some(0), failed_days: Some(0), keep_last: Some(0), keep_completed: None };
 }

@@ -20,6 +20,7 @@ pub mod fairness;
 pub mod hook;
 pub mod id;
 pub mod job;
+pub mod job_defaults;
 pub mod object;
 pub mod parameter;
 pub mod partition;

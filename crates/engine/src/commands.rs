@@ -94,7 +94,16 @@ impl Node {
             log_schedule(&created, "job created");
             Ok(created)
         });
-        Ok(answers.into_iter().filter_map(|answer| answer.or_else(|| done.next())).collect())
+        let mut made: Vec<Result<Job>> =
+            answers.into_iter().filter_map(|answer| answer.or_else(|| done.next())).collect();
+        let written: Vec<Job> = made.iter().flatten().cloned().collect();
+        for id in self.overtaken_by_pause(&written).await? {
+            let paused = self.existing(id).await;
+            if let Some(job) = made.iter_mut().find(|it| it.as_ref().is_ok_and(|it| it.id == id)) {
+                *job = paused;
+            }
+        }
+        Ok(made)
     }
 
     /// Creates a job.
@@ -219,7 +228,11 @@ impl Node {
                     if job.definition.when != old.definition.when {
                         log_schedule(&job, "schedule changed");
                     }
-                    return Ok(job);
+                    let overtaken = self.overtaken_by_pause(std::slice::from_ref(&job)).await?;
+                    return match overtaken.is_empty() {
+                        true => Ok(job),
+                        false => Ok(self.existing(id).await?),
+                    };
                 }
                 None => return Err(EngineError::NotFound(format!("job {id}")).into()),
             }

@@ -8,7 +8,7 @@ use domain::action::{
 use domain::calendar::{CalendarMode, CalendarUse};
 use domain::cluster::Labels;
 use domain::id::JobId;
-use domain::job::{Definition, Dependency, JobState, Retention, When};
+use domain::job::{Definition, Dependency, JobState, When};
 use domain::partition::{Parameters, Partition};
 use domain::schedule::{Cron, DstPolicy, Zone, Zones, parse_instant};
 
@@ -270,10 +270,7 @@ fn apply(job: &mut Definition, clause: &Clause, at: usize, context: &Context<'_>
         Clause::Jitter(jitter) => job.jitter = *jitter,
         Clause::Priority(priority) => job.priority = *priority,
         Clause::Tags(tags) => job.tags.clone_from(tags),
-        Clause::Retention([days, failed_days, keep_last]) => {
-            job.retention =
-                Retention { days: *days, failed_days: *failed_days, keep_last: *keep_last };
-        }
+        Clause::Retention(kept) => job.retention = *kept,
         Clause::OnCompletion(then) => job.on_completion = *then,
         Clause::OnLost(then, question) => {
             job.on_lost = *then;

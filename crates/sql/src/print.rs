@@ -167,7 +167,8 @@ fn clauses(job: &Definition, name_of: &dyn Fn(JobId) -> String) -> Vec<String> {
         let parts =
             [("DAYS", kept.days), ("FAILED_DAYS", kept.failed_days), ("KEEP_LAST", kept.keep_last)];
         let parts = parts.iter().filter_map(|(word, n)| n.map(|n| format!("{word} = {n}")));
-        format!("RETENTION ({})", parts.collect::<Vec<_>>().join(", "))
+        let sample = kept.keep_completed.map(|it| format!("KEEP_COMPLETED = {}", it.words()));
+        format!("RETENTION ({})", parts.chain(sample).collect::<Vec<_>>().join(", "))
     });
     say(job.on_completion == OnCompletion::Drop, &|| "ON COMPLETION DROP".to_owned());
     say(job.on_lost != OnLost::Retry, &|| {

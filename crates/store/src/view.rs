@@ -80,6 +80,8 @@ pub struct RunView {
     pub requested_by: Option<UserId>,
     /// When it was recorded, and with that queued.
     pub created_at: Timestamp,
+    /// Whether its statements were committed together with the record that they were.
+    pub exactly_once: bool,
 }
 
 /// An attempt that ended.

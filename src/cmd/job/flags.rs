@@ -260,7 +260,7 @@ fn pool(text: &str) -> Result<PoolFlag, String> {
 
 /// Seconds as JSON shows them.
 #[derive(Clone, Debug)]
-pub struct Seconds(Value);
+pub struct Seconds(pub Value);
 
 /// A tag, with a sign where one is added or removed. What looks like an option is none.
 fn tag(text: &str) -> Result<String, String> {
@@ -270,7 +270,7 @@ fn tag(text: &str) -> Result<String, String> {
     }
 }
 
-fn seconds(text: &str) -> Result<Seconds, String> {
+pub fn seconds(text: &str) -> Result<Seconds, String> {
     let duration = parse_duration(text).map_err(|error| error.problem)?;
     Ok(Seconds(match duration.subsec_nanos() {
         0 => duration.as_secs().into(),

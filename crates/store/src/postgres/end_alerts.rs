@@ -17,6 +17,7 @@ pub(super) struct EndAlerts {
     kind: Vec<&'static str>,
     run: Vec<Uuid>,
     text: Vec<String>,
+    outcome: Vec<i16>,
 }
 
 impl EndAlerts {
@@ -46,11 +47,12 @@ impl EndAlerts {
         self.kind.push(kind.name());
         self.run.push(run.0);
         self.text.push(text(&words).into_owned());
+        self.outcome.push(i16::from(outcome as u8));
     }
 
     pub fn into_step(self, pipeline: &mut Pipeline<'_>) {
         if !self.id.is_empty() {
-            let values = values![self.id, self.kind, self.run, self.text];
+            let values = values![self.id, self.kind, self.run, self.text, self.outcome];
             pipeline.push(sql!("finish_alert"), values);
         }
     }

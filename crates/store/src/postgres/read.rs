@@ -180,6 +180,7 @@ fn view_live(row: &Row) -> Result<RunView> {
         parameters: run.parameters,
         requested_by: row.try_get::<_, Option<Uuid>>(24)?.map(UserId),
         created_at: at(row.try_get(25)?),
+        exactly_once: row.try_get(26)?,
     })
 }
 
@@ -217,6 +218,7 @@ fn view_ended(row: &Row) -> Result<RunView> {
         parameters: row.try_get(24)?,
         requested_by: row.try_get::<_, Option<Uuid>>(26)?.map(UserId),
         created_at: at(row.try_get(27)?),
+        exactly_once: row.try_get(28)?,
     })
 }
 

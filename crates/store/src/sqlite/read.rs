@@ -251,6 +251,8 @@ fn view(row: &Row<'_>, now: Timestamp, holders: &mut Holders<'_>) -> Result<RunV
         parameters: row.get(12)?,
         requested_by: row.get::<_, Option<Uuid>>(30)?.map(UserId),
         created_at: at(row.get(31)?)?,
+        // No login of a job works in the file of the store.
+        exactly_once: false,
     })
 }
 

@@ -343,6 +343,7 @@ promises! {
         rules_of_jobs_are_listed_by_id
         a_deleted_job_has_a_rule_until_nothing_is_left
         the_newest_so_many_are_kept
+        a_sample_of_completed_runs_is_kept
         no_more_goes_at_once_than_asked_for
         attempts_go_with_their_run
         only_history_is_pruned;
@@ -449,6 +450,7 @@ promises! {
         a_dead_letter_raises_an_alert
         a_failure_without_retries_raises_its_own_alert
         a_missed_time_raises_an_alert
+        a_skip_for_upstream_jobs_raises_an_alert
         ordinary_ends_raise_none
         a_recovery_is_told_once;
     identity:

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use domain::calendar::CalendarUse;
 use domain::cluster::Labels;
-use domain::job::{Definition, Dependency, Job, JobState, LostQuestion, Retention, When};
+use domain::job::{Definition, Dependency, Job, JobState, LostQuestion, When};
 use domain::pool::PoolUse;
 use domain::schedule::{Schedule, Zones};
 use domain::text::is_plain_name;
@@ -25,8 +25,10 @@ use super::mirror::{
 use super::parameter::ParameterSpec;
 use super::partition::{self, ParametersFrom, PartitionSpec};
 use super::payload::{self, Payload};
+use super::retention::RetentionRule;
 use super::retry::RetryConfig;
 use super::schedule::{Dst, JobType};
+use crate::app::App;
 use crate::problem::{Problem, Result};
 
 /// The most tags of a job, and the longest of them.
@@ -291,21 +293,6 @@ impl From<&CalendarUse> for JobCalendar {
     }
 }
 
-/// How long history is kept; the cluster's answer where a field is absent.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct RetentionRule {
-    /// Days that runs are kept.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub days: Option<u32>,
-    /// Days that failed runs are kept.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub failed_days: Option<u32>,
-    /// At most this many runs are kept, the newest.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub keep_last: Option<u32>,
-}
-
 /// A job as it is shown.
 #[derive(Debug, Serialize)]
 pub struct JobView {
@@ -428,7 +415,6 @@ impl JobSpec {
         check_tags(&self.tags)?;
         let default = Definition::default();
         let or = |given: Option<Seconds>, default| given.map_or(default, |seconds| seconds.0);
-        let retention = self.retention.unwrap_or_default();
         let action = payload::action(&self.payload)?;
         Ok(Definition {
             description: self.description.clone(),
@@ -451,11 +437,12 @@ impl JobSpec {
             dependency_rule: self.dependency_rule.map(Into::into).unwrap_or_default(),
             dependency_timeout: self.dependency_timeout_seconds.map(|seconds| seconds.0),
             tags: self.tags.clone(),
-            retention: Retention {
-                days: retention.days,
-                failed_days: retention.failed_days,
-                keep_last: retention.keep_last,
-            },
+            retention: self
+                .retention
+                .as_ref()
+                .map(RetentionRule::rule)
+                .transpose()?
+                .unwrap_or_default(),
             class: self.class.map_or(default.class, Into::into),
             run_on: Labels(self.run_on.clone()),
             partition: self.partition.as_ref().map(PartitionSpec::rule).transpose()?,
@@ -497,7 +484,6 @@ impl JobSpec {
         let definition = &job.definition;
         let default = Definition::default();
         let unless = |value, default| (value != default).then_some(Seconds(value));
-        let retention = definition.retention;
         let mut spec = JobSpec {
             name: job.name.clone(),
             description: definition.description.clone(),
@@ -524,11 +510,7 @@ impl JobSpec {
                 .then(|| definition.dependency_rule.into()),
             dependency_timeout_seconds: definition.dependency_timeout.map(Seconds),
             tags: definition.tags.clone(),
-            retention: (retention != Retention::default()).then_some(RetentionRule {
-                days: retention.days,
-                failed_days: retention.failed_days,
-                keep_last: retention.keep_last,
-            }),
+            retention: RetentionRule::from_rule(definition.retention),
             run_as: definition.run_as.clone(),
             class: (definition.class != default.class).then(|| definition.class.into()),
             run_on: definition.run_on.0.clone(),
@@ -562,15 +544,15 @@ fn shown_dependency(dependency: &Dependency) -> Upstream {
 
 impl JobView {
     /// What a job looks like now.
-    pub fn of(job: &Job, now: Timestamp, zones: &Zones) -> Self {
+    pub fn of(job: &Job, app: &App) -> Self {
         JobView {
             record: JobRecord {
                 job_id: job.id.0,
-                next_run_time: next_run(job, now, zones),
+                next_run_time: next_run(job, app),
                 created_by: job.owner.0,
                 last_run_time: None,
                 last_status: None,
-                schedule_text: schedule_text(&job.definition.when, zones),
+                schedule_text: schedule_text(&job.definition.when, &app.zones),
                 last_outcomes: None,
                 may: Vec::new(),
                 warnings: Vec::new(),
@@ -605,28 +587,29 @@ fn schedule_text(when: &When, zones: &Zones) -> String {
 
 impl JobCreated {
     /// What is told about a new job.
-    pub fn of(job: &Job, now: Timestamp, zones: &Zones, warnings: Vec<String>) -> Self {
+    pub fn of(job: &Job, app: &App, warnings: Vec<String>) -> Self {
         JobCreated {
             job_id: job.id.0,
             name: job.name.clone(),
             status: job.state.into(),
-            next_run_time: next_run(job, now, zones),
+            next_run_time: next_run(job, app),
             created_at: job.created_at,
             warnings,
         }
     }
 }
 
-/// When a job is due next. Times that were planned ahead have left the job's own next time behind
-/// and have not come yet.
-pub fn next_run(job: &Job, now: Timestamp, zones: &Zones) -> Option<Timestamp> {
+/// When a job is due next, outside of blackouts. Times that were planned ahead have left the job's
+/// own next time behind and have not come yet.
+pub fn next_run(job: &Job, app: &App) -> Option<Timestamp> {
     if job.state != JobState::Enabled {
         return None;
     }
-    let schedule = job.definition.schedule(zones).ok().flatten()?;
-    // A time that a calendar excludes is planned like the others, and does not run.
+    let blackouts = app.engine.node().blackouts(job.tenant);
+    let schedule = job.definition.schedule_under(&app.zones, &blackouts).ok().flatten()?;
+    // A time that a calendar or a blackout excludes is planned like the others, and does not run.
     let planned = job.next_run.filter(|planned| schedule.exclusion(*planned).is_none());
-    match schedule.next(now) {
+    match schedule.next(app.now()) {
         Some(next) => Some(planned.map_or(next, |planned| planned.min(next))),
         None => planned,
     }
