@@ -84,11 +84,13 @@ pub fn check_names(documents: &[Document]) -> Result<(), Failure> {
     let mut by_name = std::collections::HashMap::new();
     for document in documents {
         let kind = document.fields.get("kind").and_then(Value::as_str).unwrap_or("job");
-        // Jobs and queues share their names; a calendar may have that of a job.
-        let is_calendar = kind.eq_ignore_ascii_case("calendar");
-        if let Some(first) = by_name.insert((is_calendar, &document.name), &document.source) {
+        // Jobs, queues and DAGs share their names; a calendar or a pool may have that of a job.
+        let kind = kind.to_ascii_lowercase();
+        let kind = if matches!(kind.as_str(), "queue" | "dag") { "job".to_owned() } else { kind };
+        let same = by_name.insert((kind.clone(), &document.name), &document.source);
+        if let Some(first) = same {
             let Document { name, source, .. } = document;
-            let text = format!("the job {name} is described twice: {first} and {source}");
+            let text = format!("the {kind} {name} is described twice: {first} and {source}");
             return Err(CliError::new(text).into());
         }
     }

@@ -3,8 +3,8 @@
 //! Everything is checked before the first job changes. A job that already is what its document
 //! says is not touched, so that applying twice is the same as applying once.
 
-mod calendars;
 mod dags;
+mod objects;
 mod order;
 mod plan;
 mod queues;
@@ -13,8 +13,10 @@ use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
 
 use clap::Args;
+use domain::job_defaults::JobDefaults;
 use reqwest::Method;
 use serde_json::{Value, json};
+use server::shape::job_defaults::JobDefaultsSpec;
 
 use super::job::Asking;
 use crate::cli_error::{CliError, visible};
@@ -26,8 +28,8 @@ use crate::progress::ProgressLine;
 
 use plan::{ApplyPlan, ApplyStep};
 
-pub use calendars::fields as calendar_fields;
 pub use dags::{names_of, of_dag};
+pub use objects::OBJECTS;
 
 /// Which files, and how far to go.
 #[derive(Args)]
@@ -39,8 +41,9 @@ Examples:
 
 A document is the body of POST /v1/jobs as YAML or JSON; a file may hold several, with --- between
 them. A field that a document leaves out has its default, except status: a job that is paused stays
-paused. A document with `kind: queue` is the body of POST /v1/queues, one with `kind: calendar` that
-of POST /v1/calendars, and one with `kind: dag` or with `tasks` that of POST /v1/dags.
+paused. A document with `kind: queue` is the body of POST /v1/queues, and so are those with `kind:
+calendar`, `blackout`, `pool` and `hook`; one with `kind: dag` or with `tasks` is that of POST
+/v1/dags. The secret of a hook that is created is printed once.
 
 --owner LABEL marks each job with the tag owner:LABEL. --prune deletes the jobs with that tag that
 no document describes.")]
@@ -127,8 +130,12 @@ pub fn diff(args: DiffArgs) -> Result<(), Failure> {
     apply(documents, &Applying { dry_run: true, prune: None, yes: true, asking })
 }
 
-/// Gives a document a tag.
+/// Gives a document a tag, unless it is of a kind without tags.
 fn mark(document: &mut Document, tag: &str) -> Result<(), Failure> {
+    let kind = document.fields.get("kind").and_then(Value::as_str).unwrap_or_default();
+    if OBJECTS.iter().any(|object| kind.eq_ignore_ascii_case(object.kind)) {
+        return Ok(());
+    }
     let tags = document.fields.entry("tags").or_insert_with(|| json!([]));
     match tags {
         Value::Array(tags) if tags.iter().any(|known| known == tag) => {}
@@ -146,14 +153,20 @@ pub fn apply(documents: Vec<Document>, applying: &Applying<'_>) -> Result<(), Fa
     let client = applying.asking.client()?;
     let (jobs, _) = client.list(&["v1", "jobs"], &[], None)?;
     let (dags, documents) = dags::split(documents);
-    let queues::Kinds { calendars, queues, jobs: documents } = queues::split(documents)?;
-    let mut plan =
-        ApplyPlan::new(order::upstream_first(documents), &jobs, applying.prune.as_deref());
-    // Jobs can feed queues and use calendars of the same files.
+    let queues::Kinds { objects, queues, jobs: documents } = queues::split(documents)?;
+    let defaults = defaults(&client)?;
+    let prune = applying.prune.as_deref();
+    let mut plan = ApplyPlan::new(order::upstream_first(documents), &jobs, prune, &defaults);
+    // Jobs can feed queues, use calendars and take places in pools of the same files.
     plan.steps.splice(0..0, queues::steps(&client, queues)?);
-    plan.steps.splice(0..0, calendars::steps(&client, calendars)?);
     // Steps of DAGs can call jobs of the same files.
-    plan.steps.extend(dags::steps(&client, dags, &jobs, applying.prune.as_deref())?);
+    plan.steps.extend(dags::steps(&client, dags, &jobs, prune, &defaults)?);
+    let names = names_of(&jobs, &[]);
+    for (object, documents) in OBJECTS.iter().zip(objects) {
+        let steps = object.steps(&client, documents, |id| names.get(id).cloned())?;
+        let place = if object.is_after_jobs { plan.steps.len() } else { 0 };
+        plan.steps.splice(place..place, steps);
+    }
     check(&client, &plan, &applying.asking.output)?;
     let pruned = plan.steps.iter().filter(|step| matches!(step, ApplyStep::Prune { .. })).count();
     if !applying.dry_run && pruned > 0 {
@@ -162,10 +175,17 @@ pub fn apply(documents: Vec<Document>, applying: &Applying<'_>) -> Result<(), Fa
     let mut done = Vec::with_capacity(plan.steps.len());
     let progress = ProgressLine::of(&applying.asking.output, "applying", plan.steps.len());
     for step in &plan.steps {
+        let mut told = step.told();
         if !applying.dry_run {
-            carry_out(&client, step)?;
+            // The secret of a new hook is shown once.
+            let answer = carry_out(&client, step)?;
+            for field in ["path", "secret"] {
+                if let Some(value) = answer.get(field).filter(|_| answer["secret"].is_string()) {
+                    told[field] = value.clone();
+                }
+            }
         }
-        done.push(step.told());
+        done.push(told);
         if applying.asking.output.is_table() {
             progress.aside(|| print_step(&done[done.len() - 1]))?;
         }
@@ -182,6 +202,15 @@ pub fn apply(documents: Vec<Document>, applying: &Applying<'_>) -> Result<(), Fa
     }
     applying.asking.output.say(&summary(&done, applying.dry_run));
     Ok(())
+}
+
+/// What the server fills in where a document of a job says nothing.
+fn defaults(client: &Client) -> Result<JobDefaults, Failure> {
+    let mut answer = client.get(&["v1", "whoami"])?;
+    let spec: Option<JobDefaultsSpec> =
+        serde_json::from_value(answer["job_defaults"].take()).unwrap_or_default();
+    let defaults = spec.and_then(|spec| spec.defaults().ok());
+    Ok(defaults.unwrap_or_default())
 }
 
 /// Lets the server look at every document that would be written, before anything is.
@@ -214,23 +243,26 @@ fn check(client: &Client, plan: &ApplyPlan, output: &OutputArgs) -> Result<(), F
     Ok(())
 }
 
-fn carry_out(client: &Client, step: &ApplyStep) -> Result<(), Failure> {
+/// Answers what the server said.
+fn carry_out(client: &Client, step: &ApplyStep) -> Result<Value, Failure> {
     match step {
         ApplyStep::Create { path, document } => {
             let body = Value::Object(document.fields.clone());
             let made = client.post(&["v1", path]).json(&body).send();
-            made.map(drop).map_err(|failure| failure.about(&document.source))
+            made.map_err(|failure| failure.about(&document.source))
         }
         ApplyStep::Change { path, document, id, version, .. } => {
             let body = Value::Object(document.fields.clone());
-            let call = client.call(Method::PUT, &["v1", path, id]).if_version(*version);
-            call.json(&body).send().map(drop).map_err(|failure| failure.about(&document.source))
+            let is_patched = OBJECTS.iter().any(|it| it.path == *path && it.is_patched);
+            let method = if is_patched { Method::PATCH } else { Method::PUT };
+            let call = client.call(method, &["v1", path, id]).if_version(*version);
+            call.json(&body).send().map_err(|failure| failure.about(&document.source))
         }
         ApplyStep::Prune { path, id, version, .. } => {
             let call = client.call(Method::DELETE, &["v1", path, id]).if_version(*version);
-            call.send().map(drop)
+            call.send()
         }
-        ApplyStep::Keep { .. } => Ok(()),
+        ApplyStep::Keep { .. } => Ok(Value::Null),
     }
 }
 
@@ -238,6 +270,11 @@ fn print_step(told: &Value) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     let word = output::text(told, "action");
     writeln!(out, "{word:9}  {}", visible(&output::text(told, "name")))?;
+    for field in ["path", "secret"] {
+        if let Some(value) = told[field].as_str() {
+            writeln!(out, "  {field}: {}", visible(value))?;
+        }
+    }
     for change in told["changes"].as_array().into_iter().flatten() {
         writeln!(out, "  {}", visible(&output::text(change, "text")))?;
     }

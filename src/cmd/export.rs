@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value};
 
-use super::apply::{calendar_fields, names_of, of_dag};
+use super::apply::{OBJECTS, names_of, of_dag};
 use super::job::{Filter, find_to_export};
 use crate::cli_error::{CliError, visible};
 use crate::client::{Client, ServerArgs};
@@ -79,8 +79,29 @@ pub fn run(args: ExportArgs) -> Result<(), Failure> {
     let (done, wanted): (Vec<&Value>, Vec<&Value>) =
         jobs.iter().partition(|job| job["status"] == "COMPLETED" && !args.completed);
     let document = |job: &&Value| document::of_job(job, |id| names.get(id).cloned());
-    let mut documents = calendars(&client, &wanted)?;
+    let calendars = used(&wanted, |job| {
+        let uses = job["calendars"].as_array().into_iter().flatten();
+        uses.filter_map(|it| it["calendar"].as_str()).collect()
+    });
+    let pools = used(&wanted, |job| job["pool"]["name"].as_str().into_iter().collect());
+    let exported = used(&wanted, |job| job["job_id"].as_str().into_iter().collect());
+    let has_name = |it: &Value, names: &BTreeSet<&str>| {
+        it["name"].as_str().is_some_and(|name| names.contains(name))
+    };
+    let mut documents = Vec::new();
+    if !calendars.is_empty() {
+        documents = objects_of(&client, "calendar", |it| has_name(it, &calendars), &names)?;
+    }
+    // Blackouts belong to no job.
+    if args.jobs.is_empty() && args.filter.is_empty() {
+        documents.extend(objects_of(&client, "blackout", |it| it["scope"] == "TENANT", &names)?);
+    }
+    if !pools.is_empty() {
+        documents.extend(objects_of(&client, "pool", |it| has_name(it, &pools), &names)?);
+    }
     documents.extend(wanted.iter().map(document));
+    let is_of_job = |it: &Value| it["job"].as_str().is_some_and(|job| exported.contains(job));
+    let hooks = objects_of(&client, "hook", is_of_job, &names)?;
     for dag in &dags {
         // A list shows no tasks.
         let dag = client.get(&["v1", "dags", &text(dag, "dag_id")])?;
@@ -88,6 +109,7 @@ pub fn run(args: ExportArgs) -> Result<(), Failure> {
         fields.insert("kind".to_owned(), "dag".into());
         documents.push(fields);
     }
+    documents.extend(hooks);
     let mut out = io::stdout().lock();
     match args.output {
         DocumentFormat::Yaml => write!(out, "{}", document::to_yaml(&documents)?)?,
@@ -109,17 +131,36 @@ pub fn run(args: ExportArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The documents of the calendars that jobs use: they come before the jobs.
-fn calendars(client: &Client, jobs: &[&Value]) -> Result<Vec<Map<String, Value>>, Failure> {
-    let uses = jobs.iter().filter_map(|job| job["calendars"].as_array()).flatten();
-    let names: BTreeSet<&str> = uses.filter_map(|it| it["calendar"].as_str()).collect();
-    let mut documents = Vec::new();
-    for name in names {
-        let mut fields = calendar_fields(&client.get(&["v1", "calendars", name])?);
-        fields.insert("kind".into(), "calendar".into());
-        documents.push(fields);
-    }
-    Ok(documents)
+/// The documents of an object that jobs use, by the names that `used` finds in them. What the user
+/// may not see is left out.
+fn objects_of(
+    client: &Client,
+    kind: &str,
+    is_wanted: impl Fn(&Value) -> bool,
+    names: &HashMap<String, String>,
+) -> Result<Vec<Map<String, Value>>, Failure> {
+    let Some(object) = OBJECTS.iter().find(|object| object.kind == kind) else {
+        return Ok(Vec::new());
+    };
+    let found = match client.list(&["v1", object.path], &[], None) {
+        Ok((found, _)) => found,
+        Err(Failure::Ended(Exit::Auth, _)) => {
+            eprintln!("note: {} are left out: you may not see them", object.path);
+            Vec::new()
+        }
+        Err(failure) => return Err(failure),
+    };
+    let document = |it: &Value| {
+        let mut fields = object.fields(it, |id| names.get(id).cloned());
+        fields.insert("kind".into(), kind.into());
+        fields
+    };
+    Ok(found.iter().filter(|it| is_wanted(it)).map(document).collect())
+}
+
+/// The names in a field of jobs.
+fn used<'a>(jobs: &[&'a Value], name: impl Fn(&'a Value) -> Vec<&'a str>) -> BTreeSet<&'a str> {
+    jobs.iter().flat_map(|job| name(job)).collect()
 }
 
 fn dag_filters(filter: &Filter) -> Vec<(&'static str, String)> {

@@ -6,7 +6,7 @@ mod delete;
 mod diff;
 mod edit;
 mod explain;
-mod flags;
+pub(super) mod flags;
 mod hold;
 mod list;
 mod next;

@@ -5,6 +5,7 @@
 
 use domain::id::{JobId, TenantId, UserId};
 use domain::job::{Job, JobState};
+use domain::job_defaults::JobDefaults;
 use serde_json::{Map, Value, json};
 use server::shape::duration::Seconds;
 use server::shape::job::JobSpec;
@@ -41,6 +42,7 @@ pub fn complete(fields: &mut Map<String, Value>, job: &Value) {
 /// The document of the job that a document would make; none when the server would refuse it.
 pub fn shown(
     fields: &Map<String, Value>,
+    defaults: &JobDefaults,
     name_of: impl Fn(&str) -> Option<String>,
 ) -> Option<Value> {
     let mut fields = fields.clone();
@@ -48,6 +50,7 @@ pub fn shown(
     let spec: JobSpec = serde_json::from_value(Value::Object(fields)).ok()?;
     let now = clock::now();
     let mut definition = spec.definition(Vec::new(), now, &clock::zones()).ok()?;
+    defaults.fill(&mut definition, spec.timeout_seconds.is_some());
     if definition.when.needs_start() {
         definition.when.start_at(now);
     }

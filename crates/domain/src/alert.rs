@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use crate::id::{JobId, RunId, TenantId};
-use crate::run::ReasonCode;
+use crate::run::{Outcome, ReasonCode};
 
 /// An event that may need the attention of an administrator.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,11 +46,13 @@ pub enum AlertKind {
     SlotsFull,
     /// The node of a run was lost, and the run waits for a decision.
     RunHeld,
+    /// A run was skipped because the jobs that it depends on did not end as required in time.
+    UpstreamSkip,
 }
 
 impl AlertKind {
     /// Every kind.
-    pub const ALL: [AlertKind; 10] = [
+    pub const ALL: [AlertKind; 11] = [
         AlertKind::MaxRetriesExceeded,
         AlertKind::FinalFailure,
         AlertKind::Missed,
@@ -61,6 +63,7 @@ impl AlertKind {
         AlertKind::SettingsDrift,
         AlertKind::SlotsFull,
         AlertKind::RunHeld,
+        AlertKind::UpstreamSkip,
     ];
 
     /// The name in every interface.
@@ -76,6 +79,19 @@ impl AlertKind {
             AlertKind::SettingsDrift => "NODE_SETTINGS_DRIFT",
             AlertKind::SlotsFull => "NODE_SLOTS_FULL",
             AlertKind::RunHeld => "RUN_HELD",
+            AlertKind::UpstreamSkip => "RUN_SKIPPED_UPSTREAM",
+        }
+    }
+
+    /// The kind of alert that the end of a run raises, by its outcome and its reason code.
+    pub fn of_end(outcome: Outcome, reason: Option<&str>, is_dead_letter: bool) -> Option<Self> {
+        let upstream = [ReasonCode::UpstreamFailed, ReasonCode::UpstreamNotReady];
+        let is_upstream = || reason.is_some_and(|it| upstream.iter().any(|code| code.name() == it));
+        match outcome {
+            _ if is_dead_letter => Some(AlertKind::of_dead_letter(reason)),
+            Outcome::Missed => Some(AlertKind::Missed),
+            Outcome::Skipped if is_upstream() => Some(AlertKind::UpstreamSkip),
+            _ => None,
         }
     }
 

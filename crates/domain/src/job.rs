@@ -10,11 +10,12 @@ use crate::blackout::CompiledBlackout;
 use crate::calendar::CalendarUse;
 use crate::cluster::{Class, Labels, Place};
 use crate::dag::Dag;
+use crate::dependency::DependencyRule;
 use crate::id::{JobId, ObjectId, TenantId, UserId};
 use crate::parameter::ParameterRule;
 use crate::partition::{Parameters, Partition};
 use crate::pool::PoolUse;
-use crate::queue::QueueSettings;
+use crate::queue::{KeepCompleted, QueueSettings};
 use crate::schedule::{
     CatchUpPolicy, CatchUpRules, Filter, FilteredSchedule, Schedule, Zone, Zones,
 };
@@ -116,6 +117,9 @@ pub struct Definition {
     pub on_lost: OnLost,
     /// Jobs that must have ended before this one starts.
     pub depends_on: Vec<Dependency>,
+    /// How many of them must have ended.
+    #[serde(skip_serializing_if = "DependencyRule::is_default")]
+    pub dependency_rule: DependencyRule,
     /// How long a run waits for them; until the next scheduled time if absent, and for twelve hours
     /// if there is none.
     pub dependency_timeout: Option<SignedDuration>,
@@ -183,6 +187,7 @@ impl Default for Definition {
             on_completion: OnCompletion::Preserve,
             on_lost: OnLost::Retry,
             depends_on: Vec::new(),
+            dependency_rule: DependencyRule::All,
             dependency_timeout: None,
             tags: Vec::new(),
             retention: Retention::default(),
@@ -227,6 +232,7 @@ impl Job {
             ("on_completion", new.on_completion != old.on_completion),
             ("on_lost", new.on_lost != old.on_lost),
             ("depends_on", new.depends_on != old.depends_on),
+            ("dependency_rule", new.dependency_rule != old.dependency_rule),
             ("dependency_timeout_seconds", new.dependency_timeout != old.dependency_timeout),
             ("tags", new.tags != old.tags),
             ("retention", new.retention != old.retention),
@@ -489,10 +495,13 @@ pub struct Retention {
     pub failed_days: Option<u32>,
     /// The maximum number of runs to keep, the newest.
     pub keep_last: Option<u32>,
+    /// Which completed runs are kept; all if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep_completed: Option<KeepCompleted>,
 }
 
 impl Retention {
     /// Keep no runs.
     pub const NOTHING: Retention =
-        Retention { days: Some(0), failed_days: Some(0), keep_last: Some(0) };
+        Retention { days: Some(0), failed_days: Some(0), keep_last: Some(0), keep_completed: None };
 }

@@ -78,7 +78,7 @@ pub struct QueueSettings {
     pub time_to_live: Option<SignedDuration>,
 }
 
-/// Which completed messages are kept in the history. All others are always kept.
+/// Which completed messages or runs are kept in the history. All others are always kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum KeepCompleted {
@@ -103,6 +103,35 @@ impl KeepCompleted {
             KeepCompleted::All => true,
             KeepCompleted::Sample(n) => chance * f64::from(n.max(1)) < 1.0,
             KeepCompleted::None => false,
+        }
+    }
+
+    /// A completed run is kept if the last four bytes of its id are below this, so that every node
+    /// keeps the same ones; none if all are kept.
+    pub fn kept_below(self) -> Option<[u8; 4]> {
+        match self {
+            KeepCompleted::All | KeepCompleted::Sample(0 | 1) => None,
+            KeepCompleted::Sample(n) => Some((u32::MAX / n).to_be_bytes()),
+            KeepCompleted::None => Some([0; 4]),
+        }
+    }
+
+    /// `ALL`, `SAMPLE n` or `NONE`.
+    pub fn words(self) -> String {
+        match self {
+            KeepCompleted::All => "ALL".to_owned(),
+            KeepCompleted::Sample(n) => format!("SAMPLE {n}"),
+            KeepCompleted::None => "NONE".to_owned(),
+        }
+    }
+
+    /// Reads `ALL`, `SAMPLE n` or `NONE`.
+    pub fn from_words(text: &str) -> Option<Self> {
+        match text.split_whitespace().collect::<Vec<_>>()[..] {
+            ["ALL"] => Some(KeepCompleted::All),
+            ["NONE"] => Some(KeepCompleted::None),
+            ["SAMPLE", n] => n.parse().ok().filter(|n| *n > 0).map(KeepCompleted::Sample),
+            _ => None,
         }
     }
 }

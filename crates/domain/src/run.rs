@@ -64,6 +64,15 @@ impl Origin {
         matches!(self, Origin::Schedule | Origin::CatchUp)
     }
 
+    /// What the stored number of a run of this origin means: how many missed occurrences it stands
+    /// for, and of a backfilled run how many of its job may be at work at a time.
+    pub fn split_coalesced(self, stored: u32) -> (u32, Option<u32>) {
+        match self {
+            Origin::Backfill => (0, (stored > 0).then_some(stored)),
+            _ => (stored, None),
+        }
+    }
+
     /// Whether the run is a child of another run, which answers for it.
     pub fn is_child(self) -> bool {
         matches!(self, Origin::Part | Origin::Step)
@@ -86,8 +95,10 @@ pub enum Wait {
     Pool = 6,
     /// A decision of a user: its node was lost, and it may have done its work.
     Decision = 7,
+    /// Earlier backfilled runs of the same job: its backfill limits how many are at work at a time.
+    Backfill = 8,
     /// The end of a pause of its job: its time had come before.
-    Pause = 8,
+    Pause = 9,
 }
 
 impl Wait {
@@ -100,6 +111,7 @@ impl Wait {
             Wait::Parts,
             Wait::Pool,
             Wait::Decision,
+            Wait::Backfill,
             Wait::Pause,
         ];
         ALL.into_iter().find(|wait| *wait as i64 == number)
@@ -228,7 +240,8 @@ pub struct NewRun {
     pub priority: u8,
     /// Who asked for it.
     pub origin: Origin,
-    /// How many missed occurrences it stands for besides its own.
+    /// How many missed occurrences it stands for besides its own. Of a backfilled run: how many
+    /// backfilled runs of its job may be at work at a time, 0 for as many as the job allows.
     pub coalesced: u32,
     /// Whether it starts without regard to the jobs that its job depends on.
     pub ignore_dependencies: bool,
@@ -242,6 +255,13 @@ pub struct NewRun {
     /// for. The store keeps it with the run. A claim does not bring it back: no step of a node
     /// depends on it.
     pub requested_by: Option<UserId>,
+}
+
+impl NewRun {
+    /// How many backfilled runs of its job may be at work at a time, if its backfill limits it.
+    pub fn backfill_limit(&self) -> Option<u32> {
+        self.origin.split_coalesced(self.coalesced).1
+    }
 }
 
 /// Scheduled times that ended without a run: one row of the ledger for all of them.

@@ -10,6 +10,7 @@ use domain::access::{Actor, Deed, Privilege, Refusal, may};
 use domain::audit::{KeptHead, Record};
 use domain::id::{JobId, RunId, TenantId, UserId};
 use domain::job::{Definition, Job};
+use domain::job_defaults::JobDefaults;
 use domain::schedule::CatchUpPolicy;
 use domain::tally::Summary;
 use store::{AuditFilter, JobFilter, Page};
@@ -53,6 +54,13 @@ impl Engine {
     /// The engine for one who asks.
     pub fn by<'a>(&'a self, actor: &'a Actor) -> AuthorizedEngine<'a> {
         AuthorizedEngine { engine: self, actor }
+    }
+}
+
+impl AuthorizedEngine<'_> {
+    /// What jobs of the actor's tenant take that say nothing.
+    pub async fn job_defaults(&self) -> Result<JobDefaults> {
+        self.node().job_defaults(self.actor).await
     }
 }
 

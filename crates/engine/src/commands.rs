@@ -1,6 +1,6 @@
 //! What people ask for: jobs to be made and changed, runs to be started and stopped.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use domain::decide::plan::tick;
 use domain::id::{JobId, RunId, TenantId, UserId};
@@ -16,13 +16,12 @@ use crate::node::Node;
 use crate::queues::no_queue;
 
 mod alter;
+mod backfill;
 mod check;
 mod together;
 
+pub use backfill::Backfill;
 pub use together::{CHANGES_MAX, ChangeRefused, JobChange, JobChanges};
-
-/// The most runs that one backfill asks for.
-const BACKFILL_MAX: u64 = 10_000;
 
 /// So many runs of a deleted job are looked at at a time.
 const CANCELLED_AT_ONCE: u32 = 200;
@@ -74,23 +73,6 @@ pub struct Trigger {
     pub requested_by: Option<UserId>,
 }
 
-/// Runs for times of the past.
-#[derive(Clone, Debug)]
-pub struct Backfill {
-    /// From this time on.
-    pub from: Timestamp,
-    /// Up to this time.
-    pub until: Timestamp,
-    /// Newest first instead of oldest first.
-    pub newest_first: bool,
-    /// Only say what would run.
-    pub dry_run: bool,
-    /// Values for the action, as a JSON object.
-    pub parameters: Option<String>,
-    /// The user who asks.
-    pub requested_by: Option<UserId>,
-}
-
 impl Node {
     /// Creates jobs, each on its own.
     pub async fn create_jobs(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<Job>>> {
@@ -112,7 +94,16 @@ impl Node {
             log_schedule(&created, "job created");
             Ok(created)
         });
-        Ok(answers.into_iter().filter_map(|answer| answer.or_else(|| done.next())).collect())
+        let mut made: Vec<Result<Job>> =
+            answers.into_iter().filter_map(|answer| answer.or_else(|| done.next())).collect();
+        let written: Vec<Job> = made.iter().flatten().cloned().collect();
+        for id in self.overtaken_by_pause(&written).await? {
+            let paused = self.existing(id).await;
+            if let Some(job) = made.iter_mut().find(|it| it.as_ref().is_ok_and(|it| it.id == id)) {
+                *job = paused;
+            }
+        }
+        Ok(made)
     }
 
     /// Creates a job.
@@ -237,7 +228,11 @@ impl Node {
                     if job.definition.when != old.definition.when {
                         log_schedule(&job, "schedule changed");
                     }
-                    return Ok(job);
+                    let overtaken = self.overtaken_by_pause(std::slice::from_ref(&job)).await?;
+                    return match overtaken.is_empty() {
+                        true => Ok(job),
+                        false => Ok(self.existing(id).await?),
+                    };
                 }
                 None => return Err(EngineError::NotFound(format!("job {id}")).into()),
             }
@@ -404,74 +399,6 @@ impl Node {
             requested_by: trigger.requested_by,
             ..tick(job, at, Origin::Manual, 0)
         })
-    }
-
-    /// Asks for runs of times that have passed; works while the job is paused. Answers the times,
-    /// in the order in which they run.
-    pub async fn backfill(&self, id: JobId, backfill: Backfill) -> Result<Vec<Timestamp>> {
-        let job = self.existing(id).await?;
-        let Some(schedule) = job.definition.schedule(&self.parts.zones)? else {
-            return Err(EngineError::WrongState(format!(
-                "job {} has no schedule to fill",
-                job.name
-            )));
-        };
-        let now = self.store.now().await?;
-        let before =
-            backfill.from.saturating_sub(SignedDuration::from_nanos(1)).unwrap_or(Timestamp::MIN);
-        let until = backfill.until.min(now);
-        let count = schedule.count(before, until);
-        if count > BACKFILL_MAX {
-            let problem = format!(
-                "{count} times lie in the range; at most {BACKFILL_MAX} are filled at once"
-            );
-            return Err(EngineError::Invalid { field: "range", problem });
-        }
-        let times = std::iter::successors(schedule.next(before), |at| schedule.next(*at));
-        let mut times: Vec<Timestamp> = times.take_while(|at| *at <= until).collect();
-        if backfill.newest_first {
-            times.reverse();
-        }
-        let mut parameters = job.definition.run_parameters(backfill.parameters.clone())?;
-        if backfill.dry_run {
-            return Ok(times);
-        }
-        let mut runs: Vec<NewRun> = times
-            .iter()
-            .enumerate()
-            .map(|(i, at)| NewRun {
-                id: RunId::of_request(*at, (self.parts.random)()),
-                // Their order is the order in which they become due.
-                due_at: now.saturating_add(SignedDuration::from_micros(i as i64)).unwrap_or(now),
-                ignore_dependencies: true,
-                requested_by: backfill.requested_by,
-                parameters: parameters.clone(),
-                ..tick(&job, *at, Origin::Backfill, 0)
-            })
-            .collect();
-        loop {
-            let stale: HashSet<RunId> = self.submit(&runs).await?.stale.into_iter().collect();
-            if stale.is_empty() {
-                return Ok(times);
-            }
-            // The job was changed meanwhile: the runs are those of its present version.
-            let job = self.existing(id).await?;
-            parameters = job.definition.run_parameters(backfill.parameters.clone())?;
-            runs.retain(|run| stale.contains(&run.id));
-            for run in &mut runs {
-                let (id, due_at, requested_by) = (run.id, run.due_at, run.requested_by);
-                let tick = tick(&job, run.scheduled_for, Origin::Backfill, 0);
-                let parameters = parameters.clone();
-                *run = NewRun {
-                    id,
-                    due_at,
-                    requested_by,
-                    parameters,
-                    ignore_dependencies: true,
-                    ..tick
-                };
-            }
-        }
     }
 
     /// Starts a failed run once more, as a new run with the same parameters that a user asks for.

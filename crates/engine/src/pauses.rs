@@ -10,7 +10,9 @@
 //! enabled becomes PAUSED with the mark. The leader carries on what a node began and did not finish
 //! ([`Node::reconcile_pauses`]), and ends a pause whose time has come.
 
-use domain::id::{ObjectId, TenantId};
+use std::collections::HashMap;
+
+use domain::id::{JobId, ObjectId, TenantId};
 use domain::job::{Job, JobState};
 use domain::object::{Object, ObjectKind};
 use domain::pause::Pause;
@@ -205,6 +207,35 @@ impl Node {
             } else {
                 changed += self.apply_pause(&object).await?;
             }
+        }
+        Ok(changed)
+    }
+
+    /// Looks again at jobs that were just written: a pause of all jobs may have begun or ended since
+    /// [`Node::under_pause`] looked, and then it has not seen them. Answers the jobs that were paused
+    /// or resumed because of it.
+    pub(crate) async fn overtaken_by_pause(&self, written: &[Job]) -> Result<Vec<JobId>> {
+        let mut changed = Vec::new();
+        let mut active: HashMap<TenantId, Option<ObjectId>> = HashMap::new();
+        for job in written.iter().filter(|job| !job.definition.is_queue()) {
+            let mark = job.definition.paused_by;
+            if job.state != JobState::Enabled && mark.is_none() {
+                continue;
+            }
+            let known = active.get(&job.tenant).copied();
+            let pause = match known {
+                Some(pause) => pause,
+                None => self.active_pause(job.tenant).await?.map(|(id, _)| id),
+            };
+            active.insert(job.tenant, pause);
+            match mark {
+                None if pause.is_some() => Box::pin(self.touch_job(job.id, |_| {})).await?,
+                Some(mark) if pause.is_none() => {
+                    Box::pin(self.resume_marked(job, mark, None)).await?;
+                }
+                _ => continue,
+            }
+            changed.push(job.id);
         }
         Ok(changed)
     }

@@ -16,12 +16,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use domain::access::{
-    ApiKey, Award, Awarded, EffectivePrivileges, Entry, Kind, NAME_BYTES_MAX, Privilege, Tenant,
-    User,
+    Actor, ApiKey, Award, Awarded, EffectivePrivileges, Entry, Kind, NAME_BYTES_MAX, Privilege,
+    Tenant, User,
 };
 use domain::fairness::Tier;
 use domain::id::{KeyId, TenantId, UserId};
 use domain::job::Job;
+use domain::job_defaults::JobDefaults;
 use store::{EntryFilter, Given, Reach, Recorded};
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -268,6 +269,20 @@ impl Node {
         Ok(id)
     }
 
+    /// What jobs of an actor's tenant take that say nothing.
+    pub(crate) async fn job_defaults(&self, actor: &Actor) -> Result<JobDefaults> {
+        if let Some(standing) = self.standing(actor.user).await?
+            && standing.tenant.id == actor.tenant
+        {
+            return Ok(standing.tenant.job_defaults);
+        }
+        let found = self.store.entries(&[actor.tenant.0]).await?.pop();
+        Ok(match found.map(|record| record.entry) {
+            Some(Entry::Tenant(tenant)) => tenant.job_defaults,
+            _ => JobDefaults::default(),
+        })
+    }
+
     /// Why a job may not run with the rights of its owner; none when it may.
     pub async fn obstacle(&self, job: &Job) -> Result<Option<String>> {
         if has_every_right(job) {
@@ -295,6 +310,7 @@ impl Node {
             max_concurrent: None,
             requests_per_second: None,
             external_jobs: false,
+            job_defaults: Default::default(),
         });
         let admin = Entry::User(User {
             id: UserId::ADMIN,

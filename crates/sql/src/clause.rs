@@ -3,7 +3,10 @@
 use domain::action::AdaptiveInterval;
 use domain::calendar::Shift;
 use domain::cluster::Class;
-use domain::job::{DependsOn, ErrorFilter, JobState, LostQuestion, OnCompletion, OnLost, Overlap};
+use domain::dependency::DependencyRule;
+use domain::job::{
+    DependsOn, ErrorFilter, JobState, LostQuestion, OnCompletion, OnLost, Overlap, Retention,
+};
 use domain::parameter::ParameterRule;
 use domain::partition::{Partition, Rows};
 use domain::pool::PoolUse;
@@ -23,7 +26,7 @@ mod declare;
 mod place;
 pub(crate) use place::expression;
 mod read;
-pub(crate) use read::values;
+pub(crate) use read::{keep_completed, values};
 mod schedule;
 
 /// A parsed clause.
@@ -48,7 +51,7 @@ pub enum Clause {
     /// The calendars on whose days alone it runs.
     IncludeCalendars(Vec<UsedCalendar>),
     /// Jobs that must have ended before it starts.
-    DependsOn(Vec<Upstream>),
+    DependsOn(DependencyRule, Vec<Upstream>),
     /// How long a run waits for them.
     DependencyTimeout(Option<SignedDuration>),
     /// How often a failed attempt is retried.
@@ -89,7 +92,7 @@ pub enum Clause {
     Tags(Vec<String>),
     /// Days that runs are kept, days that failed runs are kept, and the number of runs that are
     /// kept.
-    Retention([Option<u32>; 3]),
+    Retention(Retention),
     /// What happens to a one-time job when its run has ended.
     OnCompletion(OnCompletion),
     /// What happens to a run whose node died, and how a question about it ends.
@@ -280,7 +283,7 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         &["DEPENDS", "ON"],
-        "[JOB | DAG] name [SUCCESS | COMPLETION | FAILURE], ... | NONE",
+        "[JOB | DAG] name [SUCCESS | COMPLETION | FAILURE], ... | ANY (...) | ALL (...) | NONE",
         "depends_on",
         read::depends_on,
     ),
@@ -320,7 +323,7 @@ pub const RULES: &[Rule] = &[
     rule(&["TAGS"], "= ('tag', ...)", "tags", read::tags),
     rule(
         &["RETENTION"],
-        "(DAYS = n, FAILED_DAYS = n, KEEP_LAST = n) | NONE",
+        "(DAYS = n, FAILED_DAYS = n, KEEP_LAST = n, KEEP_COMPLETED = ALL | SAMPLE n | NONE) | NONE",
         "retention",
         read::retention,
     ),

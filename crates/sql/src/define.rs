@@ -8,7 +8,7 @@ use domain::action::{
 use domain::calendar::{CalendarMode, CalendarUse};
 use domain::cluster::Labels;
 use domain::id::JobId;
-use domain::job::{Definition, Dependency, JobState, Retention, When};
+use domain::job::{Definition, Dependency, JobState, When};
 use domain::partition::{Parameters, Partition};
 use domain::schedule::{Cron, DstPolicy, Zone, Zones, parse_instant};
 
@@ -80,7 +80,7 @@ impl Clauses {
     /// The jobs that DEPENDS ON names.
     pub fn upstream(&self) -> impl Iterator<Item = &Spanned<String>> {
         let lists = self.iter().filter_map(|(clause, _)| match clause {
-            Clause::DependsOn(list) => Some(list),
+            Clause::DependsOn(_, list) => Some(list),
             _ => None,
         });
         lists.flatten().map(|upstream| &upstream.job)
@@ -245,7 +245,10 @@ fn apply(job: &mut Definition, clause: &Clause, at: usize, context: &Context<'_>
         | Clause::DstOverlap(_)
         | Clause::Database(_)
         | Clause::State(_) => {}
-        Clause::DependsOn(list) => job.depends_on = upstream(list, context)?,
+        Clause::DependsOn(rule, list) => {
+            job.depends_on = upstream(list, context)?;
+            job.dependency_rule = *rule;
+        }
         Clause::DependencyTimeout(timeout) => job.dependency_timeout = *timeout,
         Clause::MaxRetries(retries) => {
             let too_many = || refused(Kind::Value, at, "too many retries");
@@ -267,10 +270,7 @@ fn apply(job: &mut Definition, clause: &Clause, at: usize, context: &Context<'_>
         Clause::Jitter(jitter) => job.jitter = *jitter,
         Clause::Priority(priority) => job.priority = *priority,
         Clause::Tags(tags) => job.tags.clone_from(tags),
-        Clause::Retention([days, failed_days, keep_last]) => {
-            job.retention =
-                Retention { days: *days, failed_days: *failed_days, keep_last: *keep_last };
-        }
+        Clause::Retention(kept) => job.retention = *kept,
         Clause::OnCompletion(then) => job.on_completion = *then,
         Clause::OnLost(then, question) => {
             job.on_lost = *then;

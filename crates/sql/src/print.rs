@@ -3,6 +3,7 @@
 
 use domain::action::{Action, HttpAction, QueueMetric};
 use domain::calendar::{Calendar, CalendarMode, Shift};
+use domain::dependency::DependencyRule;
 use domain::id::JobId;
 use domain::job::{
     Definition, DependsOn, ErrorFilter, JobState, LostQuestion, OnCompletion, OnLost, Overlap,
@@ -114,7 +115,10 @@ fn clauses(job: &Definition, name_of: &dyn Fn(JobId) -> String) -> Vec<String> {
             }
         };
         let names: Vec<String> = job.depends_on.iter().map(one).collect();
-        format!("DEPENDS ON {}", names.join(", "))
+        match job.dependency_rule {
+            DependencyRule::All => format!("DEPENDS ON {}", names.join(", ")),
+            DependencyRule::Any => format!("DEPENDS ON ANY ({})", names.join(", ")),
+        }
     });
     if let Some(timeout) = job.dependency_timeout {
         say(true, &|| format!("DEPENDENCY_TIMEOUT = {}", duration(timeout)));
@@ -163,7 +167,8 @@ fn clauses(job: &Definition, name_of: &dyn Fn(JobId) -> String) -> Vec<String> {
         let parts =
             [("DAYS", kept.days), ("FAILED_DAYS", kept.failed_days), ("KEEP_LAST", kept.keep_last)];
         let parts = parts.iter().filter_map(|(word, n)| n.map(|n| format!("{word} = {n}")));
-        format!("RETENTION ({})", parts.collect::<Vec<_>>().join(", "))
+        let sample = kept.keep_completed.map(|it| format!("KEEP_COMPLETED = {}", it.words()));
+        format!("RETENTION ({})", parts.chain(sample).collect::<Vec<_>>().join(", "))
     });
     say(job.on_completion == OnCompletion::Drop, &|| "ON COMPLETION DROP".to_owned());
     say(job.on_lost != OnLost::Retry, &|| {

@@ -326,6 +326,8 @@ pub struct BackfillJob {
     pub from: Spanned<String>,
     /// The end of the time range.
     pub until: Spanned<String>,
+    /// How many runs may be at work at a time.
+    pub concurrency: Option<Spanned<u32>>,
     /// Newest first instead of oldest first.
     pub newest_first: bool,
     /// Only list the runs.

@@ -82,6 +82,8 @@ pub enum Verdict {
     Wait(Wait, Option<Timestamp>),
     /// It waits in line for other runs of its job, of which so many may be under way at a time.
     Line {
+        /// [`Wait::Overlap`] for all runs, [`Wait::Backfill`] for backfilled ones.
+        wait: Wait,
         /// So many.
         places: u32,
     },

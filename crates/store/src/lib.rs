@@ -538,6 +538,19 @@ pub struct RetentionCutoff {
     pub failed_before: Timestamp,
     /// Of one job: all but the newest so many.
     pub keep_last: Option<u32>,
+    /// Of one job: completed runs that are not in the sample.
+    pub sample: Option<SampleCutoff>,
+}
+
+/// Which completed runs of a job are not kept. The newest one always is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SampleCutoff {
+    /// The last four bytes of the ids of the others are below this.
+    pub kept_below: [u8; 4],
+    /// Runs that ended earlier.
+    pub before: Timestamp,
+    /// Runs whose ids are of this time or later: those before it were looked at long ago.
+    pub since: Timestamp,
 }
 
 /// How much there is of what.

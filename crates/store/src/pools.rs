@@ -50,12 +50,12 @@ pub(crate) const POOLS_LOCK: Sql = Sql::Differs {
 pub(crate) const POOLS_CLEAR: Sql = Sql::Differs {
     postgres: "DELETE FROM pool_runs p WHERE NOT EXISTS (
                    SELECT 1 FROM runs r WHERE r.id = p.run_id AND r.turn = coalesce(p.turn, r.turn)
-                       AND r.wait + 0 <> 8
+                       AND r.wait + 0 <> 9
                )",
     sqlite: "DELETE FROM pool_runs WHERE NOT EXISTS (
                  SELECT 1 FROM runs AS r
                  WHERE r.id = pool_runs.run_id AND r.turn = coalesce(pool_runs.turn, r.turn)
-                     AND r.wait <> 8 AND NOT EXISTS (SELECT 1 FROM ends AS e WHERE e.seq = r.seq)
+                     AND r.wait <> 9 AND NOT EXISTS (SELECT 1 FROM ends AS e WHERE e.seq = r.seq)
              )",
 };
 

@@ -45,6 +45,8 @@ pub struct RunView {
     pub origin: Origin,
     /// How many missed occurrences it stands for besides its own.
     pub coalesced: u32,
+    /// How many backfilled runs of its job may be at work at a time, if its backfill limits it.
+    pub backfill_concurrency: Option<u32>,
     /// The id of the shard that it works on; empty when it works on none.
     pub shard: String,
     /// When it may start, or might have.
@@ -78,6 +80,8 @@ pub struct RunView {
     pub requested_by: Option<UserId>,
     /// When it was recorded, and with that queued.
     pub created_at: Timestamp,
+    /// Whether its statements were committed together with the record that they were.
+    pub exactly_once: bool,
 }
 
 /// An attempt that ended.

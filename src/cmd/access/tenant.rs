@@ -4,6 +4,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
 
 use super::{Asking, rows};
+use crate::cmd::job::flags::{Seconds, seconds};
 use crate::cmd::named::{DeleteArgs, ListArgs, Noun, OneArgs, fields};
 use crate::exit::Failure;
 use crate::output::{Column, Shape, text};
@@ -76,11 +77,57 @@ struct TenantFields {
     /// Whether its administrators may have commands run, and let others do so [default: false]
     #[arg(long, value_name = "BOOL")]
     external_jobs: Option<bool>,
+
+    /// The timeout of jobs that have none of their own
+    #[arg(long, value_name = "DURATION", value_parser = seconds)]
+    default_timeout: Option<Seconds>,
+
+    /// What becomes of local times that a clock change skips, of jobs that do not say it
+    #[arg(long, value_name = "RULE", value_parser = ["skip", "shift-after", "shift-by-offset"])]
+    default_dst_gap: Option<String>,
+
+    /// What becomes of local times that a clock change repeats, of jobs that do not say it
+    #[arg(long, value_name = "RULE", value_parser = ["first", "second", "both"])]
+    default_dst_overlap: Option<String>,
+
+    /// The days that runs of jobs are kept that do not say it
+    #[arg(long, value_name = "DAYS")]
+    default_retention_days: Option<u32>,
+
+    /// The days that failed runs of jobs are kept that do not say it
+    #[arg(long, value_name = "DAYS")]
+    default_failed_days: Option<u32>,
+
+    /// How many runs of a job are kept, the newest
+    #[arg(long, value_name = "N")]
+    default_keep_last: Option<u32>,
+
+    /// Which completed runs are kept: all, "sample 100" or none
+    #[arg(long, value_name = "RULE")]
+    default_keep_completed: Option<String>,
 }
 
 impl TenantFields {
     fn body(self, name: Option<String>) -> Map<String, Value> {
+        let word = |text: String| Value::from(text.to_ascii_uppercase().replace('-', "_"));
+        let group = |members: Map<String, Value>| (!members.is_empty()).then(|| members.into());
+        let dst = fields([
+            ("gap", self.default_dst_gap.map(word)),
+            ("overlap", self.default_dst_overlap.map(word)),
+        ]);
+        let retention = fields([
+            ("days", self.default_retention_days.map(Value::from)),
+            ("failed_days", self.default_failed_days.map(Value::from)),
+            ("keep_last", self.default_keep_last.map(Value::from)),
+            ("keep_completed", self.default_keep_completed.map(word)),
+        ]);
+        let defaults = fields([
+            ("timeout_seconds", self.default_timeout.map(|seconds| seconds.0)),
+            ("dst", group(dst)),
+            ("retention", group(retention)),
+        ]);
         fields([
+            ("job_defaults", group(defaults)),
             ("name", name.map(Value::from)),
             ("tier", self.tier.map(|tier| tier.to_ascii_uppercase().into())),
             ("max_jobs", self.max_jobs.map(Value::from)),

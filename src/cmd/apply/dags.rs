@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use domain::id::{JobId, TenantId, UserId};
 use domain::job::{Job, JobState};
+use domain::job_defaults::JobDefaults;
 use serde_json::{Map, Value};
 use server::shape::dag::{DagSpec, READ_ONLY};
 
@@ -37,6 +38,7 @@ pub fn steps(
     documents: Vec<Document>,
     jobs: &[Value],
     prune: Option<&str>,
+    defaults: &JobDefaults,
 ) -> Result<Vec<ApplyStep>, Failure> {
     if documents.is_empty() && prune.is_none() {
         return Ok(Vec::new());
@@ -48,9 +50,9 @@ pub fn steps(
     let mut steps = Vec::with_capacity(documents.len());
     for document in documents {
         steps.push(match client.get(&["v1", "dags", &document.name]) {
-            Ok(dag) => step(document, &dag, name_of)?,
+            Ok(dag) => step(document, &dag, defaults, name_of)?,
             Err(Failure::Ended(Exit::NotFound, _)) => {
-                shown(&document, name_of)?;
+                shown(&document, defaults, name_of)?;
                 ApplyStep::Create { path: "dags", document }
             }
             Err(failure) => return Err(failure),
@@ -82,11 +84,12 @@ pub fn names_of(jobs: &[Value], dags: &[Value]) -> HashMap<String, String> {
 fn step(
     mut document: Document,
     dag: &Value,
+    defaults: &JobDefaults,
     name_of: impl Fn(&str) -> Option<String>,
 ) -> Result<ApplyStep, Failure> {
     document::complete(&mut document.fields, dag);
     let before = Value::Object(of_dag(dag, &name_of));
-    let changes = document::diff(&before, &shown(&document, name_of)?);
+    let changes = document::diff(&before, &shown(&document, defaults, name_of)?);
     let written_for = document.fields.get("version").and_then(Value::as_u64);
     Ok(match changes.is_empty() {
         true => ApplyStep::Keep { name: document.name },
@@ -108,7 +111,11 @@ pub fn of_dag(dag: &Value, name_of: impl Fn(&str) -> Option<String>) -> Map<Stri
 }
 
 /// The document of the DAG that a document makes, with every default.
-fn shown(document: &Document, name_of: impl Fn(&str) -> Option<String>) -> Result<Value, Failure> {
+fn shown(
+    document: &Document,
+    defaults: &JobDefaults,
+    name_of: impl Fn(&str) -> Option<String>,
+) -> Result<Value, Failure> {
     let refuse = |problem: server::Problem| {
         let field = problem.details.first().map(|it| format!("{}: {}", it.field, it.message));
         let text = field.unwrap_or(problem.message);
@@ -117,6 +124,7 @@ fn shown(document: &Document, name_of: impl Fn(&str) -> Option<String>) -> Resul
     let spec = DagSpec::read(Value::Object(document.fields.clone())).map_err(refuse)?;
     let now = clock::now();
     let mut definition = spec.definition(Vec::new(), now, &clock::zones()).map_err(refuse)?;
+    defaults.fill(&mut definition, true);
     if let Some(dag) = definition.dag.as_deref()
         && let Err(error) = domain::dag::check(dag)
     {
@@ -164,11 +172,16 @@ mod tests {
         ]);
         let fields =
             |tasks: &Value| json!({"name": "etl", "cron_expression": "0 2 * * *", "tasks": tasks});
-        let mut dag = shown(&document(fields(&tasks)), |_| None).unwrap();
+        let mut dag = shown(&document(fields(&tasks)), &JobDefaults::default(), |_| None).unwrap();
         dag["dag_id"] = "1".into();
         dag["version"] = 3.into();
         dag["task_count"] = 2.into();
-        let told = |tasks: &Value| match step(document(fields(tasks)), &dag, |_| None) {
+        let told = |tasks: &Value| match step(
+            document(fields(tasks)),
+            &dag,
+            &JobDefaults::default(),
+            |_| None,
+        ) {
             Ok(step) => step.told()["action"].as_str().unwrap_or_default().to_owned(),
             Err(Failure::Refused(error)) => error.message().to_owned(),
             Err(_) => "failed".to_owned(),

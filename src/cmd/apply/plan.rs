@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use domain::job_defaults::JobDefaults;
 use serde_json::{Value, json};
 
 use super::order::upstream;
@@ -81,7 +82,12 @@ pub struct ApplyPlan {
 impl ApplyPlan {
     /// Compares documents with the jobs that there are; jobs with the tag `prune` and without a
     /// document go.
-    pub fn new(documents: Vec<Document>, jobs: &[Value], prune: Option<&str>) -> Self {
+    pub fn new(
+        documents: Vec<Document>,
+        jobs: &[Value],
+        prune: Option<&str>,
+        defaults: &JobDefaults,
+    ) -> Self {
         let by_name: HashMap<&str, &Value> =
             jobs.iter().filter_map(|job| Some((job["name"].as_str()?, job))).collect();
         let names: HashMap<&str, &str> = jobs
@@ -100,7 +106,7 @@ impl ApplyPlan {
             document::complete(&mut document.fields, job);
             let before = Value::Object(document::of_job(job, name_of));
             // What the server would not accept, it shall say itself.
-            let after = document::shown(&document.fields, name_of);
+            let after = document::shown(&document.fields, defaults, name_of);
             let after = after.unwrap_or_else(|| Value::Object(document.fields.clone()));
             let changes = document::diff(&before, &after);
             // A document that names a version was written for that one.
@@ -129,17 +135,22 @@ impl ApplyPlan {
         plan
     }
 
-    /// Whether a document names an upstream job that does not exist yet.
+    /// Whether a document names an upstream job, a calendar or a pool that does not exist yet.
     pub fn waits_for_new(&self, document: &Document) -> bool {
         let is_new = |name: &str| {
             let new = |step: &ApplyStep| match step {
-                ApplyStep::Create { path: "calendars", document } => document.name == name,
+                ApplyStep::Create { path: "calendars" | "pools", document } => {
+                    document.name == name
+                }
                 _ => false,
             };
             self.steps.iter().any(new)
         };
+        let pool = document.fields.get("pool").and_then(|pool| pool["name"].as_str());
         let uses = document.fields.get("calendars").and_then(Value::as_array).into_iter().flatten();
         let mut calendars = uses.filter_map(|it| it["calendar"].as_str());
-        upstream(document).any(|job| self.created.contains(job)) || calendars.any(is_new)
+        upstream(document).any(|job| self.created.contains(job))
+            || calendars.any(is_new)
+            || pool.is_some_and(is_new)
     }
 }

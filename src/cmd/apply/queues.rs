@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 use server::shape::queue::{QueueSpec, READ_ONLY};
 
+use super::objects::{OBJECTS, ObjectDocument};
 use super::plan::ApplyStep;
 use crate::cli_error::CliError;
 use crate::client::Client;
@@ -13,8 +14,8 @@ use crate::output::text;
 /// The documents of files by their kind.
 #[derive(Default)]
 pub struct Kinds {
-    /// `kind: calendar`.
-    pub calendars: Vec<Document>,
+    /// The documents of each of [`OBJECTS`], in their order.
+    pub objects: [Vec<Document>; OBJECTS.len()],
     /// `kind: queue`.
     pub queues: Vec<Document>,
     /// `kind: job`, or none.
@@ -23,7 +24,7 @@ pub struct Kinds {
 
 /// Separates the documents by their kind.
 pub fn split(documents: Vec<Document>) -> Result<Kinds, Failure> {
-    let Kinds { mut calendars, mut queues, mut jobs } = Kinds::default();
+    let Kinds { mut objects, mut queues, mut jobs } = Kinds::default();
     for mut document in documents {
         match document.fields.remove("kind") {
             None => jobs.push(document),
@@ -32,17 +33,21 @@ pub fn split(documents: Vec<Document>) -> Result<Kinds, Failure> {
                 document.fields.retain(|field, _| !READ_ONLY.contains(&field.as_str()));
                 queues.push(document);
             }
-            Some(Value::String(kind)) if kind.eq_ignore_ascii_case("calendar") => {
-                calendars.push(document);
-            }
-            Some(_) => {
-                let text =
-                    format!("{}: kind: must be job, queue, calendar or dag", document.source);
-                return Err(CliError::new(text).into());
+            Some(kind) => {
+                let is = |object: &ObjectDocument| {
+                    kind.as_str().is_some_and(|kind| kind.eq_ignore_ascii_case(object.kind))
+                };
+                let Some(n) = OBJECTS.iter().position(is) else {
+                    let known = OBJECTS.map(|object| object.kind).join(", ");
+                    let text =
+                        format!("{}: kind: must be job, queue, dag, {known}", document.source);
+                    return Err(CliError::new(text).into());
+                };
+                objects[n].push(document);
             }
         }
     }
-    Ok(Kinds { calendars, queues, jobs })
+    Ok(Kinds { objects, queues, jobs })
 }
 
 /// Compares documents with the queues that there are.
@@ -140,11 +145,12 @@ mod tests {
         let documents = |kind: Value| vec![document(json!({"name": "a", "kind": kind}))];
         let count = |kind| {
             let found = split(documents(kind));
-            found.map(|it| (it.calendars.len(), it.queues.len(), it.jobs.len()))
+            found.map(|it| (it.objects.map(|it| it.len()), it.queues.len(), it.jobs.len()))
         };
-        assert_eq!(count(json!("calendar")).ok(), Some((1, 0, 0)));
-        assert_eq!(count(json!("queue")).ok(), Some((0, 1, 0)));
-        assert_eq!(count(json!("Job")).ok(), Some((0, 0, 1)));
+        assert_eq!(count(json!("calendar")).ok(), Some(([1, 0, 0, 0], 0, 0)));
+        assert_eq!(count(json!("Pool")).ok(), Some(([0, 0, 1, 0], 0, 0)));
+        assert_eq!(count(json!("queue")).ok(), Some(([0; 4], 1, 0)));
+        assert_eq!(count(json!("Job")).ok(), Some(([0; 4], 0, 1)));
         assert!(count(json!("table")).is_err());
     }
 }

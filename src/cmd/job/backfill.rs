@@ -28,6 +28,10 @@ pub struct BackfillArgs {
     #[arg(long, value_name = "TIME", value_parser = times::past)]
     until: Timestamp,
 
+    /// How many of the runs may be at work at a time; as many as the job allows by default
+    #[arg(long, value_name = "N")]
+    concurrency: Option<u32>,
+
     /// Newest first instead of oldest first
     #[arg(long)]
     newest_first: bool,
@@ -59,6 +63,7 @@ pub(super) fn run(args: BackfillArgs) -> Result<(), Failure> {
         json!({
             "from": args.from.to_string(), "until": args.until.to_string(),
             "newest_first": args.newest_first, "dry_run": dry_run, "parameters": parameters,
+            "concurrency": args.concurrency,
         })
     };
     let mut answer = client.post(&path).json(&body(true)).send()?;

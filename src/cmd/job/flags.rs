@@ -44,6 +44,10 @@ pub struct JobFlags {
     #[arg(long, value_name = "JOB", help_heading = "Schedule")]
     after: Vec<String>,
 
+    /// Run when one of the jobs of --after has ended, instead of all
+    #[arg(long, help_heading = "Schedule", requires = "after")]
+    after_any: bool,
+
     /// Time zone of --cron and --at
     #[arg(long, alias = "timezone", value_name = "ZONE", help_heading = "Schedule")]
     tz: Option<String>,
@@ -256,7 +260,7 @@ fn pool(text: &str) -> Result<PoolFlag, String> {
 
 /// Seconds as JSON shows them.
 #[derive(Clone, Debug)]
-pub struct Seconds(Value);
+pub struct Seconds(pub Value);
 
 /// A tag, with a sign where one is added or removed. What looks like an option is none.
 fn tag(text: &str) -> Result<String, String> {
@@ -266,7 +270,7 @@ fn tag(text: &str) -> Result<String, String> {
     }
 }
 
-fn seconds(text: &str) -> Result<Seconds, String> {
+pub fn seconds(text: &str) -> Result<Seconds, String> {
     let duration = parse_duration(text).map_err(|error| error.problem)?;
     Ok(Seconds(match duration.subsec_nanos() {
         0 => duration.as_secs().into(),
@@ -318,6 +322,9 @@ impl JobFlags {
             let upstream: Vec<Value> =
                 self.after.iter().map(|text| upstream(text)).collect::<Result<_, _>>()?;
             fields.insert("depends_on".into(), upstream.into());
+            if self.after_any {
+                fields.insert("dependency_rule".into(), "ANY".into());
+            }
             fields.entry("job_type").or_insert_with(|| "DEPENDENT".into());
         }
         Ok(())

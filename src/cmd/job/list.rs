@@ -159,7 +159,7 @@ pub fn find_named(
 }
 
 impl Filter {
-    fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.tag.is_none() && self.status.is_none() && self.prefix.is_none()
     }
 }

@@ -53,7 +53,14 @@ fn rows(job: &Value) -> Vec<(String, String)> {
     row("last run", at(job, "last_run_time"));
     row("last status", text(job, "last_status"));
     row("tags", words(&job["tags"]));
-    row("depends on", words(&job["depends_on"]));
+    let depends_on = words(&job["depends_on"]);
+    row(
+        "depends on",
+        match text(job, "dependency_rule").as_str() {
+            "ANY" => format!("any of {depends_on}"),
+            _ => depends_on,
+        },
+    );
     if let Value::Object(payload) = &job["payload"] {
         row("action", text(&job["payload"], "type"));
         for (field, value) in payload.iter().filter(|(field, _)| *field != "type") {

@@ -88,6 +88,8 @@ fn rows(run: &Value) -> Vec<(String, String)> {
         ("duration", duration(run, "duration_ms")),
         ("result", text(run, "result")),
         ("rows", text(run, "rows_affected")),
+        ("exactly once", if run["exactly_once"] == true { "yes".into() } else { String::new() }),
+        ("backfill concurrency", text(run, "backfill_concurrency")),
         ("parameters", text(run, "parameters")),
         ("node", super::node(run)),
     ];

@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::privilege::{Privilege, Privileges, UnknownPrivilege};
 use crate::fairness::Tier;
 use crate::id::{JobId, KeyId, RoleId, TenantId, UserId};
+use crate::job_defaults::JobDefaults;
 
 /// The longest name of a tenant, a user or a role.
 pub const NAME_BYTES_MAX: usize = 100;
@@ -32,6 +33,9 @@ pub struct Tenant {
     /// Whether its administrators may run commands, and grant that to others.
     #[serde(default)]
     pub external_jobs: bool,
+    /// What its jobs take that say nothing.
+    #[serde(default, skip_serializing_if = "JobDefaults::is_empty")]
+    pub job_defaults: JobDefaults,
 }
 
 /// A person or a program with its own privileges.

@@ -185,6 +185,7 @@ mod tests {
                 max_concurrent: None,
                 requests_per_second: None,
                 external_jobs: false,
+                job_defaults: Default::default(),
             },
             privileges: privileges.iter().copied().collect::<Privileges>().expanded(false),
             run_as: vec!["reporter".into()],

@@ -3,8 +3,9 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::plan::{NOT_CAUGHT_UP, over_cap, stood_for};
+use crate::dependency::DependencyRule;
 use crate::id::RunId;
-use crate::job::{Definition, DependsOn, JobState, Overlap};
+use crate::job::{Definition, Dependency, DependsOn, JobState, Overlap};
 use crate::run::{ClaimedRun, Origin, Outcome, Reason, ReasonCode, Wait};
 use crate::schedule::{CatchUpPolicy, Fate};
 
@@ -126,6 +127,12 @@ pub fn start(
     // A run with an earlier attempt was admitted: it is not skipped, and its dependencies have
     // ended. A lost run may never have started: its node may have held it behind others of the job.
     if run.attempts > 0 {
+        if let Some(limit) = run.run.backfill_limit()
+            && working(run, facts, moment).filter(|it| it.origin == Origin::Backfill).count()
+                >= limit as usize
+        {
+            return Start::Wait(Wait::Backfill, None);
+        }
         return match is_crowded_out(run, definition, facts, moment) {
             true => Start::Wait(Wait::Overlap, None),
             false => quorum(run, facts, now),
@@ -135,6 +142,9 @@ pub fn start(
         && let Some(verdict) = upstream(definition, window, facts, now)
     {
         return verdict;
+    }
+    if is_beyond_backfill_limit(run, facts, moment) {
+        return Start::Wait(Wait::Backfill, None);
     }
     match overlap(run, definition, facts, moment) {
         Start::Go => quorum(run, facts, now),
@@ -229,9 +239,34 @@ fn is_crowded_out(
     facts: &StartFacts,
     moment: &Moment<'_>,
 ) -> bool {
-    let working = moment.begun_here.iter().chain(&facts.elsewhere);
-    let others = working.filter(|it| it.id != run.run.id && !it.origin.is_child()).count();
+    let others = working(run, facts, moment).count();
     definition.overlap != Overlap::Allow && others >= moment.most_running as usize
+}
+
+/// The other runs of the job that have started, or may have, without those that wait.
+fn working<'a>(
+    run: &'a ClaimedRun,
+    facts: &'a StartFacts,
+    moment: &Moment<'a>,
+) -> impl Iterator<Item = &'a ActiveRun> {
+    let working = moment.begun_here.iter().chain(&facts.elsewhere);
+    working.filter(|it| it.id != run.run.id && !it.origin.is_child())
+}
+
+/// Whether the backfill of a run has as many runs at work as it may have. Backfilled runs of the
+/// same job count together, and those that wait come before it.
+fn is_beyond_backfill_limit(run: &ClaimedRun, facts: &StartFacts, moment: &Moment<'_>) -> bool {
+    let Some(limit) = run.run.backfill_limit() else { return false };
+    let earlier = facts.earlier.iter().filter(|it| it.origin == Origin::Backfill);
+    let ahead = earlier.clone().filter(|it| it.wait == Some(Wait::Backfill)).count();
+    let mut begun: Vec<RunId> = working(run, facts, moment)
+        .filter(|it| it.origin == Origin::Backfill)
+        .map(|it| it.id)
+        .chain(earlier.filter(|it| it.has_begun()).map(|it| it.id))
+        .collect();
+    begun.sort_unstable();
+    begun.dedup();
+    begun.len() + ahead >= limit as usize
 }
 
 /// Whether a run of a job whose runs may overlap exceeds the limit: then it waits in line. A run
@@ -268,29 +303,34 @@ fn upstream(
     now: Timestamp,
 ) -> Option<Start> {
     let in_window = |at: &Timestamp| *at > window.start;
-    let mut not_ready = None;
-    for (dependency, fact) in definition.depends_on.iter().zip(&facts.upstream) {
-        let last = fact.last.filter(|(_, at)| in_window(at)).map(|(outcome, _)| outcome);
-        let ready = match dependency.on {
-            DependsOn::Success => fact.last_success.as_ref().is_some_and(in_window),
-            DependsOn::Completion => last.is_some(),
-            DependsOn::Failure => last.is_some_and(|outcome| outcome != Outcome::Completed),
-        };
-        if !ready {
-            not_ready = Some((fact, last));
-            break;
-        }
-    }
-    let (fact, last) = not_ready?;
+    let last =
+        |fact: &UpstreamFact| fact.last.filter(|(_, at)| in_window(at)).map(|(outcome, _)| outcome);
+    let is_ready = |(dependency, fact): &(&Dependency, &UpstreamFact)| match dependency.on {
+        DependsOn::Success => fact.last_success.as_ref().is_some_and(in_window),
+        DependsOn::Completion => last(fact).is_some(),
+        DependsOn::Failure => last(fact).is_some_and(|outcome| outcome != Outcome::Completed),
+    };
+    let upstream: Vec<_> = definition.depends_on.iter().zip(&facts.upstream).collect();
+    let missing = definition.dependency_rule.missing(&upstream, is_ready);
+    // The reason of a run that waited for any of several jobs is a job that did not end, if there
+    // is one: it could have been the one.
+    let first = match definition.dependency_rule {
+        DependencyRule::All => missing.first(),
+        DependencyRule::Any => missing.iter().find(|it| last(it.1).is_none()).or(missing.first()),
+    };
+    let (_, fact) = first?;
     if now < window.deadline {
         return Some(Start::Wait(Wait::Upstream, Some(window.deadline)));
     }
-    let (code, text) = match last {
+    let (code, mut text) = match last(fact) {
         Some(outcome) if outcome != Outcome::Completed => {
             (ReasonCode::UpstreamFailed, format!("job {} ended as {outcome}", fact.name))
         }
         _ => (ReasonCode::UpstreamNotReady, format!("job {} did not end in time", fact.name)),
     };
+    if let (DependencyRule::Any, others @ 1..) = (definition.dependency_rule, missing.len() - 1) {
+        text.push_str(&format!(", and none of {others} others as required"));
+    }
     Some(Start::End(Outcome::Skipped, reason(code, &text)))
 }
 

@@ -185,7 +185,9 @@ impl RunState {
         match (due, held, wait) {
             (true, true, None) | (_, _, Some(Wait::Parts)) => RunState::Running,
             (_, _, Some(Wait::Decision)) => RunState::Held,
-            (true, false, None) | (true, _, Some(Wait::Overlap | Wait::Pool)) => RunState::Queued,
+            (true, false, None) | (true, _, Some(Wait::Overlap | Wait::Pool | Wait::Backfill)) => {
+                RunState::Queued
+            }
             _ => RunState::Pending,
         }
     }
@@ -246,6 +248,7 @@ mod tests {
             (true, false, Some(Wait::Quorum), Pending),
             (true, false, Some(Wait::Parts), Running),
             (true, false, Some(Wait::Pool), Queued),
+            (true, false, Some(Wait::Backfill), Queued),
             (true, false, Some(Wait::Decision), RunState::Held),
         ] {
             assert_eq!(RunState::of_live(due, held, wait), expected, "{due} {held} {wait:?}");

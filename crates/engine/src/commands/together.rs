@@ -248,7 +248,9 @@ impl Node {
                 tries += 1;
                 continue;
             }
-            return written(dated, changed);
+            let jobs = written(dated, changed)?;
+            self.overtaken_by_pause(&jobs).await?;
+            return Ok(jobs);
         }
     }
 

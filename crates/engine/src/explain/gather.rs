@@ -466,6 +466,7 @@ pub(super) fn run_facts(
         count: run.count,
         origin: run.origin,
         coalesced: run.coalesced,
+        backfill_concurrency: run.backfill_concurrency,
         due_at: run.due_at,
         attempts: run.attempts,
         lost: run.lost,

@@ -2,6 +2,7 @@
 
 use domain::decide::explain::{Upstream, UpstreamEnd, error_words};
 use domain::decide::start::window;
+use domain::dependency::DependencyRule;
 use domain::id::JobId;
 use domain::run::{Outcome, RunState};
 use jiff::Timestamp;
@@ -77,6 +78,12 @@ impl Gathered<'_> {
                 window_start: previous,
                 deadline: window.deadline,
             });
+        }
+        // One that is ready is enough: the others hold nothing up.
+        if definition.dependency_rule == DependencyRule::Any
+            && upstream.iter().any(Upstream::is_ready)
+        {
+            upstream.retain(Upstream::is_ready);
         }
         Ok(upstream)
     }

@@ -191,7 +191,8 @@ fn question(run: &ClaimedRun, job: &Job, running_here: u32) -> FactsFor {
     FactsFor {
         grant: run.grant,
         job: run.run.job,
-        others: (!may_overlap || running_here > 0) && !is_part,
+        others: (!may_overlap || running_here > 0 || run.run.backfill_limit().is_some())
+            && !is_part,
         upstream: if run.run.ignore_dependencies { Vec::new() } else { upstream.collect() },
         quorum: definition.class == Class::QuorumRequired && !is_part,
     }
@@ -204,6 +205,7 @@ fn needs_facts(run: &ClaimedRun, job: &Job, claimed_at: Timestamp, now: Timestam
     let definition = &job.definition;
     run.run.origin.is_tick()
         || definition.is_guarded()
+        || run.run.backfill_limit().is_some()
         || definition.is_divided()
         || definition.is_dag()
         || job.state == JobState::Deleted

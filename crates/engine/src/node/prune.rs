@@ -1,10 +1,19 @@
 //! The pruner: history that is old enough goes, in small batches.
 
 use domain::job::Retention;
+use domain::queue::KeepCompleted;
 use jiff::{SignedDuration, Timestamp};
-use store::RetentionCutoff;
+use store::{RetentionCutoff, SampleCutoff};
 
 use super::Node;
+
+/// A completed run that is not in the sample of its job is there for so long, for clients that wait
+/// for its end.
+const SAMPLED_AFTER: SignedDuration = SignedDuration::from_mins(10);
+
+/// Runs of this much time before are looked at for the sample: a longer look would read all that
+/// is kept, in every round.
+const SAMPLE_SPAN: SignedDuration = SignedDuration::from_hours(24);
 
 impl Node {
     /// Deletes one batch of old history, and one of each job that has a rule of its own, which one
@@ -71,6 +80,11 @@ impl Node {
             before: ago(days),
             failed_before: ago(failed_days),
             keep_last: rule.keep_last,
+            sample: rule.keep_completed.and_then(KeepCompleted::kept_below).map(|kept_below| {
+                let before = now.saturating_sub(SAMPLED_AFTER).unwrap_or(Timestamp::MIN);
+                let since = before.saturating_sub(SAMPLE_SPAN).unwrap_or(Timestamp::MIN);
+                SampleCutoff { kept_below, before, since }
+            }),
         }
     }
 }

@@ -192,7 +192,7 @@ impl Node {
         let is_place: Vec<bool> =
             due.iter().zip(&look.jobs).map(|(run, job)| self.is_place_of(run, job)).collect();
         let mut state = self.state();
-        let mut begun = state.begun_of(&look.jobs);
+        let mut begun = state.begun_of(due, &look.jobs);
         // A run that was divided has begun, also while its parts are counted here.
         for (run, job) in
             due.iter().zip(&look.jobs).filter(|(run, _)| parts.contains_key(&run.run.id))
@@ -438,6 +438,10 @@ impl Node {
         let verdict = match verdict {
             Start::Go | Start::Forget | Start::Early(_) => None,
             Start::Wait(Wait::Overlap, None) => Some(self.in_line(job)),
+            Start::Wait(Wait::Backfill, None) => {
+                let places = run.run.backfill_limit().unwrap_or(1);
+                Some(Verdict::Line { wait: Wait::Backfill, places })
+            }
             Start::Wait(wait, until) => Some(Verdict::Wait(wait, until)),
             Start::CancelEarlier(earlier) => {
                 for id in earlier {
@@ -481,7 +485,8 @@ impl Node {
 impl Node {
     /// The verdict that a run waits in line for other runs of its job.
     fn in_line(&self, job: &Job) -> Verdict {
-        Verdict::Line { places: job.definition.most_running(self.settings.max_runs_per_job) }
+        let places = job.definition.most_running(self.settings.max_runs_per_job);
+        Verdict::Line { wait: Wait::Overlap, places }
     }
 }
 
@@ -517,10 +522,17 @@ pub(super) enum Decision {
 
 impl State {
     /// The runs of these jobs that this node has begun.
-    fn begun_of(&self, jobs: &[Arc<Job>]) -> HashMap<JobId, Vec<ActiveRun>> {
-        let limited = jobs.iter().filter(|job| job.definition.overlap != Overlap::Allow);
+    fn begun_of(
+        &self,
+        due: &[Arc<ClaimedRun>],
+        jobs: &[Arc<Job>],
+    ) -> HashMap<JobId, Vec<ActiveRun>> {
+        let is_limited = |(run, job): &(&Arc<ClaimedRun>, &Arc<Job>)| {
+            job.definition.overlap != Overlap::Allow || run.run.backfill_limit().is_some()
+        };
+        let limited = due.iter().zip(jobs).filter(is_limited);
         let mut begun: HashMap<JobId, Vec<ActiveRun>> =
-            limited.map(|job| (job.id, Vec::new())).collect();
+            limited.map(|(_, job)| (job.id, Vec::new())).collect();
         if begun.is_empty() {
             return begun;
         }

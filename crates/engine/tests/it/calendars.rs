@@ -275,6 +275,40 @@ async fn a_pause_of_all_jobs_ends_at_its_time_and_is_carried_on_by_the_leader() 
     assert_eq!(world.ledger(job.id).await, ["09:00 COMPLETED"]);
 }
 
+async fn stored(world: &World, id: JobId) -> domain::job::Job {
+    world.store.jobs_by_id(&[id]).await.unwrap().remove(0)
+}
+
+/// Jobs that are written while a pause of all jobs begins or ends are not forgotten by it, on
+/// whichever node.
+#[tokio::test]
+async fn a_pause_of_all_jobs_meets_jobs_that_are_written_meanwhile() {
+    let world = World::at("2026-06-01T00:00:00Z");
+    let (node, other) = (world.node().await, world.node().await);
+    let pause = pause(None);
+    for round in 0..40 {
+        let name = format!("job-{round}");
+        let (job, paused) = tokio::join!(
+            node.create(&name, cron("0 * * * *")),
+            other.pause_all(TenantId::DEFAULT, &pause),
+        );
+        paused.unwrap();
+        assert_eq!(stored(&world, job.id).await.state, JobState::Paused, "round {round}");
+        let name = format!("second-{round}");
+        let (job, resumed) = tokio::join!(
+            node.create(&name, cron("0 * * * *")),
+            other.resume_all(TenantId::DEFAULT, None),
+        );
+        resumed.unwrap();
+        let job = stored(&world, job.id).await;
+        assert_eq!(
+            (job.state, job.definition.paused_by),
+            (JobState::Enabled, None),
+            "round {round}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn a_pause_of_the_cluster_holds_for_every_tenant() {
     let world = World::at("2026-11-16T08:58:30Z");

@@ -1,8 +1,9 @@
 //! Changing jobs while they run.
 
 use domain::id::{TenantId, UserId};
-use domain::job::{Definition, JobState, When};
-use engine::{Backfill, Deletion, EngineError, NewJob};
+use domain::job::{Definition, JobState, Overlap, When};
+use domain::run::Origin;
+use engine::{Backfill, Deletion, EngineError, NewJob, Started};
 use store::Store;
 
 use crate::world::{Steps, World, at, cron};
@@ -210,6 +211,7 @@ async fn a_backfill_fills_a_range_in_order_also_while_paused() {
     let mut backfill = Backfill {
         from: at("2026-01-01T00:00:00Z"),
         until: at("2026-01-01T02:00:00Z"),
+        concurrency: None,
         newest_first: false,
         dry_run: true,
         parameters: None,
@@ -229,4 +231,58 @@ async fn a_backfill_fills_a_range_in_order_also_while_paused() {
         node.flush().await;
     }
     assert_eq!(order, ["00:00", "01:00", "02:00"], "one after the other, oldest first");
+}
+
+#[tokio::test]
+async fn a_backfill_has_as_many_runs_at_work_as_it_may() {
+    let world = World::at("2026-01-02T00:30:00Z");
+    let (node, other) = (world.node().await, world.node().await);
+    let definition = Definition { overlap: Overlap::Allow, ..cron("0 * * * *") };
+    let job = node.create("hourly", definition).await;
+    let backfill = Backfill {
+        from: at("2026-01-01T00:00:00Z"),
+        until: at("2026-01-01T09:00:00Z"),
+        concurrency: Some(2),
+        newest_first: false,
+        dry_run: false,
+        parameters: None,
+        requested_by: None,
+    };
+    for wrong in [0, 1_000_000] {
+        let wrong = Backfill { concurrency: Some(wrong), ..backfill.clone() };
+        let refused = node.backfill(job.id, wrong).await.unwrap_err();
+        assert!(matches!(refused, EngineError::Invalid { field: "concurrency", .. }), "{refused}");
+    }
+    node.backfill(job.id, backfill).await.unwrap();
+    let nodes = [&node, &other];
+    let mut at_work: Vec<(usize, Started)> = Vec::new();
+    let (mut order, mut manual) = (Vec::new(), 0);
+    for round in 0..100 {
+        world.pass(1);
+        for _ in 0..3 {
+            for (n, node) in nodes.iter().enumerate() {
+                at_work.extend(node.work().await.into_iter().map(|it| (n, it)));
+            }
+        }
+        let backfilled =
+            at_work.iter().filter(|(_, it)| it.run.run.origin == Origin::Backfill).count();
+        assert!(backfilled <= 2, "{backfilled} runs of the backfill are at work");
+        assert!(backfilled == 2 || order.len() >= 8, "a place stays free in round {round}");
+        if round == 2 {
+            // A run that a user asks for does not wait for the backfill.
+            node.trigger(&job).await;
+            for _ in 0..3 {
+                at_work.extend(node.work().await.into_iter().map(|it| (0, it)));
+            }
+            manual += at_work.iter().filter(|(_, it)| it.run.run.origin == Origin::Manual).count();
+        }
+        let Some((n, ended)) = (!at_work.is_empty()).then(|| at_work.remove(0)) else { break };
+        if ended.run.run.origin == Origin::Backfill {
+            order.push(ended.run.run.scheduled_for.strftime("%H").to_string());
+        }
+        nodes[n].complete(ended.run.grant, domain::run::AttemptResult::completed());
+        nodes[n].flush().await;
+    }
+    let hours: Vec<String> = (0..10).map(|hour| format!("{hour:02}")).collect();
+    assert_eq!((order, manual), (hours, 1));
 }

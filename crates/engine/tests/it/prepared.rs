@@ -333,6 +333,7 @@ async fn a_live_tick_goes_before_a_backfill_that_waits() {
     let range = engine::Backfill {
         from: tick("01"),
         until: tick("03"),
+        concurrency: None,
         newest_first: false,
         dry_run: false,
         parameters: None,

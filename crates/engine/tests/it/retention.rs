@@ -35,7 +35,10 @@ async fn by_age_by_number_and_longer_for_failures() {
     let with = |retention| Definition { retry: once.clone(), retention, ..Definition::default() };
     let common = node.create("common", with(Retention::default())).await;
     let short = node
-        .create("short", with(Retention { days: Some(1), failed_days: Some(2), keep_last: None }))
+        .create(
+            "short",
+            with(Retention { days: Some(1), failed_days: Some(2), ..Retention::default() }),
+        )
         .await;
     let few =
         node.create("few", with(Retention { keep_last: Some(2), ..Retention::default() })).await;

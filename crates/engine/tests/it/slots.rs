@@ -174,6 +174,7 @@ async fn tenants_share_slots_by_their_tiers() {
             max_concurrent: None,
             requests_per_second: None,
             external_jobs: false,
+            job_defaults: Default::default(),
         };
         world.store.put_entry(&Entry::Tenant(tenant), None).await.unwrap();
         tenants.push(id);

@@ -26,6 +26,10 @@ pub struct BackfillBody {
     from: Timestamp,
     /// Up to this time.
     until: Timestamp,
+    /// How many of the runs may be at work at a time, at most the concurrency of the job; as many as
+    /// the job allows if absent.
+    #[serde(default)]
+    concurrency: Option<u32>,
     /// Newest first instead of oldest first.
     #[serde(default)]
     newest_first: bool,
@@ -79,6 +83,7 @@ pub(super) async fn backfilled(
     let backfill = Backfill {
         from: body.from,
         until: body.until,
+        concurrency: body.concurrency,
         newest_first: body.newest_first,
         dry_run: body.dry_run,
         parameters: body.parameters.map(|it| serde_json::json!(it).to_string()),

@@ -91,7 +91,6 @@ pub(crate) async fn create_many(
         specs.push(read.await.map(|new| news.push(new)));
     }
     let mut made = app.engine.by(&actor).create_jobs(news).await?.into_iter();
-    let now = app.now();
     let mut items = Vec::with_capacity(specs.len());
     let mut checks = JobWarnings::new(&app);
     for (index, spec) in specs.into_iter().enumerate() {
@@ -105,7 +104,7 @@ pub(crate) async fn create_many(
         items.push(match job {
             Ok(job) => {
                 let warnings = checks.of_job(&job).await;
-                let job = JobCreated::of(&job, now, &app.zones, warnings);
+                let job = JobCreated::of(&job, &app, warnings);
                 BulkItem { index, status: 201, job: Some(job), error: None }
             }
             Err(problem) => BulkItem {

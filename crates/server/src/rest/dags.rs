@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use domain::dag::{Graph, STEP_TIMEOUT, check, path};
 use domain::id::JobId;
 use domain::job::{Job, JobState};
+use domain::job_defaults::JobDefaults;
 use engine::{Deletion, JobFilter, LastRun, NewJob, RunFilter, Trigger};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -39,11 +40,12 @@ pub(crate) async fn create(
     actor: Actor,
     Body(body): Body<Value>,
 ) -> Result<Response> {
-    let new = new_dag(&app, &actor, &DagSpec::read(body)?).await?.0;
+    let defaults = app.engine.by(&actor).job_defaults().await?;
+    let new = new_dag(&app, &actor, &DagSpec::read(body)?, &defaults).await?.0;
     let missing = || Problem::new(Code::Internal, "the DAG was not made");
     let job = app.engine.by(&actor).create_jobs(vec![new]).await?.pop().ok_or_else(missing)??;
     let warnings = warnings(&app, &job).await;
-    let body = DagCreated::of(&job, app.now(), &app.zones, warnings);
+    let body = DagCreated::of(&job, &app, warnings);
     let location = HeaderValue::from_str(&format!("/v1/dags/{}", job.id));
     let location = location.unwrap_or(HeaderValue::from_static("/v1/dags"));
     let headers = [etag(job.version), (header::LOCATION, location)];
@@ -51,9 +53,16 @@ pub(crate) async fn create(
 }
 
 /// The DAG that a request asks for, and its graph.
-async fn new_dag(app: &App, actor: &Actor, spec: &DagSpec) -> Result<(NewJob, Graph)> {
+async fn new_dag(
+    app: &App,
+    actor: &Actor,
+    spec: &DagSpec,
+    defaults: &JobDefaults,
+) -> Result<(NewJob, Graph)> {
     let upstream = find::upstream(app, actor, &spec.job).await?;
-    let definition = spec.definition(upstream, app.now(), &app.zones)?;
+    let mut definition = spec.definition(upstream, app.now(), &app.zones)?;
+    // The timeout of a DAG run is not that of an attempt.
+    defaults.fill(&mut definition, true);
     let dag = definition.dag.as_deref().cloned().unwrap_or_default();
     let graph = check(&dag).map_err(|error| invalid(&dag, &error))?;
     let new = NewJob {
@@ -102,7 +111,8 @@ pub(crate) async fn validate(
     actor: Actor,
     Body(body): Body<Value>,
 ) -> Result<Json<DagOutlook>> {
-    let (new, graph) = new_dag(&app, &actor, &DagSpec::read(body)?).await?;
+    let defaults = app.engine.by(&actor).job_defaults().await?;
+    let (new, graph) = new_dag(&app, &actor, &DagSpec::read(body)?, &defaults).await?;
     let known = app.engine.by(&actor).dag(&new.name).await.ok();
     if known.is_none() {
         app.engine.by(&actor).check_job(new.clone()).await?;
@@ -201,7 +211,7 @@ pub(crate) async fn list(
     let last = engine.last_runs(&ids).await?;
     let last: HashMap<JobId, LastRun> = last.into_iter().map(|last| (last.job, last)).collect();
     let view = |dag: &Job| {
-        let record = DagRecord::of(dag, last.get(&dag.id), app.now(), &app.zones);
+        let record = DagRecord::of(dag, last.get(&dag.id), &app);
         DagView::new(dag, &DagRecord { may: may(&actor, dag), ..record }, false)
     };
     Ok(List::new(dags.items.iter().map(view).collect(), dags.next).answer(&uri))
@@ -234,7 +244,7 @@ async fn shown(app: &App, actor: &Actor, job: &Job) -> Result<Response> {
         levels: graph.as_ref().map(levels),
         may: may(actor, job),
         warnings: warnings(app, job).await,
-        ..DagRecord::of(job, last.first(), app.now(), &app.zones)
+        ..DagRecord::of(job, last.first(), app)
     };
     Ok(([etag(job.version)], Json(DagView::new(job, &record, true))).into_response())
 }
@@ -258,7 +268,8 @@ pub(crate) async fn replace(
     require_json(&request, &["application/json"])?;
     let headers = request.headers().clone();
     let bytes = read(request.into_body(), app.options.body_bytes_max).await?;
-    change(&app, &actor, dag, DagSpec::read(parse(&bytes)?)?, &headers).await
+    let defaults = app.engine.by(&actor).job_defaults().await?;
+    change(&app, &actor, dag, DagSpec::read(parse(&bytes)?)?, &defaults, &headers).await
 }
 
 /// Changes some fields of a DAG (RFC 7396). `tasks` is replaced as a whole.
@@ -295,7 +306,8 @@ pub(crate) async fn patch(
     if !has_version {
         merged["version"] = Value::from(dag.version);
     }
-    change(&app, &actor, dag, DagSpec::read(merged)?, &headers).await
+    let defaults = JobDefaults::default();
+    change(&app, &actor, dag, DagSpec::read(merged)?, &defaults, &headers).await
 }
 
 async fn change(
@@ -303,10 +315,11 @@ async fn change(
     actor: &Actor,
     dag: Job,
     spec: DagSpec,
+    defaults: &JobDefaults,
     headers: &HeaderMap,
 ) -> Result<Response> {
     let condition = Condition::of(headers, spec.job.version, app)?;
-    let new = new_dag(app, actor, &spec).await?.0;
+    let new = new_dag(app, actor, &spec, defaults).await?.0;
     let state = spec.job.state()?;
     let edit = move |job: &mut Job| {
         condition.check_of("DAG", job.version)?;

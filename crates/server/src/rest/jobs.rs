@@ -11,6 +11,7 @@ use domain::access::Deed;
 use domain::audit::{Event, Kind};
 use domain::id::JobId;
 use domain::job::{Job, JobState};
+use domain::job_defaults::JobDefaults;
 use engine::{Deletion, JobFilter, LastRun, NewJob, Page};
 use serde::Deserialize;
 use serde_json::Value;
@@ -49,7 +50,7 @@ pub(crate) async fn create(
     let missing = || Problem::new(Code::Internal, "the job was not made");
     let job = app.engine.by(&actor).create_jobs(vec![new]).await?.pop().ok_or_else(missing)??;
     let warnings = warnings(&app, &job).await;
-    let body = JobCreated::of(&job, app.now(), &app.zones, warnings);
+    let body = JobCreated::of(&job, &app, warnings);
     let location = HeaderValue::from_str(&format!("/v1/jobs/{}", job.id));
     let location = location.unwrap_or(HeaderValue::from_static("/v1/jobs"));
     let headers = [etag(job.version), (header::LOCATION, location)];
@@ -59,7 +60,9 @@ pub(crate) async fn create(
 /// The job that a request asks for.
 pub(crate) async fn new_job(app: &App, actor: &Actor, spec: &JobSpec) -> Result<NewJob> {
     let upstream = find::upstream(app, actor, spec).await?;
-    let definition = spec.definition(upstream, app.now(), &app.zones)?;
+    let mut definition = spec.definition(upstream, app.now(), &app.zones)?;
+    let defaults = app.engine.by(actor).job_defaults().await?;
+    defaults.fill(&mut definition, spec.timeout_seconds.is_some());
     Ok(NewJob {
         tenant: actor.tenant,
         owner: actor.user,
@@ -267,7 +270,6 @@ async fn page_of(
 ) -> Result<JobList> {
     let with_outcomes = include.contains(&Include::Outcomes);
     let with_warnings = include.contains(&Include::Warnings);
-    let now = app.now();
     // One question for the whole page.
     let ids: Vec<JobId> = jobs.items.iter().map(|job| job.id).collect();
     let last = app.engine.by(actor).last_runs(&ids).await?;
@@ -279,7 +281,7 @@ async fn page_of(
         }
     }
     let view = |job: &Job| {
-        let mut view = JobView::of(job, now, &app.zones).with_last(last.get(&job.id));
+        let mut view = JobView::of(job, app).with_last(last.get(&job.id));
         view.record.may = may(actor, job);
         if with_outcomes {
             view.record.last_outcomes = Some(outcomes.remove(&job.id).unwrap_or_default());
@@ -321,7 +323,7 @@ async fn list_deleted(
     let last = app.engine.by(actor).last_runs(&ids).await?;
     let view = |job: &Job| {
         let last = last.iter().find(|last| last.job == job.id);
-        JobView::of(job, app.now(), &app.zones).with_last(last)
+        JobView::of(job, app).with_last(last)
     };
     let data = jobs.items.iter().map(view).collect();
     Ok(List::new(data, jobs.next).answer(uri))
@@ -344,7 +346,7 @@ pub(crate) async fn get(
         return Ok(not_modified(job.version));
     }
     let last = app.engine.by(&actor).last_runs(&[job.id]).await?;
-    let mut view = JobView::of(&job, app.now(), &app.zones).with_last(last.first());
+    let mut view = JobView::of(&job, &app).with_last(last.first());
     view.record.may = may(&actor, &job);
     view.record.warnings = warnings(&app, &job).await;
     Ok(([etag(job.version)], Json(view)).into_response())
@@ -363,7 +365,7 @@ pub(super) fn may(actor: &Actor, job: &Job) -> Vec<&'static str> {
 
 /// A job as an answer.
 pub(super) fn shown(app: &App, job: &Job) -> Response {
-    let body = JobView::of(job, app.now(), &app.zones);
+    let body = JobView::of(job, app);
     ([etag(job.version)], Json(body)).into_response()
 }
 
@@ -389,7 +391,8 @@ pub(crate) async fn replace(
     let mut body: Value = parse(&bytes)?;
     strip_read_only(&mut body);
     let spec: JobSpec = parse_value("", body)?;
-    change(&app, &actor, job, spec, &headers).await
+    let defaults = app.engine.by(&actor).job_defaults().await?;
+    change(&app, &actor, job, spec, defaults, &headers).await
 }
 
 /// Changes some fields of a job (RFC 7396): what is null is taken away, lists are replaced.
@@ -428,7 +431,10 @@ pub(crate) async fn patch(
         merged["version"] = Value::from(job.version);
     }
     let spec: JobSpec = parse_value("", merged)?;
-    change(&app, &actor, job, spec, &headers).await
+    // What the job left open before the tenant decided about it stays open.
+    let timeout = app.engine.by(&actor).job_defaults().await?.timeout;
+    let defaults = JobDefaults { timeout, ..JobDefaults::default() };
+    change(&app, &actor, job, spec, defaults, &headers).await
 }
 
 fn strip_read_only(body: &mut Value) {
@@ -510,11 +516,13 @@ async fn change(
     actor: &Actor,
     job: Job,
     spec: JobSpec,
+    defaults: JobDefaults,
     headers: &HeaderMap,
 ) -> Result<Response> {
     let condition = Condition::of(headers, spec.version, app)?;
     let upstream = find::upstream(app, actor, &spec).await?;
-    let definition = spec.definition(upstream, app.now(), &app.zones)?;
+    let mut definition = spec.definition(upstream, app.now(), &app.zones)?;
+    defaults.fill(&mut definition, spec.timeout_seconds.is_some());
     let state = spec.state()?;
     let edit = move |job: &mut Job| {
         condition.check(job.version)?;
@@ -530,7 +538,7 @@ async fn change(
         Ok::<(), Problem>(())
     };
     let job = app.engine.by(actor).alter_job(job.id, edit).await?;
-    let mut view = JobView::of(&job, app.now(), &app.zones);
+    let mut view = JobView::of(&job, app);
     view.record.warnings = warnings(app, &job).await;
     Ok(([etag(job.version)], Json(view)).into_response())
 }

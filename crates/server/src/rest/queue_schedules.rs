@@ -96,7 +96,7 @@ pub(crate) async fn put(
         let missing = || Problem::new(Code::Internal, "the job was not made");
         let made = app.engine.by(&actor).create_jobs(vec![new]).await?;
         let job = made.into_iter().next().ok_or_else(missing)??;
-        let view = JobView::of(&job, app.now(), &app.zones);
+        let view = JobView::of(&job, &app);
         return Ok((StatusCode::CREATED, [etag(job.version)], Json(view)).into_response());
     };
     let mut definition = new.definition;

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use super::shape::job_defaults::JobDefaultsSpec;
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::Body;
@@ -87,6 +88,9 @@ pub struct Whoami {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
     pub token_expires_at: Option<Timestamp>,
+    /// What jobs of the tenant take that say nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job_defaults: Option<JobDefaultsSpec>,
 }
 
 /// Says who the caller is and what they may do.
@@ -118,6 +122,7 @@ pub(super) async fn identity(app: &App, actor: &Actor) -> Result<Whoami> {
         privileges: actor.privileges.iter().map(Privilege::name).collect(),
         read_only: actor.read_only,
         token_expires_at: actor.until,
+        job_defaults: JobDefaultsSpec::of(&app.engine.by(actor).job_defaults().await?),
     })
 }
 

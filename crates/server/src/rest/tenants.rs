@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::entry::{self, EntryParams, Shown};
+use super::shape::job_defaults::JobDefaultsSpec;
 use super::shape::mirror::Tier;
 use crate::actor::Actor;
 use crate::app::App;
@@ -36,6 +37,9 @@ pub struct TenantView {
     pub requests_per_second: Option<u32>,
     /// Whether its administrators may have commands run, and let others do so.
     pub external_jobs: bool,
+    /// What its jobs take that say nothing, when they are created or replaced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job_defaults: Option<JobDefaultsSpec>,
     /// Grows with every change.
     pub version: u32,
     /// When it was made.
@@ -70,6 +74,9 @@ pub struct TenantSpec {
     /// absent.
     #[serde(default)]
     pub external_jobs: Option<bool>,
+    /// What its jobs take that say nothing, when they are created or replaced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_defaults: Option<JobDefaultsSpec>,
 }
 
 impl Shown for TenantView {
@@ -86,6 +93,7 @@ impl Shown for TenantView {
             max_concurrent: tenant.max_concurrent,
             requests_per_second: tenant.requests_per_second,
             external_jobs: tenant.external_jobs,
+            job_defaults: JobDefaultsSpec::of(&tenant.job_defaults),
             version,
             created_at,
             updated_at,
@@ -106,11 +114,13 @@ impl TenantSpec {
             max_concurrent: tenant.max_concurrent,
             requests_per_second: tenant.requests_per_second,
             external_jobs: Some(tenant.external_jobs),
+            job_defaults: JobDefaultsSpec::of(&tenant.job_defaults),
         }
     }
 
-    fn entry(self, id: TenantId) -> Entry {
-        Entry::Tenant(Tenant {
+    fn entry(self, id: TenantId) -> Result<Entry> {
+        let defaults = self.job_defaults.as_ref().map(JobDefaultsSpec::defaults).transpose()?;
+        Ok(Entry::Tenant(Tenant {
             id,
             name: self.name,
             tier: self.tier.map(Into::into).unwrap_or_default(),
@@ -118,7 +128,8 @@ impl TenantSpec {
             max_concurrent: self.max_concurrent,
             requests_per_second: self.requests_per_second,
             external_jobs: self.external_jobs.unwrap_or(false),
-        })
+            job_defaults: defaults.unwrap_or_default(),
+        }))
     }
 }
 
@@ -161,7 +172,7 @@ pub(crate) async fn create(
     actor: Actor,
     Body(spec): Body<TenantSpec>,
 ) -> Result<Response> {
-    let entry = spec.entry(TenantId(entry::new_id(&app)));
+    let entry = spec.entry(TenantId(entry::new_id(&app)))?;
     entry::create::<TenantView>(&app, &actor, entry).await
 }
 
@@ -183,7 +194,7 @@ pub(crate) async fn patch(
 ) -> Result<Response> {
     let found = entry::find(&app, &actor, Kind::Tenant, &tenant).await?;
     let Entry::Tenant(tenant) = &found.entry else { return Err(entry::other()) };
-    let entry = entry::patched(&TenantSpec::of(tenant), patch)?.entry(tenant.id);
+    let entry = entry::patched(&TenantSpec::of(tenant), patch)?.entry(tenant.id)?;
     entry::change::<TenantView>(&app, &actor, &found, entry, &headers).await
 }
 

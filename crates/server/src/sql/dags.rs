@@ -146,7 +146,12 @@ impl Session {
     /// What a statement makes of the clauses of a DAG; an error points at its step.
     async fn new_dag(&self, create: &CreateDag) -> Result<Defined> {
         let (clauses, among) = (&create.clauses, JobChanges::default());
-        let define = |context: &sql::Context<'_>| clauses.define(None, context);
+        let defaults = self.app.engine.by(&self.actor).job_defaults().await?;
+        let define = |context: &sql::Context<'_>| {
+            let mut defined = clauses.define(None, context)?;
+            defaults.fill(&mut defined.definition, true);
+            Ok(defined)
+        };
         let defined = self.define_with(&clauses.job, &among, define).await?;
         checked(&defined, create.name.at, |error| clauses.place_of(error))?;
         Ok(defined)
@@ -291,7 +296,7 @@ impl Session {
                     text(state_name(dag.state)),
                     text(schedule(&dag.definition.when)),
                     Value::Int(steps as i64),
-                    or_null(next_run(dag, self.app.now(), &self.app.zones), Value::Time),
+                    or_null(next_run(dag, &self.app), Value::Time),
                     or_null(last.map(|last| last.scheduled_for), Value::Time),
                     or_null(last.map(|last| last.outcome.name()), text),
                     or_null(dag.definition.description.as_ref(), text),

@@ -67,7 +67,12 @@ impl Session {
         among: &JobChanges,
     ) -> Result<Defined> {
         let define = |context: &Context<'_>| clauses.define(base, context);
-        self.define_with(clauses, among, define).await
+        let mut defined = self.define_with(clauses, among, define).await?;
+        if base.is_none() {
+            let defaults = self.app.engine.by(&self.actor).job_defaults().await?;
+            defaults.fill(&mut defined.definition, clauses.place_of("timeout").is_some());
+        }
+        Ok(defined)
     }
 
     /// The same for what has clauses of jobs and others.

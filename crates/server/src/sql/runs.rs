@@ -3,7 +3,7 @@
 use domain::id::RunId;
 use domain::job::{Job, LostAnswer};
 use domain::run::NewRun;
-use engine::{Backfill, Trigger};
+use engine::{Backfill, EngineError, Trigger};
 use jiff::Timestamp;
 use query::Value;
 use serde_json::Map;
@@ -108,8 +108,22 @@ impl Session {
         }
         let BackfillJob { newest_first, dry_run, .. } = *backfill;
         let parameters = given(&backfill.parameters, backfill.name.at)?;
-        let asked = Backfill { from, until, newest_first, dry_run, parameters, requested_by: None };
+        let asked = Backfill {
+            from,
+            until,
+            concurrency: backfill.concurrency.as_ref().map(|it| it.value),
+            newest_first,
+            dry_run,
+            parameters,
+            requested_by: None,
+        };
         let times = self.app.engine.by(&self.actor).backfill(job.id, asked).await;
-        times.map_err(|error| SqlError::from(error).or_at(backfill.from.at))
+        times.map_err(|error| {
+            let at = match (&error, &backfill.concurrency) {
+                (EngineError::Invalid { field: "concurrency", .. }, Some(given)) => given.at,
+                _ => backfill.from.at,
+            };
+            SqlError::from(error).or_at(at)
+        })
     }
 }

@@ -86,7 +86,7 @@ impl Session {
             text(&job.name),
             text(state_name(job.state)),
             text(schedule(&job.definition.when)),
-            or_null(next_run(job, self.app.now(), &self.app.zones), Value::Time),
+            or_null(next_run(job, &self.app), Value::Time),
             or_null(last.map(|last| last.scheduled_for), Value::Time),
             or_null(last.map(|last| last.outcome.name()), text),
             or_null(job.definition.description.as_ref(), text),

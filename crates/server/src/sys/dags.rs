@@ -55,7 +55,7 @@ pub(super) fn dags(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
             Value::text(definition.when.kind()),
             text_of(expression),
             text_of(zone),
-            maybe(next_run(job, sys.app.now(), &sys.app.zones), Value::Time),
+            maybe(next_run(job, &sys.app), Value::Time),
             Value::Int(dag.map_or(0, |dag| dag.steps.len()) as i64),
             maybe(dag.and_then(|dag| dag.max_parallel), int),
             maybe(policy, Value::text),

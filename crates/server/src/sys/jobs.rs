@@ -163,6 +163,7 @@ pub(super) fn dependencies(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, Que
                     Value::text(&job.name),
                     name(dependency.job),
                     word(&dependency.on),
+                    word(&job.definition.dependency_rule),
                 ]);
             }
         }
@@ -288,7 +289,7 @@ pub(crate) fn state_name(state: JobState) -> &'static str {
 
 fn job_row(sys: &Sys, job: &Job, facts: &Facts) -> Row {
     let it = &job.definition;
-    let next = next_run(job, sys.app.now(), &sys.app.zones);
+    let next = next_run(job, &sys.app);
     let last = facts.last.get(&job.id);
     let role = it.run_as.as_ref().and_then(|name| facts.roles.get(name)).copied();
     let (mut cron, mut zone, mut interval) = (Value::Null, Value::Null, Value::Null);

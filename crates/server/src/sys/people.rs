@@ -78,6 +78,7 @@ pub(super) fn tenants(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
             number(tenant.max_concurrent),
             number(tenant.requests_per_second),
             Value::Bool(tenant.external_jobs),
+            text_of(serde_json::to_string(&tenant.job_defaults).ok()),
         ];
         Some(own.into_iter().chain(kept(record)).collect::<Row>())
     };

@@ -129,6 +129,8 @@ tables! {
         due Time None "due_at as a timestamp.";
         queued_at Int None "When the run was recorded, and with that queued, in milliseconds since 1970.";
         queued Time None "queued_at as a timestamp.";
+        exactly_once Bool None "Whether its statements were committed together with the record that they were.";
+        backfill_concurrency Int None "How many backfilled runs of the job may be at work at a time, if the backfill says so.";
         parent_id Uuid None "The run that it is a part of.";
         requested_by_user_uuid Uuid None "The user who asked for the run; nothing for what the schedule or another run asked for.";
         requested_by Text None "The name of that user; their id when they were removed.";
@@ -148,6 +150,7 @@ tables! {
         job_name Text Equal "The name of the job that waits.";
         depends_on_job_name Text None "The name of the other one; nothing when you do not see it.";
         condition Text None "How the other one must have ended: SUCCESS, COMPLETION or FAILURE.";
+        dependency_rule Text None "Whether the job waits for ALL of its dependencies or for ANY of them.";
     }
     job_secrets "The names of secrets. Values are not readable, by nobody." {
         job_uuid Uuid None "The job that sees it; nothing for a secret of the tenant.";
@@ -192,6 +195,7 @@ tables! {
         max_concurrent Int None "The most runs that it may have at work at a time.";
         requests_per_second Int None "The most requests a second of each of its keys.";
         external_jobs Bool None "Whether its administrators may have commands run, and let others do so.";
+        job_defaults Json None "What its jobs take that say nothing: timeout, daylight saving time and retention.";
         version Int None "Grows with every change.";
         created_at Time None "When it was made.";
         updated_at Time None "When it was last changed.";

@@ -189,8 +189,15 @@ impl World {
         let until = from + SignedDuration::from_micros(self.random.between(0, 60 * SECOND));
         let newest_first = self.random.percent(50);
         let dry_run = self.random.percent(10);
-        let backfill =
-            Backfill { from, until, newest_first, dry_run, parameters: None, requested_by: None };
+        let backfill = Backfill {
+            from,
+            until,
+            concurrency: None,
+            newest_first,
+            dry_run,
+            parameters: None,
+            requested_by: None,
+        };
         self.run_command(index, format!("backfill {}", self.trace.job(job)), async move {
             node.backfill(job, backfill).await.map(drop)
         });

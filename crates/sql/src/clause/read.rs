@@ -2,11 +2,14 @@
 
 use domain::calendar::Shift;
 use domain::cluster::Class;
+use domain::dependency::DependencyRule;
 use domain::job::{
     DependsOn, ErrorFilter, JobState, LostAnswer, LostQuestion, OnCompletion, OnLost, Overlap,
+    Retention,
 };
 use domain::partition::Rows;
 use domain::pool::PoolUse;
+use domain::queue::KeepCompleted;
 use domain::schedule::CatchUpPolicy;
 use sqlparser::tokenizer::Token;
 
@@ -178,7 +181,7 @@ pub(super) fn tags(reader: &mut Reader<'_>) -> Result<Clause> {
 
 pub(super) fn depends_on(reader: &mut Reader<'_>) -> Result<Clause> {
     if reader.eat_none() {
-        return Ok(Clause::DependsOn(Vec::new()));
+        return Ok(Clause::DependsOn(DependencyRule::All, Vec::new()));
     }
     let upstream = |reader: &mut Reader<'_>| {
         if is_kind(reader) {
@@ -193,7 +196,14 @@ pub(super) fn depends_on(reader: &mut Reader<'_>) -> Result<Clause> {
         let said = words.into_iter().find(|(word, _)| reader.eat(&[word]));
         Ok(Upstream { job, on: said.map_or(DependsOn::Success, |(_, on)| on) })
     };
-    Ok(Clause::DependsOn(reader.list(upstream)?))
+    // A job may be named like the rule.
+    let is_list = reader.is_sign(1, &Token::LParen);
+    for (word, rule) in [("ANY", DependencyRule::Any), ("ALL", DependencyRule::All)] {
+        if is_list && reader.eat(&[word]) {
+            return Ok(Clause::DependsOn(rule, reader.in_parentheses(upstream)?));
+        }
+    }
+    Ok(Clause::DependsOn(DependencyRule::All, reader.list(upstream)?))
 }
 
 pub(super) fn exclude_calendars(reader: &mut Reader<'_>) -> Result<Clause> {
@@ -271,17 +281,34 @@ pub(super) fn parameters(reader: &mut Reader<'_>) -> Result<Clause> {
 }
 
 pub(super) fn retention(reader: &mut Reader<'_>) -> Result<Clause> {
-    let mut kept = [None; 3];
+    let mut kept = Retention::default();
     if !reader.eat_none() {
         reader.in_parentheses(|reader| {
-            let words = [("DAYS", 0), ("FAILED_DAYS", 1), ("KEEP_LAST", 2)];
+            let words = [("DAYS", 0), ("FAILED_DAYS", 1), ("KEEP_LAST", 2), ("KEEP_COMPLETED", 3)];
             let which: usize = reader.one_of(&words)?.value;
             reader.eat_sign(&Token::Eq);
-            kept[which] = Some(reader.whole("a whole number")?.value);
+            if which == 3 {
+                kept.keep_completed = Some(keep_completed(reader)?);
+                return Ok(());
+            }
+            let number = Some(reader.whole("a whole number")?.value);
+            *[&mut kept.days, &mut kept.failed_days, &mut kept.keep_last][which] = number;
             Ok(())
         })?;
     }
     Ok(Clause::Retention(kept))
+}
+
+/// `ALL`, `SAMPLE n` or `NONE`.
+pub(crate) fn keep_completed(reader: &mut Reader<'_>) -> Result<KeepCompleted> {
+    if reader.eat_none() {
+        return Ok(KeepCompleted::None);
+    }
+    if reader.eat(&["SAMPLE"]) {
+        let of = reader.whole::<std::num::NonZeroU32>("a number of which one is kept")?.value;
+        return Ok(KeepCompleted::Sample(of.get()));
+    }
+    reader.one_of(&[("ALL", KeepCompleted::All)]).map(|word| word.value)
 }
 
 pub(super) fn retry_on(reader: &mut Reader<'_>) -> Result<Clause> {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use sqlparser::tokenizer::Token;
 
 use super::access::{drop_verb, new_verb};
-use crate::clause::payload;
+use crate::clause::{keep_completed, payload};
 use crate::reader::Reader;
 use crate::statement::{QueueStatement, SendStatement, Statement, Verb};
 use crate::syntax::{Result, SyntaxError};
@@ -128,7 +128,7 @@ fn clause(reader: &mut Reader<'_>, changes: &mut Map<String, Value>) -> Result<(
             ("priority_range", json!([least, reader.whole::<u8>("the largest priority")?.value]))
         }
         ["TIMEOUT"] => ("timeout_seconds", duration(reader)?),
-        ["KEEP", _] => ("keep_completed", kept(reader)?),
+        ["KEEP", _] => ("keep_completed", json!(keep_completed(reader)?.words())),
         ["PRIORITY"] => ("priority", json!(reader.whole::<u8>("a number from 0 to 9")?.value)),
         ["MAX_RETRIES"] => {
             let retries: u32 = reader.whole("a whole number of retries")?.value;
@@ -191,18 +191,6 @@ fn weights(reader: &mut Reader<'_>) -> Result<Value> {
         Ok((workspace, json!(reader.whole::<u32>("a weight from 1 to 100")?.value)))
     })?;
     Ok(Value::Object(weights.into_iter().collect()))
-}
-
-/// `ALL`, `SAMPLE n` or `NONE`.
-fn kept(reader: &mut Reader<'_>) -> Result<Value> {
-    if reader.eat_none() {
-        return Ok(json!("NONE"));
-    }
-    if reader.eat(&["SAMPLE"]) {
-        let of: u32 = reader.whole("a number of messages of which one is kept")?.value;
-        return Ok(json!(format!("SAMPLE {of}")));
-    }
-    reader.one_of(&[("ALL", "ALL")]).map(|word| json!(word.value))
 }
 
 fn retention(reader: &mut Reader<'_>) -> Result<Value> {

@@ -68,7 +68,7 @@ pub(super) fn backfill(reader: &mut Reader<'_>) -> Result<Statement> {
     Ok(Statement::BackfillJob(backfilled(reader, JOB)?))
 }
 
-/// `name FROM 'time' TO 'time' [NEWEST FIRST] [DRY RUN]`.
+/// `name FROM 'time' TO 'time' [CONCURRENCY n] [NEWEST FIRST] [DRY RUN] [WITH (…)]`.
 pub(super) fn backfilled(reader: &mut Reader<'_>, what: &str) -> Result<BackfillJob> {
     let name = reader.name(what)?;
     reader.expect(&["FROM"])?;
@@ -76,23 +76,27 @@ pub(super) fn backfilled(reader: &mut Reader<'_>, what: &str) -> Result<Backfill
     reader.expect(&["TO"])?;
     let until = reader.text(TIME)?;
     let (mut newest_first, mut dry_run, mut parameters) = (false, false, None);
+    let mut concurrency = None;
     while !reader.is_done() {
         if !newest_first && reader.eat(&["NEWEST"]) {
             reader.expect(&["FIRST"])?;
             newest_first = true;
+        } else if concurrency.is_none() && reader.eat(&["CONCURRENCY"]) {
+            concurrency = Some(reader.whole::<u32>("a whole number of runs")?);
         } else if !dry_run && reader.eat(&["DRY"]) {
             reader.expect(&["RUN"])?;
             dry_run = true;
         } else if parameters.is_none() && reader.eat(&["WITH"]) {
             parameters = Some(values(reader)?);
         } else {
-            let known = ["NEWEST", "DRY", "WITH"];
-            let expected = "NEWEST FIRST, DRY RUN, WITH (name = value, …) or the end";
+            let known = ["NEWEST", "CONCURRENCY", "DRY", "WITH"];
+            let expected =
+                "CONCURRENCY n, NEWEST FIRST, DRY RUN, WITH (name = value, …) or the end";
             return Err(reader.unexpected_word(expected, known));
         }
     }
     let parameters = parameters.unwrap_or_default();
-    Ok(BackfillJob { name, from, until, newest_first, dry_run, parameters })
+    Ok(BackfillJob { name, from, until, concurrency, newest_first, dry_run, parameters })
 }
 
 pub(super) fn explain(reader: &mut Reader<'_>) -> Result<Statement> {

@@ -8,6 +8,7 @@ use domain::action::{
 };
 use domain::calendar::{CalendarMode, CalendarUse, Shift};
 use domain::cluster::{Class, Labels};
+use domain::dependency::DependencyRule;
 use domain::id::JobId;
 use domain::job::{
     Definition, Dependency, DependsOn, ErrorFilter, JobState, LostAnswer, LostQuestion,
@@ -16,6 +17,7 @@ use domain::job::{
 use domain::parameter::ParameterRule;
 use domain::partition::{Parameters, Partition, Rows};
 use domain::pool::PoolUse;
+use domain::queue::KeepCompleted;
 use domain::schedule::{CatchUpPolicy, DstPolicy, GapRule, OverlapRule};
 use jiff::{SignedDuration, Timestamp};
 use proptest::option;
@@ -273,11 +275,20 @@ prop_compose! {
         Definition {
             description, when, action, run_as, retry, timeout, grace_period, catch_up, max_catch_up,
             start_deadline, overlap, concurrency, jitter, priority, on_completion, on_lost,
+            dependency_rule: match priority % 3 {
+                0 if !depends_on.is_empty() => DependencyRule::Any,
+                _ => DependencyRule::All,
+            },
             depends_on, dependency_timeout, tags,
             retention: Retention {
                 days: retention[0],
                 failed_days: retention[1],
                 keep_last: retention[2],
+                keep_completed: match priority % 4 {
+                    0 => Some(KeepCompleted::Sample(10)),
+                    1 => Some(KeepCompleted::None),
+                    _ => None,
+                },
             },
             class,
             run_on: Labels(run_on),

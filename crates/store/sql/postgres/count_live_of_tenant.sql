@@ -12,8 +12,8 @@ FROM (
             WHEN r.wait = 4 THEN 2
             WHEN r.wait = 5 AND r.due_at <= c.now
                 THEN CASE WHEN EXISTS (SELECT 1 FROM messages m WHERE m.run_id = r.id AND m.state + 0 = 2) THEN 2 ELSE 1 END
-            WHEN r.wait NOT IN (0, 1, 6) OR r.due_at > c.now THEN 0
-            WHEN r.wait IN (1, 6) THEN 1
+            WHEN r.wait NOT IN (0, 1, 6, 8) OR r.due_at > c.now THEN 0
+            WHEN r.wait IN (1, 6, 8) THEN 1
             WHEN ((r.id, r.turn) IN (SELECT unnest(run_ids), unnest(turns) FROM claims)) IS TRUE THEN 2
             ELSE 1
         END AS state

@@ -30,7 +30,7 @@ again AS (
             WHEN u.wait = 7 THEN 7
             WHEN EXISTS (SELECT 1 FROM jobs j WHERE j.id = r.job_id AND j.changed_fence >= u.fence) THEN 0
             -- If nothing of its job is at work any more, the first in line is woken behind this.
-            WHEN u.wait = 1 THEN 1
+            WHEN u.wait IN (1, 8) THEN u.wait
             WHEN u.wait = 2 AND NOT EXISTS (
                 SELECT 1 FROM upstream d
                 WHERE d.job_id = r.job_id
@@ -41,7 +41,7 @@ again AS (
             -- The holder looks for free places afterwards, and so does every reaper.
             WHEN u.wait = 6 THEN 6
             -- The end of the pause is a change of the job.
-            WHEN u.wait = 8 THEN 8
+            WHEN u.wait = 9 THEN 9
             ELSE 0
         END,
         wait_until = CASE u.wait WHEN 7 THEN (SELECT now FROM clock) + u.wait_until ELSE u.wait_until END

@@ -22,6 +22,9 @@ attempt AS (
 output AS (
     DELETE FROM outputs o USING gone g WHERE o.run_id BETWEEN g.id AND g.id
 ),
+effect AS (
+    DELETE FROM effects e USING gone g WHERE e.run_id BETWEEN g.id AND g.id
+),
 acknowledgement AS (
     DELETE FROM acknowledgements a WHERE (a.run_id IN (SELECT id FROM gone)) IS TRUE
 )

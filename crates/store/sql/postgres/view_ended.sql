@@ -7,7 +7,8 @@ SELECT
     coalesce(h.started_at, a.started_at) AS started_at, h.finished_at,
     CASE WHEN h.number IS NULL THEN a.message ELSE h.message END AS message,
     CASE WHEN h.number IS NULL THEN a.error ELSE h.error END AS error,
-    h.result, h.rows_affected, h.dead_letter, h.parameters, h.shard, h.requested_by, h.created_at
+    h.result, h.rows_affected, h.dead_letter, h.parameters, h.shard, h.requested_by, h.created_at,
+    EXISTS (SELECT 1 FROM effects e WHERE e.run_id = h.id) AS exactly_once
 FROM unnest($1::uuid[]) AS u (id)
 JOIN history h ON h.id BETWEEN u.id AND u.id
 LEFT JOIN LATERAL (

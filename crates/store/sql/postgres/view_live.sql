@@ -4,7 +4,7 @@ SELECT
     r.ignore_dependencies, r.parameters, r.attempts, r.lost, r.turn,
     r.wait, clock() AS now, coalesce(held.node_id, m.node_id) AS holder,
     a.node_id, a.fence, a.started_at, a.message, a.error, coalesce(s.started_at, m.leased_at) AS running_since,
-    r.requested_by, r.created_at
+    r.requested_by, r.created_at, EXISTS (SELECT 1 FROM effects e WHERE e.run_id = r.id) AS exactly_once
 FROM runs r
 LEFT JOIN (
     SELECT c.node_id, h.id, h.turn FROM claims c CROSS JOIN LATERAL unnest(c.run_ids, c.turns) AS h (id, turn)

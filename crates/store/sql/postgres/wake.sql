@@ -13,14 +13,15 @@ freed AS MATERIALIZED (
     ) AS u
     GROUP BY job_id
 ),
--- The next in line of the same job, one for each that made room. Others may wake runs of the same jobs in this moment:
+-- The next in line of the same job, one for each that made room, and the next of its backfill (8). Others may wake runs of the same jobs in this moment:
 -- all lock them in one order, and who comes second takes those behind. Who steps aside makes room only for those behind.
 in_line AS (
     SELECT w.id
     FROM (SELECT job_id, n FROM freed ORDER BY job_id) AS f
+    CROSS JOIN (VALUES (1), (8)) AS k (wait)
     CROSS JOIN LATERAL (
         SELECT w.id FROM runs w
-        WHERE w.job_id = f.job_id AND w.wait = 1
+        WHERE w.job_id = f.job_id AND w.wait = k.wait AND w.wait <> 0
         ORDER BY w.order_at, w.id LIMIT f.n
         FOR NO KEY UPDATE
     ) AS w
@@ -32,24 +33,24 @@ in_line AS (
         WHERE w.job_id = a.job_id AND w.wait = 1 AND (w.order_at, w.id) > (a.order_at, a.id)
         ORDER BY w.order_at, w.id LIMIT 1
     ) AS w
-    WHERE a.id = ANY ($5::uuid[]) AND a.wait + 0 = 2
+    WHERE a.id = ANY ($5::uuid[]) AND a.wait + 0 IN (2, 8)
     UNION
     -- A run begins to wait in line although fewer are at work than may be: each end wakes one run, so a place that stays
     -- free now would stay free. A run that waits for a decision (7) may be at work.
     SELECT w.id
     FROM unnest($5::uuid[], $9::bigint[]) AS u (id, places)
-    JOIN runs a ON a.id BETWEEN u.id AND u.id AND a.wait + 0 = 1
+    JOIN runs a ON a.id BETWEEN u.id AND u.id AND a.wait + 0 IN (1, 8)
     CROSS JOIN LATERAL (
         SELECT count(*) AS n FROM (
             SELECT 1 FROM runs e
-            WHERE e.job_id = a.job_id AND e.order_at <= (SELECT now FROM clock) AND e.id <> a.id AND e.wait + 0 IN (0, 4, 7)
-                AND e.origin NOT IN (6, 8)
+            WHERE e.job_id = a.job_id AND e.order_at <= (SELECT now FROM clock) AND e.id <> a.id AND e.wait + 0 IN (0, 4, 6, 7)
+                AND e.origin NOT IN (6, 8) AND (a.wait = 1 OR e.origin = 4)
             LIMIT u.places
         ) AS e
     ) AS busy
     CROSS JOIN LATERAL (
         SELECT w.id FROM runs w
-        WHERE w.job_id = a.job_id AND w.wait = 1
+        WHERE w.job_id = a.job_id AND w.wait = a.wait AND w.wait <> 0
         ORDER BY w.order_at, w.id LIMIT greatest(u.places - busy.n, 0)
     ) AS w
 ),

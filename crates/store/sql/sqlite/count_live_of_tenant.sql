@@ -2,8 +2,8 @@
 -- earlier ones of its job (1) or for a place in a pool (6) is queued, one that waits for its parts (4) is running. $2 lanes of runs that any node may
 -- execute. A message that no worker has is queued.
 SELECT
-    count(*) FILTER (WHERE r.wait NOT IN (0, 1, 4, 6) OR (r.wait <> 4 AND r.due_at > {now})),
-    count(*) FILTER (WHERE (q.seq IS NOT NULL OR r.wait IN (1, 6) OR m.state <> 2) AND r.due_at <= {now}),
+    count(*) FILTER (WHERE r.wait NOT IN (0, 1, 4, 6, 8) OR (r.wait <> 4 AND r.due_at > {now})),
+    count(*) FILTER (WHERE (q.seq IS NOT NULL OR r.wait IN (1, 6, 8) OR m.state <> 2) AND r.due_at <= {now}),
     count(*) FILTER (
         WHERE r.wait = 4 OR (q.seq IS NULL AND r.wait = 0 AND r.due_at <= {now} AND coalesce(m.state, 2) = 2)
     ),

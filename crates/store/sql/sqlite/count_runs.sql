@@ -5,7 +5,7 @@ SELECT
     (SELECT count(*) FROM live),
     (SELECT count(*) FROM runs WHERE wait <> 0 AND wait = 4),
     (SELECT count(*) FROM runs WHERE wait <> 0 AND wait <> 4),
-    (SELECT count(*) FROM runs WHERE wait <> 0 AND wait IN (1, 6) AND due_at <= ?1),
+    (SELECT count(*) FROM runs WHERE wait <> 0 AND wait IN (1, 6, 8) AND due_at <= ?1),
     count(*) FILTER (WHERE due_at <= ?1),
     count(*) FILTER (WHERE due_at > ?1),
     min(due_at) FILTER (WHERE due_at <= ?1 AND lane < ?2),

@@ -17,6 +17,7 @@ pub(super) struct EndAlerts {
     kind: Vec<&'static str>,
     run: Vec<Uuid>,
     text: Vec<String>,
+    outcome: Vec<i16>,
 }
 
 impl EndAlerts {
@@ -28,11 +29,8 @@ impl EndAlerts {
         reason: Option<&Reason>,
         dead_letter: bool,
     ) {
-        let kind = match outcome {
-            _ if dead_letter => AlertKind::of_dead_letter(reason.map(|reason| reason.code.name())),
-            Outcome::Missed => AlertKind::Missed,
-            _ => return,
-        };
+        let code = reason.map(|reason| reason.code.name());
+        let Some(kind) = AlertKind::of_end(outcome, code, dead_letter) else { return };
         let words = reason.map_or_else(String::new, |reason| {
             format!("{outcome} {}: {}", reason.code.name(), reason.text)
         });
@@ -49,11 +47,12 @@ impl EndAlerts {
         self.kind.push(kind.name());
         self.run.push(run.0);
         self.text.push(text(&words).into_owned());
+        self.outcome.push(i16::from(outcome as u8));
     }
 
     pub fn into_step(self, pipeline: &mut Pipeline<'_>) {
         if !self.id.is_empty() {
-            let values = values![self.id, self.kind, self.run, self.text];
+            let values = values![self.id, self.kind, self.run, self.text, self.outcome];
             pipeline.push(sql!("finish_alert"), values);
         }
     }

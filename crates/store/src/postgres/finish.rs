@@ -117,9 +117,9 @@ impl<'a> Ending<'a> {
                         freed.push_aside(finish.grant.run, 1);
                     }
                 }
-                Verdict::Line { places } => {
+                Verdict::Line { wait, places } => {
                     waits = true;
-                    agains.push(finish, None, Some((Wait::Overlap, None)));
+                    agains.push(finish, None, Some((*wait, None)));
                     freed.push_aside(finish.grant.run, *places);
                 }
                 Verdict::Release => agains.push(finish, None, None),

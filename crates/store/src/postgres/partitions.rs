@@ -194,8 +194,12 @@ impl Shared {
                 return self.leave_to_rows(&all).await;
             }
         }
-        let forgotten =
-            [sql!("history_attempts"), sql!("history_outputs"), sql!("history_acknowledgements")];
+        let forgotten = [
+            sql!("history_attempts"),
+            sql!("history_outputs"),
+            sql!("history_acknowledgements"),
+            sql!("history_effects"),
+        ];
         for forget in forgotten {
             let forget = forget.replace("history_new", &table(&new));
             tx.execute(&forget, &[&new.first, &new.until]).await?;

@@ -2,10 +2,12 @@
 
 use domain::id::RunId;
 
+use uuid::Uuid;
+
 use super::Shared;
 use super::pipeline::values;
 use super::row::us;
-use crate::{Result, RetentionCutoff};
+use crate::{Result, RetentionCutoff, SampleCutoff};
 
 impl Shared {
     pub(super) async fn prune(&self, cut: &RetentionCutoff, limit: u32) -> Result<u64> {
@@ -22,11 +24,29 @@ impl Shared {
         let old: i64 = self.query_one(sql!("prune_age_of_job"), values).await?.try_get(0)?;
         let surplus: i64 = match cut.keep_last {
             Some(keep) => {
-                let values = values![job.0, i64::from(keep), limit - old];
+                let values = values![
+                    job.0,
+                    i64::from(keep),
+                    limit - old,
+                    None::<Vec<u8>>,
+                    0_i64,
+                    Uuid::nil()
+                ];
                 self.query_one(sql!("prune_count_of_job"), values).await?.try_get(0)?
             }
             None => 0,
         };
+        let sampled: i64 = match cut.sample {
+            Some(SampleCutoff { kept_below, before, since }) => {
+                // The newest one stays.
+                let since = RunId::last_of(since).0;
+                let (room, below) = (limit - old - surplus, Some(kept_below.to_vec()));
+                let values = values![job.0, 1_i64, room, below, us(before), since];
+                self.query_one(sql!("prune_count_of_job"), values).await?.try_get(0)?
+            }
+            None => 0,
+        };
+        let surplus = surplus + sampled;
         if old + surplus == 0 {
             self.query(sql!("job_rule_over"), values![job.0]).await?;
         }

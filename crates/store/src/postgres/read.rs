@@ -162,7 +162,8 @@ fn view_live(row: &Row) -> Result<RunView> {
         scheduled_last: run.scheduled_for,
         count: 1,
         origin: run.origin,
-        coalesced: run.coalesced,
+        coalesced: run.origin.split_coalesced(run.coalesced).0,
+        backfill_concurrency: run.backfill_limit(),
         shard: run.shard,
         due_at: run.due_at,
         attempts: claimed.attempts,
@@ -179,10 +180,13 @@ fn view_live(row: &Row) -> Result<RunView> {
         parameters: run.parameters,
         requested_by: row.try_get::<_, Option<Uuid>>(24)?.map(UserId),
         created_at: at(row.try_get(25)?),
+        exactly_once: row.try_get(26)?,
     })
 }
 
 fn view_ended(row: &Row) -> Result<RunView> {
+    let origin = origin(row.try_get(10)?)?;
+    let (coalesced, backfill_concurrency) = origin.split_coalesced(unsigned(row.try_get(11)?));
     Ok(RunView {
         id: RunId(row.try_get(0)?),
         job: JobId(row.try_get(1)?),
@@ -195,8 +199,9 @@ fn view_ended(row: &Row) -> Result<RunView> {
         scheduled_for: at(row.try_get(7)?),
         scheduled_last: at(row.try_get(8)?),
         count: row.try_get::<_, i64>(9)?.cast_unsigned(),
-        origin: origin(row.try_get(10)?)?,
-        coalesced: unsigned(row.try_get(11)?),
+        origin,
+        coalesced,
+        backfill_concurrency,
         shard: row.try_get(25)?,
         due_at: at(row.try_get(12)?),
         attempts: unsigned(row.try_get(13)?),
@@ -213,6 +218,7 @@ fn view_ended(row: &Row) -> Result<RunView> {
         parameters: row.try_get(24)?,
         requested_by: row.try_get::<_, Option<Uuid>>(26)?.map(UserId),
         created_at: at(row.try_get(27)?),
+        exactly_once: row.try_get(28)?,
     })
 }
 

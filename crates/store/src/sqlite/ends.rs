@@ -115,8 +115,9 @@ impl Recorder {
         } else {
             insert(tx, whose, end, &plain)?;
         }
-        if end.dead_letter || end.outcome == Outcome::Missed {
-            raise_for(tx, whose, end, finished_at)?;
+        let code = end.reason.map(|(code, _)| code);
+        if let Some(kind) = AlertKind::of_end(end.outcome, code, end.dead_letter) {
+            raise_for(tx, whose, end, kind, finished_at)?;
         }
         Ok(finished_at)
     }
@@ -178,12 +179,14 @@ fn insert(tx: &Tx<'_>, whose: Whose, end: &End<'_>, plain: &Plain) -> Result<()>
     Ok(())
 }
 
-/// An end that somebody should be told about.
-fn raise_for(tx: &Tx<'_>, whose: Whose, end: &End<'_>, finished_at: i64) -> Result<()> {
-    let kind = match end.dead_letter {
-        true => AlertKind::of_dead_letter(end.reason.map(|(code, _)| code)),
-        false => AlertKind::Missed,
-    };
+/// Raises the alert of an end.
+fn raise_for(
+    tx: &Tx<'_>,
+    whose: Whose,
+    end: &End<'_>,
+    kind: AlertKind,
+    finished_at: i64,
+) -> Result<()> {
     let text = end
         .reason
         .map_or_else(String::new, |(code, text)| format!("{} {code}: {text}", end.outcome));

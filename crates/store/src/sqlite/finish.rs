@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use domain::audit::AuditedRun;
 use domain::id::{JobId, NodeId};
 use domain::job::{Definition, When};
-use domain::run::{AttemptEnd, EndedAttempt, Outcome, Reason, Wait};
+use domain::run::{AttemptEnd, EndedAttempt, Origin, Outcome, Reason, Wait};
 use jiff::Timestamp;
 use rusqlite::OptionalExtension;
 use uuid::Uuid;
@@ -148,9 +148,12 @@ fn leave(
             ending.flush(tx)?;
             begin_to_wait(tx, ending, held, (*wait, *until, 1))
         }
-        Verdict::Line { places } => {
+        Verdict::Line { wait, places } => {
+            if *wait == Wait::Backfill {
+                freed.stepped_aside(held.job);
+            }
             ending.flush(tx)?;
-            begin_to_wait(tx, ending, held, (Wait::Overlap, None, i64::from(*places)))
+            begin_to_wait(tx, ending, held, (*wait, None, i64::from(*places)))
         }
         Verdict::Release => {
             release(tx, held)?;
@@ -175,18 +178,20 @@ fn begin_to_wait(
     }
     let values = (held.seq, held.turn, wait as u8, until.map(us));
     guarded(tx.connection.prepare_cached(sql!("run_wait"))?.execute(values)?, held)?;
-    if wait == Wait::Overlap {
+    if matches!(wait, Wait::Overlap | Wait::Backfill) {
         // Each end wakes one run, so a place that stays free now would stay free.
-        let free = places - active_beside(tx, held, places)?;
-        ending.woken.extend(wake::line(tx, held.job, free.max(0))?);
+        let free = places - active_beside(tx, held, wait, places)?;
+        ending.woken.extend(wake::line(tx, held.job, wait, free.max(0))?);
     }
     Ok(Applied::Again)
 }
 
-/// How many other runs of the job are at work or can be claimed, counted up to `most`.
-fn active_beside(tx: &Tx<'_>, held: &Held, most: i64) -> Result<i64> {
+/// How many other runs of the job are at work, waiting as begun ones, or can be claimed, counted up to
+/// `most`. A run that waits for its backfill counts backfilled ones.
+fn active_beside(tx: &Tx<'_>, held: &Held, wait: Wait, most: i64) -> Result<i64> {
     let mut query = tx.connection.prepare_cached(sql!("run_active_beside"))?;
-    Ok(query.query_row((held.job.0, tx.order(), held.run.0, most), |row| row.get(0))?)
+    let origin = (wait == Wait::Backfill).then_some(Origin::Backfill as u8);
+    Ok(query.query_row((held.job.0, tx.order(), held.run.0, most, origin), |row| row.get(0))?)
 }
 
 /// A run goes back to the queue as it was.

@@ -4,7 +4,7 @@ use domain::audit::{Event, Kind};
 use domain::bucket::Buckets;
 use domain::id::{JobId, RunId, TenantId};
 use domain::job::{Job, JobState, Retention, When};
-use domain::run::Outcome;
+use domain::run::{Outcome, Wait};
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row};
 use uuid::Uuid;
@@ -159,7 +159,7 @@ fn wake_changed(tx: &mut Tx<'_>, job: &Job) -> Result<()> {
     tx.note_change(job.id);
     let deleted = job.state == JobState::Deleted;
     let line = if deleted { -1 } else { i64::from(job.definition.most_running(crate::LINE_WAKE)) };
-    wake::line(tx, job.id, line)?;
+    wake::line(tx, job.id, Wait::Overlap, line)?;
     wake::changed(tx, job.id)
 }
 

@@ -1,6 +1,6 @@
 //! History that nobody wants any more goes in small batches.
 
-use domain::id::{JobId, RunId};
+use domain::id::RunId;
 use rusqlite::Params;
 use uuid::Uuid;
 
@@ -26,7 +26,22 @@ pub(super) fn prune(tx: &mut Tx<'_>, cut: &RetentionCutoff, limit: u32) -> Resul
     let mut gone = delete(tx, sql, (job.0, before, failed_before, limit))?;
     if let Some(keep) = cut.keep_last {
         let room = u64::from(limit).saturating_sub(gone) as u32;
-        gone += delete_surplus(tx, job, keep, room)?;
+        // All but the newest ended runs of one job. Child runs do not count.
+        let sql = "SELECT r.seq, r.id FROM runs AS r CROSS JOIN ends AS e ON e.seq = r.seq
+                   WHERE r.job_id = ?1 AND r.origin NOT IN (6, 8)
+                   ORDER BY r.id DESC LIMIT ?3 OFFSET ?2";
+        gone += delete_surplus(tx, sql, (job.0, keep, room), room)?;
+    }
+    if let Some(sample) = cut.sample {
+        let room = u64::from(limit).saturating_sub(gone) as u32;
+        let since = RunId::last_of(sample.since);
+        let values = (job.0, room, sample.kept_below, us(sample.before), since.0);
+        // Completed runs that are not in the sample, but the newest.
+        let sql = "SELECT r.seq, r.id FROM runs AS r CROSS JOIN ends AS e ON e.seq = r.seq
+                   WHERE r.job_id = ?1 AND r.id > ?5 AND r.origin NOT IN (6, 8)
+                       AND e.outcome = 1 AND e.finished_at < ?4 AND substr(r.id, 13, 4) >= ?3
+                   ORDER BY r.id DESC LIMIT ?2 OFFSET 1";
+        gone += delete_surplus(tx, sql, values, room)?;
     }
     if gone == 0 {
         // A deleted job without any run needs no rule any more.
@@ -38,13 +53,10 @@ pub(super) fn prune(tx: &mut Tx<'_>, cut: &RetentionCutoff, limit: u32) -> Resul
     Ok(gone)
 }
 
-/// Deletes all but the newest runs of a job. What a run was divided into goes before it.
-fn delete_surplus(tx: &Tx<'_>, job: JobId, keep: u32, limit: u32) -> Result<u64> {
+/// Deletes the runs that a query finds, oldest first. The child runs of a run go before it.
+fn delete_surplus(tx: &Tx<'_>, sql: &str, values: impl Params, limit: u32) -> Result<u64> {
     let mut rows = Vec::new();
-    // All but the newest ended runs of one job. What a run was divided into does not count.
-    let sql = "SELECT r.seq, r.id FROM runs AS r CROSS JOIN ends AS e ON e.seq = r.seq
-               WHERE r.job_id = ?1 AND r.origin <> 6 ORDER BY r.id DESC LIMIT ?3 OFFSET ?2";
-    for whole in find(tx, sql, (job.0, keep, limit))?.into_iter().rev() {
+    for whole in find(tx, sql, values)?.into_iter().rev() {
         let room = limit.saturating_sub(rows.len() as u32);
         // What an ended run was divided into, as far as it is there.
         let sql = "SELECT r.seq, r.id FROM parts AS p CROSS JOIN runs AS r ON r.id = p.run_id

@@ -215,6 +215,8 @@ fn view(row: &Row<'_>, now: Timestamp, holders: &mut Holders<'_>) -> Result<RunV
         true => holders.start_of(id, row.get(13)?)?,
         false => at_opt(row.get(27)?)?,
     };
+    let origin = origin(row.get(9)?)?;
+    let (coalesced, backfill_concurrency) = origin.split_coalesced(row.get(10)?);
     Ok(RunView {
         id,
         job: JobId(row.get(2)?),
@@ -230,8 +232,9 @@ fn view(row: &Row<'_>, now: Timestamp, holders: &mut Holders<'_>) -> Result<RunV
         scheduled_for: at(row.get(5)?)?,
         scheduled_last: at(row.get(6)?)?,
         count: row.get::<_, i64>(7)? as u64,
-        origin: origin(row.get(9)?)?,
-        coalesced: row.get(10)?,
+        origin,
+        coalesced,
+        backfill_concurrency,
         shard: row.get(11)?,
         due_at,
         attempts: row.get(20)?,
@@ -248,6 +251,8 @@ fn view(row: &Row<'_>, now: Timestamp, holders: &mut Holders<'_>) -> Result<RunV
         parameters: row.get(12)?,
         requested_by: row.get::<_, Option<Uuid>>(30)?.map(UserId),
         created_at: at(row.get(31)?)?,
+        // No login of a job works in the file of the store.
+        exactly_once: false,
     })
 }
 

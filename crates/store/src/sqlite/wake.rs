@@ -27,6 +27,8 @@ pub(super) struct Freed {
 #[derive(Default)]
 struct Room {
     places: u32,
+    /// How many runs have ended.
+    ended: u32,
     /// How many in line the node begins one after the other.
     followers: u32,
     last: Option<(i64, Outcome)>,
@@ -38,6 +40,7 @@ impl Freed {
     pub fn ended(&mut self, job: JobId, outcome: Outcome, finished_at: i64, followers: u32) {
         let room = self.jobs.entry(job).or_default();
         room.places += 1;
+        room.ended += 1;
         room.followers = room.followers.max(followers);
         if matches!(outcome, Outcome::Skipped | Outcome::Missed) {
             return;
@@ -48,7 +51,7 @@ impl Freed {
         }
     }
 
-    /// A run waits for other jobs and stands in nobody's way.
+    /// A run waits for other jobs or its backfill, and blocks no other run in line.
     pub fn stepped_aside(&mut self, job: JobId) {
         self.jobs.entry(job).or_default().places += 1;
     }
@@ -62,7 +65,8 @@ impl Freed {
         for (job, room) in self.jobs {
             tx.note_end(job);
             let places = room.places.max(room.followers.min(taken_at_once));
-            woken.extend(line(tx, job, i64::from(places))?);
+            woken.extend(line(tx, job, Wait::Overlap, i64::from(places))?);
+            woken.extend(line(tx, job, Wait::Backfill, i64::from(room.ended))?);
             let Some((finished_at, outcome)) = room.last else { continue };
             if !upstream_known.exists((job.0,))? {
                 continue;
@@ -82,9 +86,9 @@ impl Freed {
     }
 }
 
-/// Wakes the first in line of a job, all of them when `places` is negative, and says which.
-pub(super) fn line(tx: &Tx<'_>, job: JobId, places: i64) -> Result<Vec<Uuid>> {
-    let waiting = waiting(tx, sql!("waiting_overlap"), (job.0, places))?;
+/// Wakes the first in a line of a job, all of them when `places` is negative, and says which.
+pub(super) fn line(tx: &Tx<'_>, job: JobId, wait: Wait, places: i64) -> Result<Vec<Uuid>> {
+    let waiting = waiting(tx, sql!("waiting_line"), (job.0, places, wait as u8))?;
     waiting.iter().try_for_each(|run| wake(tx, run))?;
     Ok(waiting.into_iter().map(|run| run.run).collect())
 }
@@ -192,7 +196,7 @@ pub(super) fn is_over(
         return Ok(true);
     }
     match wait {
-        Wait::Overlap => return Ok(tx.ended_since(job, fence)),
+        Wait::Overlap | Wait::Backfill => return Ok(tx.ended_since(job, fence)),
         // Whoever acknowledges finds it waiting.
         Wait::Quorum => return Ok(false),
         // The holder looks for free places afterwards, and so does every reaper.

@@ -68,6 +68,7 @@ async fn nobody_changes_unrecorded<B: Bench>(lab: &Lab<B>, rename: impl AsyncFn(
         max_concurrent: None,
         requests_per_second: None,
         external_jobs: false,
+        job_defaults: Default::default(),
     };
     let user = |name: &str| User {
         id: UserId(lab.id()),

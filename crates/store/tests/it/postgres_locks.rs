@@ -71,7 +71,7 @@ fn decided(dice: &mut Dice, stage: &Stage, node: NodeId, held: &ClaimedRun) -> F
         1 => untried(held, Verdict::Release),
         2 => untried(held, Verdict::Wait(Wait::Overlap, until)),
         3 => untried(held, Verdict::Wait(Wait::Upstream, until)),
-        4 | 5 => untried(held, Verdict::Line { places: 2 }),
+        4 | 5 => untried(held, Verdict::Line { wait: Wait::Overlap, places: 2 }),
         6 => skipped(held, Outcome::Skipped),
         7 => ended(node, held, Outcome::Failed),
         _ => completed(node, held),

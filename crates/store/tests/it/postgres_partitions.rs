@@ -76,6 +76,7 @@ async fn usual(lab: &Lab<PostgresBench>) -> RetentionCutoff {
         before: now - days(30),
         failed_before: now - days(90),
         keep_last: None,
+        sample: None,
     }
 }
 
@@ -397,8 +398,13 @@ async fn nodes_prune_at_once_while_runs_end() {
             let mut calls = 0_u32;
             while !done.load(Ordering::SeqCst) || calls < 3 {
                 let before = now - days(10 + 7 * shift);
-                let cut =
-                    RetentionCutoff { job: None, before, failed_before: before, keep_last: None };
+                let cut = RetentionCutoff {
+                    job: None,
+                    before,
+                    failed_before: before,
+                    keep_last: None,
+                    sample: None,
+                };
                 store.prune(&cut, 9).await.unwrap();
                 calls += 1;
             }

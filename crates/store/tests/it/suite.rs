@@ -292,6 +292,7 @@ promises! {
         an_end_wakes_the_first_in_line_only
         another_jobs_end_wakes_nobody_in_line
         places_that_are_free_are_filled
+        a_backfill_waits_in_a_line_of_its_own
         the_line_behind_a_held_run_rests
         a_run_outlives_a_pause
         each_end_wakes_one
@@ -348,6 +349,7 @@ promises! {
         rules_of_jobs_are_listed_by_id
         a_deleted_job_has_a_rule_until_nothing_is_left
         the_newest_so_many_are_kept
+        a_sample_of_completed_runs_is_kept
         no_more_goes_at_once_than_asked_for
         attempts_go_with_their_run
         only_history_is_pruned;
@@ -454,6 +456,7 @@ promises! {
         a_dead_letter_raises_an_alert
         a_failure_without_retries_raises_its_own_alert
         a_missed_time_raises_an_alert
+        a_skip_for_upstream_jobs_raises_an_alert
         ordinary_ends_raise_none
         a_recovery_is_told_once;
     identity:

@@ -116,6 +116,8 @@ pub struct RunFacts {
     pub origin: Origin,
     /// How many missed times it stands for besides its own.
     pub coalesced: u32,
+    /// How many backfilled runs of its job may be at work at a time, if its backfill limits it.
+    pub backfill_concurrency: Option<u32>,
     /// When it may start, or might have; between two attempts, when the next one may.
     pub due_at: Timestamp,
     /// How many attempts have ended, without lost ones.

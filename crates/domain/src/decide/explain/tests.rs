@@ -151,6 +151,7 @@ fn tick(state: RunState) -> RunFacts {
         count: 1,
         origin: Origin::Schedule,
         coalesced: 0,
+        backfill_concurrency: None,
         due_at: at("02:00"),
         attempts: 0,
         lost: 0,

@@ -7,6 +7,7 @@ use super::words::{Clock, by, count, error_text, last_error, on_node, short};
 use super::{Cause, StepName};
 use crate::cluster::{Class, NodeState, Place};
 use crate::decide::settle::LOST_MAX;
+use crate::dependency::DependencyRule;
 use crate::job::{Definition, DependsOn, JobState, OnLost, Overlap};
 use crate::run::{Outcome, RunState, Wait};
 
@@ -50,10 +51,11 @@ pub(super) fn live_cause(subject: &Subject<'_>, run: &RunFacts, detail: &RunDeta
         return Cause::new(StepName::Due, "NOT_DUE", text);
     }
     let mut cause = match wait {
-        Some(Wait::Upstream) => upstream(&clock, &detail.upstream),
+        Some(Wait::Upstream) => upstream(&clock, definition, &detail.upstream),
         Some(Wait::Overlap) => overlap(&clock, definition, detail),
         Some(Wait::Quorum) => quorum(detail),
         Some(Wait::Pool) => pool(detail),
+        Some(Wait::Backfill) => backfill(run),
         Some(Wait::Decision) => decision(&clock, definition, detail),
         Some(Wait::Pause) => {
             let text = "waits until the job is resumed: its time had come before the pause";
@@ -127,6 +129,14 @@ fn pool(detail: &RunDetail) -> Cause {
         None => "waits for a place in the pool of its job".to_owned(),
     };
     Cause::new(StepName::Slot, "POOL", text)
+}
+
+/// A run that waits for earlier runs of its backfill.
+fn backfill(run: &RunFacts) -> Cause {
+    let limit = run.backfill_concurrency.unwrap_or(1);
+    let runs = count(u64::from(limit), "backfilled run");
+    let text = format!("waits for earlier runs of the backfill: {runs} may be at work at a time");
+    Cause::new(StepName::Slot, "BACKFILL", text)
 }
 
 /// A run between two attempts.
@@ -216,7 +226,7 @@ fn is_silent(subject: &Subject<'_>, node: &NodeFacts, cluster: &ClusterFacts) ->
 }
 
 /// What a run waits for that depends on other jobs: the first that is not ready.
-fn upstream(clock: &Clock<'_>, upstream: &[Upstream]) -> Cause {
+fn upstream(clock: &Clock<'_>, definition: &Definition, upstream: &[Upstream]) -> Cause {
     let waited: Vec<&Upstream> = upstream.iter().filter(|it| !it.is_ready()).collect();
     let Some(first) = waited.first() else {
         let text = "the jobs that it depends on have ended; a node claims it soon".to_owned();
@@ -224,13 +234,17 @@ fn upstream(clock: &Clock<'_>, upstream: &[Upstream]) -> Cause {
     };
     let words: Vec<String> = waited.iter().map(|it| it.words(clock)).collect();
     let deadline = clock.time(first.deadline);
-    let text = format!("waits for {}; gives up at {deadline}", words.join("; and for "));
+    let joint = match definition.dependency_rule {
+        DependencyRule::All => "; and for ",
+        DependencyRule::Any => "; or for ",
+    };
+    let text = format!("waits for {}; gives up at {deadline}", words.join(joint));
     Cause::new(StepName::Dependencies, "UPSTREAM", text)
 }
 
 impl Upstream {
     /// Whether it has ended as required within the window.
-    pub(super) fn is_ready(&self) -> bool {
+    pub fn is_ready(&self) -> bool {
         let counts = |at: jiff::Timestamp| self.window_start.is_none_or(|start| at > start);
         let last = self.last.as_ref().filter(|last| counts(last.at));
         match self.on {

@@ -2,6 +2,7 @@
 
 use super::facts::{ClusterFacts, LiveFacts, RunDetail, RunFacts, Subject};
 use super::wait::live_cause;
+use crate::dependency::DependencyRule;
 use crate::run::{RunState, Wait};
 
 /// Why a run has not started; none for one that has started or ended. `upstream` are the names of
@@ -20,8 +21,12 @@ pub fn waiting_reason(
         Some(Wait::Upstream) if upstream.is_empty() => {
             "waits for the jobs that it depends on".to_owned()
         }
-        Some(Wait::Upstream) => format!("waits for {}", upstream.join(", ")),
+        Some(Wait::Upstream) => match subject.job.definition.dependency_rule {
+            DependencyRule::All => format!("waits for {}", upstream.join(", ")),
+            DependencyRule::Any => format!("waits for {}", upstream.join(" or ")),
+        },
         Some(Wait::Overlap) => "waits in line for earlier runs of the job".to_owned(),
+        Some(Wait::Backfill) => "waits for earlier runs of the backfill".to_owned(),
         Some(Wait::Quorum) => "waits for a quorum of the schedulers".to_owned(),
         Some(Wait::Decision) => "waits for a decision: its node was lost".to_owned(),
         Some(Wait::Pause) => "waits until the job is resumed".to_owned(),

@@ -3,7 +3,6 @@
 use super::*;
 use crate::cluster::{Place, Quorum};
 use crate::id::{JobId, TenantId};
-use crate::job::Dependency;
 use crate::run::{Grant, NewRun};
 use crate::slot::SlotKind;
 use uuid::Uuid;
@@ -60,6 +59,8 @@ enum Other {
     Upstream,
     /// It is due and not claimed.
     Queued,
+    /// It waits for earlier runs of its backfill.
+    InBackfill,
 }
 
 /// The facts if these runs of the job have not ended.
@@ -80,6 +81,7 @@ fn beside(others: &[(Other, Origin)]) -> (StartFacts, Vec<ActiveRun>) {
             Other::InLine => facts.earlier.push(earlier(Some(Wait::Overlap), false)),
             Other::Upstream => facts.earlier.push(earlier(Some(Wait::Upstream), true)),
             Other::Queued => facts.earlier.push(earlier(None, false)),
+            Other::InBackfill => facts.earlier.push(earlier(Some(Wait::Backfill), false)),
         }
     }
     (facts, here)
@@ -209,6 +211,56 @@ fn runs_that_may_overlap_have_a_limit() {
         }
         let part = start(&run(Origin::Part), &definition, &facts, &moment);
         assert_eq!(part, Start::Go, "a part counts with its run");
+    }
+}
+
+/// Only backfilled runs count for the limit of a backfill, and those that wait for it hold up no
+/// other run.
+#[test]
+fn a_backfill_has_a_limit_of_its_own() {
+    use Origin::{Backfill, Manual};
+    use Other::{BegunHere, BetweenAttempts, Divided, Elsewhere, InBackfill, InLine, Queued};
+    let limited = |attempts| {
+        let mut run = ClaimedRun { attempts, ..run(Backfill) };
+        run.run.coalesced = 2;
+        run
+    };
+    let definition = |overlap| Definition { overlap, concurrency: Some(4), ..Default::default() };
+    for (others, first, again, manual) in [
+        (vec![], "go", "go", "go"),
+        (vec![(BegunHere, Backfill)], "go", "go", "go"),
+        (vec![(BegunHere, Backfill); 2], "wait Backfill ", "wait Backfill ", "go"),
+        (
+            vec![(BegunHere, Backfill), (Elsewhere, Backfill)],
+            "wait Backfill ",
+            "wait Backfill ",
+            "go",
+        ),
+        (vec![(BegunHere, Manual); 3], "go", "go", "go"),
+        (vec![(BegunHere, Backfill), (Divided, Backfill)], "wait Backfill ", "go", "go"),
+        (vec![(BetweenAttempts, Backfill); 2], "wait Backfill ", "go", "go"),
+        (vec![(InBackfill, Backfill); 2], "wait Backfill ", "go", "go"),
+        (vec![(InBackfill, Backfill); 9], "wait Backfill ", "go", "go"),
+        (vec![(Queued, Backfill); 9], "go", "go", "go"),
+        (vec![(InLine, Manual); 4], "wait Overlap ", "go", "wait Overlap "),
+        (vec![(BegunHere, Manual); 4], "wait Overlap ", "wait Overlap ", "wait Overlap "),
+    ] {
+        let (facts, here) = beside(&others);
+        for overlap in [Overlap::Allow, Overlap::Skip, Overlap::Queue] {
+            let definition = definition(overlap);
+            let told = |run| beside_verdict(&run, &definition, &facts, &here, "12:00");
+            let case = format!("{others:?} {overlap:?}");
+            assert_eq!(told(limited(0)), first, "{case}");
+            // A run of a job whose runs may overlap has no place to lose between two attempts.
+            let again = if overlap == Overlap::Allow {
+                again.replace("wait Overlap ", "go")
+            } else {
+                again.to_owned()
+            };
+            assert_eq!(told(limited(1)), again, "{case}");
+            let requested = told(run(Manual));
+            assert!(requested == manual, "{case}: {requested}");
+        }
     }
 }
 
@@ -433,6 +485,49 @@ fn upstream_jobs_within_the_window() {
         let mut by_hand = run(Origin::Manual);
         by_hand.run.ignore_dependencies = true;
         assert_eq!(verdict(&by_hand, &definition, &facts, now), "go");
+    }
+}
+
+#[test]
+fn any_of_several_upstream_jobs_is_enough() {
+    use Outcome::{Completed, Failed};
+    let none = UpstreamFact { name: "extract".into(), ..UpstreamFact::default() };
+    let ended = |outcome: Outcome| UpstreamFact {
+        last: Some((outcome, at("11:30"))),
+        last_success: (outcome == Completed).then(|| at("11:30")),
+        ..none.clone()
+    };
+    for (facts, now, all, any) in [
+        ([none.clone(), none.clone()], "12:00", "wait", "wait"),
+        ([ended(Completed), none.clone()], "12:00", "wait", "go"),
+        ([none.clone(), ended(Completed)], "12:00", "wait", "go"),
+        ([ended(Failed), ended(Completed)], "12:00", "wait", "go"),
+        ([ended(Completed), ended(Completed)], "12:00", "go", "go"),
+        ([ended(Failed), none.clone()], "12:00", "wait", "wait"),
+        ([ended(Completed), none.clone()], "13:00", "SKIPPED UPSTREAM_NOT_READY", "go"),
+        (
+            [ended(Failed), none.clone()],
+            "13:00",
+            "SKIPPED UPSTREAM_FAILED",
+            "SKIPPED UPSTREAM_NOT_READY",
+        ),
+        (
+            [ended(Failed), ended(Failed)],
+            "13:00",
+            "SKIPPED UPSTREAM_FAILED",
+            "SKIPPED UPSTREAM_FAILED",
+        ),
+    ] {
+        let dependency = |n| Dependency { job: JobId(Uuid::from_u128(n)), on: DependsOn::Success };
+        let facts = StartFacts { upstream: facts.to_vec(), ..held() };
+        for (dependency_rule, expected) in [(DependencyRule::All, all), (DependencyRule::Any, any)]
+        {
+            let depends_on = vec![dependency(2), dependency(3)];
+            let definition = Definition { depends_on, dependency_rule, ..Definition::default() };
+            let told = verdict(&run(Origin::Schedule), &definition, &facts, now);
+            let told = told.strip_suffix(" Upstream with deadline").unwrap_or(&told);
+            assert_eq!(told, expected, "{dependency_rule:?} {facts:?} at {now}");
+        }
     }
 }
 

@@ -18,6 +18,7 @@ use super::job_view::{JobView, next_run};
 use super::mirror::{JobStatus, OnTaskFailure};
 use super::schedule::JobType;
 use super::task::{TaskSpec, payload_of, work};
+use crate::app::App;
 use crate::body::parse_value;
 use crate::problem::{Code, Problem, Result};
 
@@ -283,8 +284,8 @@ pub struct DagRecord {
 
 impl DagRecord {
     /// What is known about a DAG.
-    pub fn of(job: &Job, last: Option<&LastRun>, now: Timestamp, zones: &Zones) -> Self {
-        let record = JobView::of(job, now, zones).with_last(last).record;
+    pub fn of(job: &Job, last: Option<&LastRun>, app: &App) -> Self {
+        let record = JobView::of(job, app).with_last(last).record;
         DagRecord {
             dag_id: record.job_id,
             next_run_time: record.next_run_time,
@@ -397,12 +398,12 @@ pub struct DagCreated {
 
 impl DagCreated {
     /// What is told about a new DAG.
-    pub fn of(job: &Job, now: Timestamp, zones: &Zones, warnings: Vec<String>) -> Self {
+    pub fn of(job: &Job, app: &App, warnings: Vec<String>) -> Self {
         DagCreated {
             dag_id: job.id.0,
             name: job.name.clone(),
             status: job.state.into(),
-            next_run_time: next_run(job, now, zones),
+            next_run_time: next_run(job, app),
             created_at: job.created_at,
             warnings,
         }

@@ -116,6 +116,13 @@ pub struct Execution {
     #[serde(skip_serializing_if = "is_zero")]
     #[schema(required = false)]
     pub coalesced: u32,
+    /// How many backfilled runs of its job may be at work at a time, if its backfill says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backfill_concurrency: Option<u32>,
+    /// Whether its statements were committed together with the record that they were.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub exactly_once: bool,
     /// Whether it waits for somebody to look at it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schema(required = false)]
@@ -260,6 +267,8 @@ impl Execution {
             fence: run.fence,
             lost_attempts: run.lost,
             coalesced: run.coalesced,
+            backfill_concurrency: run.backfill_concurrency,
+            exactly_once: run.exactly_once,
             dead_letter: run.dead_letter,
             traceparent: run.parameters.as_deref().and_then(traceparent_in),
             parameters: raw(run.parameters),

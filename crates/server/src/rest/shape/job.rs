@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use domain::calendar::CalendarUse;
 use domain::cluster::Labels;
-use domain::job::{Definition, Dependency, Job, JobState, LostQuestion, Retention};
+use domain::job::{Definition, Dependency, Job, JobState, LostQuestion};
 use domain::pool::PoolUse;
 use domain::schedule::Zones;
 use domain::text::is_plain_name;
@@ -15,12 +15,13 @@ use utoipa::ToSchema;
 
 use super::duration::Seconds;
 use super::mirror::{
-    CalendarMode, CatchUp, DependsOn, JobClass, JobStatus, LostAnswer, OnCompletion, OnLost,
-    Overlap, Shift,
+    CalendarMode, CatchUp, DependencyRule, DependsOn, JobClass, JobStatus, LostAnswer,
+    OnCompletion, OnLost, Overlap, Shift,
 };
 use super::parameter::ParameterSpec;
 use super::partition::{self, ParametersFrom, PartitionSpec};
 use super::payload::{self, Payload};
+use super::retention::RetentionRule;
 use super::retry::RetryConfig;
 use super::schedule::{Dst, JobType};
 use crate::problem::{Problem, Result};
@@ -146,6 +147,9 @@ pub struct JobSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub depends_on: Vec<Upstream>,
+    /// How many of them must have ended; `ALL` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dependency_rule: Option<DependencyRule>,
     /// How long a run waits for them; until the next nominal time when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dependency_timeout_seconds: Option<Seconds>,
@@ -284,21 +288,6 @@ impl From<&CalendarUse> for JobCalendar {
     }
 }
 
-/// How long history is kept; the cluster's answer where a field is absent.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct RetentionRule {
-    /// Days that runs are kept.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub days: Option<u32>,
-    /// Days that failed runs are kept.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub failed_days: Option<u32>,
-    /// At most this many runs are kept, the newest.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub keep_last: Option<u32>,
-}
-
 impl JobSpec {
     /// What the request asks for; `upstream` are the jobs of `depends_on`, in their order.
     pub fn definition(
@@ -310,7 +299,6 @@ impl JobSpec {
         check_tags(&self.tags)?;
         let default = Definition::default();
         let or = |given: Option<Seconds>, default| given.map_or(default, |seconds| seconds.0);
-        let retention = self.retention.unwrap_or_default();
         let action = payload::action(&self.payload)?;
         Ok(Definition {
             description: self.description.clone(),
@@ -330,13 +318,15 @@ impl JobSpec {
             on_completion: self.on_completion.map_or(default.on_completion, Into::into),
             on_lost: self.on_lost.map_or(default.on_lost, Into::into),
             depends_on: upstream,
+            dependency_rule: self.dependency_rule.map(Into::into).unwrap_or_default(),
             dependency_timeout: self.dependency_timeout_seconds.map(|seconds| seconds.0),
             tags: self.tags.clone(),
-            retention: Retention {
-                days: retention.days,
-                failed_days: retention.failed_days,
-                keep_last: retention.keep_last,
-            },
+            retention: self
+                .retention
+                .as_ref()
+                .map(RetentionRule::rule)
+                .transpose()?
+                .unwrap_or_default(),
             class: self.class.map_or(default.class, Into::into),
             run_on: Labels(self.run_on.clone()),
             partition: self.partition.as_ref().map(PartitionSpec::rule).transpose()?,
@@ -378,7 +368,6 @@ impl JobSpec {
         let definition = &job.definition;
         let default = Definition::default();
         let unless = |value, default| (value != default).then_some(Seconds(value));
-        let retention = definition.retention;
         let mut spec = JobSpec {
             name: job.name.clone(),
             description: definition.description.clone(),
@@ -401,13 +390,11 @@ impl JobSpec {
             on_lost_default: (definition.on_lost == domain::job::OnLost::Ask)
                 .then(|| definition.lost_question.then.into()),
             depends_on: definition.depends_on.iter().map(shown_dependency).collect(),
+            dependency_rule: (definition.dependency_rule != default.dependency_rule)
+                .then(|| definition.dependency_rule.into()),
             dependency_timeout_seconds: definition.dependency_timeout.map(Seconds),
             tags: definition.tags.clone(),
-            retention: (retention != Retention::default()).then_some(RetentionRule {
-                days: retention.days,
-                failed_days: retention.failed_days,
-                keep_last: retention.keep_last,
-            }),
+            retention: RetentionRule::from_rule(definition.retention),
             run_as: definition.run_as.clone(),
             class: (definition.class != default.class).then(|| definition.class.into()),
             run_on: definition.run_on.0.clone(),

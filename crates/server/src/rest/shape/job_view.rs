@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::job::JobSpec;
 use super::mirror::JobStatus;
+use crate::app::App;
 
 /// A job as it is shown.
 #[derive(Debug, Serialize)]
@@ -127,15 +128,15 @@ pub struct JobCreated {
 
 impl JobView {
     /// What a job looks like now.
-    pub fn of(job: &Job, now: Timestamp, zones: &Zones) -> Self {
+    pub fn of(job: &Job, app: &App) -> Self {
         JobView {
             record: JobRecord {
                 job_id: job.id.0,
-                next_run_time: next_run(job, now, zones),
+                next_run_time: next_run(job, app),
                 created_by: job.owner.0,
                 last_run_time: None,
                 last_status: None,
-                schedule_text: schedule_text(&job.definition.when, zones),
+                schedule_text: schedule_text(&job.definition.when, &app.zones),
                 last_outcomes: None,
                 may: Vec::new(),
                 warnings: Vec::new(),
@@ -170,28 +171,29 @@ fn schedule_text(when: &When, zones: &Zones) -> String {
 
 impl JobCreated {
     /// What is told about a new job.
-    pub fn of(job: &Job, now: Timestamp, zones: &Zones, warnings: Vec<String>) -> Self {
+    pub fn of(job: &Job, app: &App, warnings: Vec<String>) -> Self {
         JobCreated {
             job_id: job.id.0,
             name: job.name.clone(),
             status: job.state.into(),
-            next_run_time: next_run(job, now, zones),
+            next_run_time: next_run(job, app),
             created_at: job.created_at,
             warnings,
         }
     }
 }
 
-/// When a job is due next. Times that were planned ahead have left the job's own next time behind
-/// and have not come yet.
-pub fn next_run(job: &Job, now: Timestamp, zones: &Zones) -> Option<Timestamp> {
+/// When a job is due next, outside of blackouts. Times that were planned ahead have left the job's
+/// own next time behind and have not come yet.
+pub fn next_run(job: &Job, app: &App) -> Option<Timestamp> {
     if job.state != JobState::Enabled {
         return None;
     }
-    let schedule = job.definition.schedule(zones).ok().flatten()?;
-    // A time that a calendar excludes is planned like the others, and does not run.
+    let blackouts = app.engine.node().blackouts(job.tenant);
+    let schedule = job.definition.schedule_under(&app.zones, &blackouts).ok().flatten()?;
+    // A time that a calendar or a blackout excludes is planned like the others, and does not run.
     let planned = job.next_run.filter(|planned| schedule.exclusion(*planned).is_none());
-    match schedule.next(now) {
+    match schedule.next(app.now()) {
         Some(next) => Some(planned.map_or(next, |planned| planned.min(next))),
         None => planned,
     }

@@ -39,6 +39,16 @@ mirror! {
 }
 
 mirror! {
+    /// How many of the jobs that a job depends on must have ended.
+    DependencyRule = domain::dependency::DependencyRule {
+        /// All of them.
+        All,
+        /// One of them.
+        Any,
+    }
+}
+
+mirror! {
     /// What happens when a run is due and earlier ones have not ended.
     Overlap = domain::job::Overlap {
         /// It runs beside them.

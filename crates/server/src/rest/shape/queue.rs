@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use domain::job::{Definition, Job, JobState, Retention};
+use domain::job::{Definition, Job, JobState};
 use domain::queue::{
-    DEDUPLICATION_MAX, DELAY_MAX, HEADER_BYTES_MAX, HEADERS_MAX, KEY_BYTES_MAX, KeepCompleted,
-    MessageBody, PAYLOAD_BYTES_MAX, QueueSettings,
+    DEDUPLICATION_MAX, DELAY_MAX, HEADER_BYTES_MAX, HEADERS_MAX, KEY_BYTES_MAX, MessageBody,
+    PAYLOAD_BYTES_MAX, QueueSettings,
 };
 use domain::raw_json::RawJson;
 use engine::{LeasedMessage, Message, QueueDepth, RunView};
@@ -17,7 +17,7 @@ use utoipa::{PartialSchema, ToSchema};
 use uuid::Uuid;
 
 use super::duration::Seconds;
-use super::job::RetentionRule;
+use super::retention::{RetentionRule, keep_completed};
 use super::retry::RetryConfig;
 use crate::problem::{Problem, Result};
 
@@ -108,13 +108,13 @@ impl QueueSpec {
     pub fn definition(&self) -> Result<Definition> {
         super::job::check_tags(&self.tags)?;
         let (usual, default) = (QueueSettings::default(), Definition::default());
-        let retention = self.retention.unwrap_or_default();
+        let retention = self.retention.clone().unwrap_or_default();
         let or = |given: Option<Seconds>, default| given.map_or(default, |seconds| seconds.0);
         let queue = QueueSettings {
             lease: or(self.lease_seconds, usual.lease),
             is_draining: false,
             priority_range: self.priority_range.map(|[least, most]| (least, most)),
-            keep_completed: keep_completed(self.keep_completed.as_deref())?,
+            keep_completed: keep_completed(self.keep_completed.as_deref().unwrap_or("ALL"))?,
             workspace_concurrency: self.workspace_concurrency,
             rate_per_second: self.rate_per_second,
             max_depth: self.max_depth,
@@ -139,11 +139,7 @@ impl QueueSpec {
             concurrency: self.concurrency,
             priority,
             timeout,
-            retention: Retention {
-                days: retention.days,
-                failed_days: retention.failed_days,
-                keep_last: retention.keep_last,
-            },
+            retention: retention.rule()?,
             tags: self.tags.clone(),
             queue: Some(queue),
             ..default
@@ -159,8 +155,6 @@ impl QueueSpec {
     /// The settings of a definition, with every default.
     pub fn from_definition(name: &str, definition: &Definition) -> Self {
         let settings = definition.queue.clone().unwrap_or_default();
-        let Retention { days, failed_days, keep_last } = definition.retention;
-        let has_rule = definition.retention != Retention::default();
         QueueSpec {
             name: name.to_owned(),
             description: definition.description.clone(),
@@ -177,31 +171,11 @@ impl QueueSpec {
             timeout_seconds: Some(Seconds(definition.timeout)),
             priority_range: settings.priority_range.map(|(least, most)| [least, most]),
             keep_completed: (!settings.keep_completed.is_all())
-                .then(|| keep_words(settings.keep_completed)),
-            retention: has_rule.then_some(RetentionRule { days, failed_days, keep_last }),
+                .then(|| settings.keep_completed.words()),
+            retention: RetentionRule::from_rule(definition.retention),
             tags: definition.tags.clone(),
             version: None,
         }
-    }
-}
-
-/// `ALL`, `SAMPLE n` or `NONE`.
-fn keep_completed(text: Option<&str>) -> Result<KeepCompleted> {
-    let words: Vec<&str> = text.unwrap_or("ALL").split_whitespace().collect();
-    let kept = match words[..] {
-        ["ALL"] => Some(KeepCompleted::All),
-        ["NONE"] => Some(KeepCompleted::None),
-        ["SAMPLE", n] => n.parse().ok().map(KeepCompleted::Sample),
-        _ => None,
-    };
-    kept.ok_or_else(|| Problem::invalid("keep_completed", "must be ALL, SAMPLE n or NONE"))
-}
-
-fn keep_words(kept: KeepCompleted) -> String {
-    match kept {
-        KeepCompleted::All => "ALL".to_owned(),
-        KeepCompleted::Sample(n) => format!("SAMPLE {n}"),
-        KeepCompleted::None => "NONE".to_owned(),
     }
 }
 

@@ -41,6 +41,19 @@ pub struct Dst {
     pub overlap: Option<OverlapRule>,
 }
 
+impl Dst {
+    /// What the request asks for.
+    pub fn policy(self) -> DstPolicy {
+        DstPolicy { gap: self.gap.map(Into::into), overlap: self.overlap.map(Into::into) }
+    }
+
+    /// Rules as they are shown; none if everything is left open.
+    pub fn from_policy(dst: DstPolicy) -> Option<Self> {
+        let shown = Dst { gap: dst.gap.map(Into::into), overlap: dst.overlap.map(Into::into) };
+        (dst != DstPolicy::default()).then_some(shown)
+    }
+}
+
 impl JobSpec {
     /// The kind that the request names, or gives away.
     fn kind(&self) -> Result<JobType> {
@@ -98,17 +111,11 @@ impl JobSpec {
         Ok(match kind {
             JobType::Manual => When::Manual,
             JobType::Dependent => When::AfterDependencies,
-            JobType::Cron => {
-                let dst = self.dst.unwrap_or_default();
-                When::Cron {
-                    expression: self.cron_expression.clone().unwrap_or_default(),
-                    zone: zone.name().to_owned(),
-                    dst: DstPolicy {
-                        gap: dst.gap.map(Into::into),
-                        overlap: dst.overlap.map(Into::into),
-                    },
-                }
-            }
+            JobType::Cron => When::Cron {
+                expression: self.cron_expression.clone().unwrap_or_default(),
+                zone: zone.name().to_owned(),
+                dst: self.dst.map(Dst::policy).unwrap_or_default(),
+            },
             JobType::OneTime => {
                 let text = self.run_at.as_deref().unwrap_or_default();
                 When::At { at: instant("run_at", text, &zone, zones)? }
@@ -141,10 +148,7 @@ impl JobSpec {
             When::Cron { expression, zone, dst } => {
                 self.cron_expression = Some(expression.clone());
                 self.timezone = Some(zone.clone());
-                self.dst = (*dst != DstPolicy::default()).then(|| Dst {
-                    gap: dst.gap.map(Into::into),
-                    overlap: dst.overlap.map(Into::into),
-                });
+                self.dst = Dst::from_policy(*dst);
                 JobType::Cron
             }
             When::Every { interval, starts, ends } => {

@@ -145,6 +145,8 @@ fn row(run: &RunView, name: &Value, it: &Attempt<'_>) -> Row {
         Value::Time(run.due_at),
         ms(run.created_at),
         Value::Time(run.created_at),
+        Value::Bool(run.exactly_once),
+        maybe(run.backfill_concurrency, |limit| Value::Int(i64::from(limit))),
     ]
 }
 

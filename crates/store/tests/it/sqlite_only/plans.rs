@@ -58,7 +58,13 @@ async fn a_place_goes_with_the_last_run_that_asked_for_it() {
     assert_eq!(held.len(), 1);
     lab.finish(node, completed(node, &held[0])).await;
     let prune = async |before| {
-        let cut = RetentionCutoff { job: None, before, failed_before: before, keep_last: None };
+        let cut = RetentionCutoff {
+            job: None,
+            before,
+            failed_before: before,
+            keep_last: None,
+            sample: None,
+        };
         lab.store.prune(&cut, 99).await.unwrap()
     };
     assert_eq!(prune(lab.ago(3_600).await).await, 0);

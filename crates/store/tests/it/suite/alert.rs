@@ -9,7 +9,7 @@ use store::{Alerts, Channel, Delivery, Finish, NamedResources, RecordPlan, Store
 use uuid::Uuid;
 
 use crate::bench::Bench;
-use crate::lab::{Lab, completed, ended, minutes, reason, seconds, skipped, stop, tenant};
+use crate::lab::{Lab, completed, ended, minutes, reason, seconds, skipped, stop, tenant, untried};
 
 async fn undelivered<B: Bench>(lab: &Lab<B>, channel: &str) -> Vec<(Alert, u32)> {
     lab.store.undelivered(&Channel::of_all(channel), 99).await.unwrap()
@@ -119,6 +119,26 @@ pub async fn a_failure_without_retries_raises_its_own_alert<B: Bench>(lab: &Lab<
         let recovered = lab.store.recovered().await.unwrap();
         assert_eq!(recovered.iter().map(|alert| alert.run).collect::<Vec<_>>(), [alert.run]);
     }
+}
+
+pub async fn a_skip_for_upstream_jobs_raises_an_alert<B: Bench>(lab: &Lab<B>) {
+    let (node, job) = (lab.node().await, lab.job("job").await);
+    let mut skipped_runs = Vec::new();
+    for code in [ReasonCode::UpstreamFailed, ReasonCode::UpstreamNotReady, ReasonCode::Overlap] {
+        let claimed = lab.started(node, &job).await;
+        let reason = Some(reason(code, "job extract did not end in time"));
+        let verdict = Verdict::End { outcome: Outcome::Skipped, reason, dead_letter: false };
+        lab.finish(node, untried(&claimed, verdict)).await;
+        skipped_runs.push(Some(claimed.run.id));
+    }
+    let raised = undelivered(lab, "log").await;
+    let mut told: Vec<_> = raised.iter().map(|(alert, _)| (alert.kind, alert.run)).collect();
+    told.sort_by_key(|(_, run)| *run);
+    let mut expected: Vec<_> =
+        skipped_runs[..2].iter().map(|run| (AlertKind::UpstreamSkip, *run)).collect();
+    expected.sort_by_key(|(_, run)| *run);
+    assert_eq!(told, expected);
+    assert!(raised.iter().all(|(alert, _)| alert.text.contains("SKIPPED UPSTREAM_")));
 }
 
 pub async fn a_missed_time_raises_an_alert<B: Bench>(lab: &Lab<B>) {

@@ -477,7 +477,13 @@ pub async fn a_place_can_be_asked_for_again_after_its_runs_are_gone<B: Bench>(la
     let other = job_of(lab, "other", Class::LeaderOnly, "").await;
     let waits = due(lab, &other).await;
     let far = lab.now().await + minutes(60);
-    let all = RetentionCutoff { job: None, before: far, failed_before: far, keep_last: None };
+    let all = RetentionCutoff {
+        job: None,
+        before: far,
+        failed_before: far,
+        keep_last: None,
+        sample: None,
+    };
     for _ in 0..2 {
         let run = due(lab, &job).await;
         // What is still needed stays, whatever goes.

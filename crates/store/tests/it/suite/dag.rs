@@ -324,7 +324,13 @@ pub async fn called_runs_are_found_by_their_ids_and_old_dag_runs_go<B: Bench>(la
     assert_eq!(results, [None, Some("[1]".to_owned())]);
     assert_eq!(lab.store.prune_dags(10).await.unwrap(), 0);
     let all = lab.now().await + seconds(3_600);
-    let cut = RetentionCutoff { job: None, before: all, failed_before: all, keep_last: None };
+    let cut = RetentionCutoff {
+        job: None,
+        before: all,
+        failed_before: all,
+        keep_last: None,
+        sample: None,
+    };
     while lab.store.prune(&cut, 100).await.unwrap() > 0 {}
     assert_eq!(lab.store.prune_dags(10).await.unwrap(), 3);
     assert_eq!(lab.store.dag_run(run.run.id, true).await.unwrap(), None);

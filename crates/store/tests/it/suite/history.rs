@@ -121,7 +121,13 @@ pub async fn retention_goes_by_the_end_and_not_by_the_time<B: Bench>(lab: &Lab<B
     let runs = due(lab, &job, &times).await;
     end(lab, node, &runs).await;
     let now = lab.now().await;
-    let before = |at| RetentionCutoff { job: None, before: at, failed_before: at, keep_last: None };
+    let before = |at| RetentionCutoff {
+        job: None,
+        before: at,
+        failed_before: at,
+        keep_last: None,
+        sample: None,
+    };
     assert_eq!(lab.store.prune(&before(now - minutes(30)), 99).await.unwrap(), 0);
     assert_eq!(listed(lab, &RunFilter::of_job(job.id), 99).await.len(), runs.len() + 1);
     // Nothing ends before its time, so what lies ahead stays.

@@ -38,6 +38,7 @@ async fn tenant<B: Bench>(lab: &Lab<B>, name: &str) -> Tenant {
         max_concurrent: None,
         requests_per_second: None,
         external_jobs: false,
+        job_defaults: Default::default(),
     };
     put(lab, &Entry::Tenant(tenant.clone())).await;
     tenant

@@ -31,7 +31,13 @@ pub async fn a_short_output_is_kept_with_its_attempt<B: Bench>(lab: &Lab<B>) {
     assert_eq!(said(silent.run.id, 1).await, None);
     // It goes with the history.
     let now = lab.now().await + minutes(1);
-    let cut = RetentionCutoff { job: None, before: now, failed_before: now, keep_last: None };
+    let cut = RetentionCutoff {
+        job: None,
+        before: now,
+        failed_before: now,
+        keep_last: None,
+        sample: None,
+    };
     assert_eq!(lab.store.prune(&cut, 99).await.unwrap(), 2);
     assert_eq!(said(first.run.id, 1).await, None);
     assert_eq!(said(first.run.id, 2).await, None);

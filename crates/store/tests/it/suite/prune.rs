@@ -2,9 +2,10 @@
 
 use domain::id::{NodeId, RunId};
 use domain::job::{Job, JobState, Retention};
-use domain::run::{LedgerEntry, Outcome, ReasonCode};
+use domain::queue::KeepCompleted;
+use domain::run::{LedgerEntry, NewRun, Outcome, ReasonCode};
 use jiff::Timestamp;
-use store::{ClaimRequest, Prepared, RecordPlan, RetentionCutoff, RunFilter, Store};
+use store::{ClaimRequest, Prepared, RecordPlan, RetentionCutoff, RunFilter, SampleCutoff, Store};
 
 use crate::bench::Bench;
 use crate::lab::{Lab, ended, minutes, reason, retried, seconds, want};
@@ -17,7 +18,13 @@ async fn history<B: Bench>(
     ends: &[(i64, Outcome)],
 ) -> Vec<RunId> {
     let now = lab.now().await;
-    let runs: Vec<_> = ends.iter().map(|(ago, _)| lab.run(job, now - minutes(*ago + 1))).collect();
+    // The ends of the ids are spread, as those of random ids are.
+    let run = |(ago, _): &(i64, Outcome)| {
+        let run = lab.run(job, now - minutes(*ago + 1));
+        let spread = run.id.0.as_u128().wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+        NewRun { id: RunId::of_request(run.due_at, spread), ..run }
+    };
+    let runs: Vec<_> = ends.iter().map(run).collect();
     lab.submit(&runs).await;
     let mut held = lab.claim(node, want(999)).await;
     assert_eq!(held.len(), runs.len());
@@ -43,7 +50,7 @@ async fn kept<B: Bench>(lab: &Lab<B>, runs: &[RunId]) -> Vec<usize> {
 }
 
 fn cut(before: Timestamp) -> RetentionCutoff {
-    RetentionCutoff { job: None, before, failed_before: before, keep_last: None }
+    RetentionCutoff { job: None, before, failed_before: before, keep_last: None, sample: None }
 }
 
 use Outcome::{Cancelled, Completed, Failed, Timeout};
@@ -73,6 +80,7 @@ pub async fn failures_are_kept_longer<B: Bench>(lab: &Lab<B>) {
         before: now - minutes(99),
         failed_before: now,
         keep_last: None,
+        sample: None,
     };
     assert_eq!(lab.store.prune(&old, 99).await.unwrap(), 2);
 }
@@ -175,6 +183,36 @@ pub async fn the_newest_so_many_are_kept<B: Bench>(lab: &Lab<B>) {
     assert_eq!(kept(lab, &others).await.len(), 5);
     let none = RetentionCutoff { keep_last: Some(0), ..rule };
     assert_eq!(lab.store.prune(&none, 99).await.unwrap(), 2);
+}
+
+/// Every node keeps the same completed runs, chosen by their ids, and the newest.
+pub async fn a_sample_of_completed_runs_is_kept<B: Bench>(lab: &Lab<B>) {
+    let (node, now, job) = (lab.node().await, lab.now().await, lab.job("job").await);
+    let ends: Vec<_> = (0..40).map(|n| (90 - n, if n == 7 { Failed } else { Completed })).collect();
+    let runs = history(lab, node, &job, &ends).await;
+    let others = history(lab, node, &lab.job("other").await, &ends).await;
+    let half = KeepCompleted::Sample(2).kept_below().unwrap();
+    let sample =
+        SampleCutoff { kept_below: half, before: now - minutes(60), since: now - minutes(85) };
+    let rule =
+        RetentionCutoff { job: Some(job.id), sample: Some(sample), ..cut(now - minutes(500)) };
+    // Runs of the minutes 85 to 60 before now are looked at; those after and before stay.
+    let goes = |n: usize| {
+        let ago = 90 - n as i64;
+        let tail = &runs[n].0.as_bytes()[12..];
+        ends[n].1 == Completed && (60..85).contains(&ago) && *tail >= half[..]
+    };
+    let surplus: Vec<usize> = (0..40).filter(|n| goes(*n)).collect();
+    let stays: Vec<usize> = (0..40).filter(|n| !goes(*n) || surplus.last() == Some(n)).collect();
+    assert!(surplus.len() > 2 && surplus.len() < 23, "{surplus:?}");
+    assert_eq!(lab.store.prune(&rule, 2).await.unwrap(), 2, "no more at once than asked for");
+    while lab.store.prune(&rule, 99).await.unwrap() > 0 {}
+    assert_eq!(kept(lab, &runs).await, stays);
+    assert_eq!(kept(lab, &others).await.len(), 40);
+    // None but the newest.
+    let sample = SampleCutoff { kept_below: [0; 4], before: now, since: now - minutes(500) };
+    lab.store.prune(&RetentionCutoff { sample: Some(sample), ..rule }, 99).await.unwrap();
+    assert_eq!(kept(lab, &runs).await, [7, 39]);
 }
 
 pub async fn no_more_goes_at_once_than_asked_for<B: Bench>(lab: &Lab<B>) {

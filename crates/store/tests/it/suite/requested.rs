@@ -27,6 +27,7 @@ async fn user<B: Bench>(lab: &Lab<B>, name: &str) -> UserId {
         max_concurrent: None,
         requests_per_second: None,
         external_jobs: false,
+        job_defaults: Default::default(),
     };
     lab.store.put_entry(&Entry::Tenant(home), None).await.unwrap();
     let user = User {

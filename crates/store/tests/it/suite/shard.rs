@@ -310,7 +310,8 @@ pub async fn parts_are_forgotten_with_their_run<B: Bench>(lab: &Lab<B>) {
     lab.finish(node, completed(node, &whole)).await;
     assert_eq!(lab.store.prune_parts(9).await.unwrap(), 0, "its history is there");
     let before = lab.now().await + seconds(3_600);
-    let cut = RetentionCutoff { job: None, before, failed_before: before, keep_last: None };
+    let cut =
+        RetentionCutoff { job: None, before, failed_before: before, keep_last: None, sample: None };
     while lab.store.prune(&cut, 9).await.unwrap() > 0 {}
     assert_eq!(lab.store.run(run.run.id).await.unwrap(), None);
     assert_eq!(lab.store.prune_parts(9).await.unwrap(), 1);
@@ -356,8 +357,13 @@ pub async fn the_newest_runs_are_kept_with_their_parts<B: Bench>(lab: &Lab<B>) {
         kept
     };
     let before = now - minutes(99);
-    let rule =
-        RetentionCutoff { job: Some(job.id), before, failed_before: before, keep_last: Some(2) };
+    let rule = RetentionCutoff {
+        job: Some(job.id),
+        before,
+        failed_before: before,
+        keep_last: Some(2),
+        sample: None,
+    };
     let (all, gone) = ((true, 3), (false, 0));
     // Parts go before their run, and no more at once than asked for.
     assert_eq!(lab.store.prune(&rule, 3).await.unwrap(), 3);

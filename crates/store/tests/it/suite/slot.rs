@@ -215,6 +215,7 @@ async fn tenant_of<B: Bench>(lab: &Lab<B>, tier: Tier) -> Tenant {
         max_concurrent: None,
         requests_per_second: None,
         external_jobs: false,
+        job_defaults: Default::default(),
     };
     let put = lab.store.put_entry(&Entry::Tenant(tenant.clone()), None).await.unwrap();
     assert!(matches!(put, Recorded::Done(_)), "{put:?}");

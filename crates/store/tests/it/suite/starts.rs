@@ -145,10 +145,22 @@ pub async fn a_run_that_is_gone_has_no_start<B: Bench>(lab: &Lab<B>) {
     assert_eq!(listed(lab, &filter, None, 999).await.len(), 51);
     let later = now + minutes(900);
     for job in [Some(job.id), None] {
-        let cut = RetentionCutoff { job, before: later, failed_before: later, keep_last: Some(5) };
+        let cut = RetentionCutoff {
+            job,
+            before: later,
+            failed_before: later,
+            keep_last: Some(5),
+            sample: None,
+        };
         lab.store.prune(&cut, 25).await.unwrap();
     }
-    let cut = RetentionCutoff { job: None, before: later, failed_before: later, keep_last: None };
+    let cut = RetentionCutoff {
+        job: None,
+        before: later,
+        failed_before: later,
+        keep_last: None,
+        sample: None,
+    };
     while lab.store.prune(&cut, 10).await.unwrap() > 0 {}
     assert_eq!(listed(lab, &filter, None, 999).await, []);
 }

@@ -165,8 +165,13 @@ async fn trouble<S: Store>(
         };
         store.define(&[change]).await.unwrap();
         let all = Timestamp::UNIX_EPOCH;
-        let cut =
-            RetentionCutoff { job: Some(job.id), before: all, failed_before: all, keep_last: None };
+        let cut = RetentionCutoff {
+            job: Some(job.id),
+            before: all,
+            failed_before: all,
+            keep_last: None,
+            sample: None,
+        };
         assert_eq!(store.prune(&cut, 10).await.unwrap(), 0);
         let page = store.list_runs(&RunFilter::of_job(job.id), None, 1_000).await.unwrap().items;
         let once: HashSet<_> = page.iter().map(|run| run.id).collect();

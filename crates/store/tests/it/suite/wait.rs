@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use domain::job::LostAnswer;
-use domain::run::{ClaimedRun, NewRun, Outcome, RunState, Wait};
+use domain::run::{ClaimedRun, NewRun, Origin, Outcome, RunState, Wait};
 use store::{Applied, Cancelled, ClaimRequest, Finish, Prepared, Store, Verdict};
 
 use crate::bench::Bench;
@@ -54,7 +54,7 @@ pub async fn another_jobs_end_wakes_nobody_in_line<B: Bench>(lab: &Lab<B>) {
 pub async fn places_that_are_free_are_filled<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     let held = lab.line(node, &job, 7).await;
-    let line = |run: &ClaimedRun| untried(run, Verdict::Line { places: 3 });
+    let line = |run: &ClaimedRun| untried(run, Verdict::Line { wait: Wait::Overlap, places: 3 });
     let waits = [line(&held[3]), line(&held[4]), line(&held[5])];
     lab.store.pump(node, &waits, want(0)).await.unwrap();
     assert_eq!(lab.claim(node, want(9)).await, [], "three are at work");
@@ -99,6 +99,50 @@ pub async fn a_run_outlives_a_pause<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.claim(node, want(9)).await, []);
     lab.update(&mut job, Prepared::Keep).await;
     assert_eq!(ids(&lab.claim(node, want(9)).await), [held[1].run.id]);
+}
+
+/// Runs that wait for their backfill hold up no other run of the job, and an end wakes the first of
+/// each line.
+pub async fn a_backfill_waits_in_a_line_of_its_own<B: Bench>(lab: &Lab<B>) {
+    let (node, job) = (lab.node().await, lab.job("job").await);
+    let due_at = lab.ago(600).await;
+    let runs: Vec<NewRun> = (0..6)
+        .map(|n| {
+            let origin = if n < 4 { Origin::Backfill } else { Origin::Manual };
+            let coalesced = u32::from(n < 4) * 2;
+            NewRun { origin, coalesced, ..lab.run(&job, due_at + seconds(n)) }
+        })
+        .collect();
+    lab.submit(&runs).await;
+    let held = lab.claim(node, want(9)).await;
+    assert_eq!(held[0].run.backfill_limit(), Some(2));
+    let line = |run: &ClaimedRun, wait, places| untried(run, Verdict::Line { wait, places });
+    // Two of the backfill and a requested run are at work.
+    let waits = [
+        line(&held[5], Wait::Overlap, 3),
+        line(&held[3], Wait::Backfill, 2),
+        line(&held[2], Wait::Backfill, 2),
+    ];
+    let woken = lab.store.pump(node, &waits, want(9)).await.unwrap().claimed;
+    // The requested run goes on: a run of the backfill stepped aside for it.
+    assert_eq!(ids(&woken), [held[5].run.id]);
+    let view = lab.view(held[2].run.id).await;
+    assert_eq!((view.state, view.wait), (RunState::Queued, Some(Wait::Backfill)));
+    assert_eq!((view.coalesced, view.backfill_concurrency), (0, Some(2)));
+    assert_eq!(lab.claim(node, want(9)).await, []);
+    // The end of a run wakes the first of the backfill, which has to wait again: two are at work.
+    let end = [completed(node, &held[4])];
+    let woken = lab.store.pump(node, &end, want(9)).await.unwrap().claimed;
+    assert_eq!(ids(&woken), [held[2].run.id]);
+    let again = [line(&woken[0], Wait::Backfill, 2)];
+    assert_eq!(lab.store.pump(node, &again, want(9)).await.unwrap().claimed, []);
+    // Both ended while it was decided that the last one waits: the two places are filled.
+    let ends = [completed(node, &held[0]), completed(node, &held[1])];
+    let woken = lab.store.pump(node, &ends, want(9)).await.unwrap().claimed;
+    assert_eq!(ids(&woken), [held[2].run.id, held[3].run.id]);
+    let ends = [completed(node, &woken[0]), line(&woken[1], Wait::Backfill, 2)];
+    let woken = lab.store.pump(node, &ends, want(9)).await.unwrap().claimed;
+    assert_eq!(ids(&woken), [held[3].run.id]);
 }
 
 /// Two ends in one call make room for two.

@@ -1,3 +1,0 @@
--- The first in line of a job, as many as its runs made room for. The index knows only who waits.
-SELECT seq, id, job_id, order_at, wait FROM runs INDEXED BY runs_waiting
-WHERE job_id = ?1 AND wait = 1 AND wait <> 0 ORDER BY order_at, id LIMIT ?2
