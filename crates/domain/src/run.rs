@@ -104,7 +104,7 @@ pub enum Wait {
 impl Wait {
     /// The wait with a stored number.
     pub fn from_number(number: i64) -> Option<Self> {
-        const ALL: [Wait; 7] = [
+        const ALL: [Wait; 8] = [
             Wait::Overlap,
             Wait::Upstream,
             Wait::Quorum,
