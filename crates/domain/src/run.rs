@@ -336,6 +336,9 @@ pub struct AttemptResult {
     /// The result, as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<String>,
+    /// Whether the action had a larger result than is kept: the result is a part of it, or absent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_result_cut: bool,
     /// Rows that a statement changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows_affected: Option<u64>,
@@ -359,6 +362,7 @@ impl AttemptResult {
             message: String::new(),
             error: None,
             result: None,
+            is_result_cut: false,
             rows_affected: None,
             details: None,
             output: None,

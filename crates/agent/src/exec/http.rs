@@ -85,6 +85,8 @@ struct HttpExchange {
     bytes_in: usize,
     bytes_out: usize,
     is_cut: bool,
+    /// Whether the answer was larger than a result may be.
+    is_result_cut: bool,
     notes: Vec<String>,
     result: Option<String>,
     retry_after: Option<SignedDuration>,
@@ -163,6 +165,7 @@ impl Http {
         let said = Some(said).filter(|said| !said.is_empty());
         result.message = said.into_iter().chain(exchange.notes).collect::<Vec<_>>().join("; ");
         result.result = exchange.result;
+        result.is_result_cut = exchange.is_result_cut;
         result.retry_after = exchange.retry_after;
         result.details = Some(details);
         result
@@ -260,6 +263,7 @@ impl Http {
             exchange.bytes_in = body.len();
             if chunk.len() > free {
                 exchange.is_cut = true;
+                exchange.is_result_cut = true;
                 let limit = self.body_bytes_max;
                 exchange.notes.push(format!("the answer was cut after {limit} bytes"));
                 return Ok(());
@@ -269,6 +273,8 @@ impl Http {
         let content_type = content_type.and_then(|content_type| content_type.to_str().ok());
         let (result, note) = response::result(&body, content_type);
         exchange.result = result;
+        // A note is there if the answer was too large for a result.
+        exchange.is_result_cut = note.is_some();
         exchange.notes.extend(note);
         Ok(())
     }

@@ -352,6 +352,28 @@ async fn a_list_fans_out_and_its_items_are_followed_one_by_one() {
     assert_eq!(arguments, ["1 10", "3 10", r#"[{"bytes":10},null,{"bytes":10}]"#]);
 }
 
+/// An action that had a larger result than it keeps fails its step, whatever is left of the result.
+#[tokio::test]
+async fn a_cut_result_fails_its_step() {
+    let world = World::at(START);
+    let node = world.node().await;
+    let job = node.create("etl", dag(vec![step("rows", &[]), step("next", &["rows"])])).await;
+    for left in [Some("[1,2]".to_owned()), None] {
+        let run = triggered(&node, &job, None).await;
+        let cut = |_: &Started| AttemptResult {
+            result: left.clone(),
+            is_result_cut: true,
+            ..AttemptResult::completed()
+        };
+        work(&node, cut).await;
+        let ended = steps(&world, &job, run).await;
+        assert_eq!(ended.len(), 2, "{ended:?}");
+        assert!(ended[0].starts_with("rows FAILED"), "{ended:?}");
+        assert_eq!(ended[1], "next SKIPPED TRIGGER_RULE");
+        assert_eq!(state(&world, run).await, "FAILED");
+    }
+}
+
 /// Items may each have a result that is allowed, and all of them together one that is not.
 #[tokio::test]
 async fn a_step_fails_that_reads_more_results_than_it_can() {

@@ -146,6 +146,7 @@ impl StatementRecord {
                 ),
                 rows_affected: Some(self.rows_affected),
                 result,
+                is_result_cut: cut,
                 details,
                 ..AttemptResult::completed()
             },
@@ -208,6 +209,7 @@ mod tests {
             assert!(kept.len() < rows);
             assert!(kept.iter().enumerate().all(|(n, row)| row["n"] == json!(n)));
             assert!(result.details.unwrap().contains(r#""cut":true"#));
+            assert!(result.is_result_cut);
         }
     }
 }

@@ -447,10 +447,11 @@ impl Node {
 }
 
 impl Node {
-    /// A result that is larger than the step allows fails the step.
+    /// A result that is larger than the step allows, or than the action keeps, fails the step: those
+    /// that read it would go on with a part of it.
     pub(in crate::node) fn limit_result(&self, run: &ClaimedRun, result: &mut AttemptResult) {
         let bytes = result.result.as_ref().map_or(0, String::len);
-        if bytes == 0 {
+        if bytes == 0 && !result.is_result_cut {
             return;
         }
         let call = run.run.parameters.as_deref().and_then(StepCall::from_parameters);
@@ -458,8 +459,12 @@ impl Node {
         let dag = self.dags.lock().versions.get(&at).cloned();
         let step = call.and_then(|call| dag.as_ref()?.graph.get(call.step)?.step.result_bytes);
         let most = step.unwrap_or(RESULT_BYTES_DEFAULT);
-        if bytes > most as usize {
-            let message = format!("the result has {bytes} bytes, at most {most} are allowed");
+        if result.is_result_cut || bytes > most as usize {
+            let message = match result.is_result_cut {
+                true => "the result is larger than an action keeps: 64 KiB, or 1000 rows of SQL"
+                    .to_owned(),
+                false => format!("the result has {bytes} bytes, at most {most} are allowed"),
+            };
             let code = ErrorCode::Refused("RESULT_TOO_LARGE".to_owned());
             *result = AttemptResult {
                 output: result.output.take(),
