@@ -56,7 +56,7 @@ impl EarlierRun {
             // A run that waits for a place in a pool was admitted: its job is at work for it.
             // So was one that is HELD: it may be at work still.
             Some(Wait::Parts | Wait::Pool | Wait::Decision) => true,
-            Some(Wait::Overlap | Wait::Upstream | Wait::Backfill) => false,
+            Some(Wait::Overlap | Wait::Upstream | Wait::Backfill | Wait::Pause) => false,
             Some(Wait::Quorum) | None => self.was_tried,
         }
     }

@@ -97,6 +97,8 @@ pub enum Wait {
     Decision = 7,
     /// Earlier backfilled runs of the same job: its backfill limits how many are at work at a time.
     Backfill = 8,
+    /// The end of a pause of its job: its time had come before.
+    Pause = 9,
 }
 
 impl Wait {
@@ -110,6 +112,7 @@ impl Wait {
             Wait::Pool,
             Wait::Decision,
             Wait::Backfill,
+            Wait::Pause,
         ];
         ALL.into_iter().find(|wait| *wait as i64 == number)
     }

@@ -1,5 +1,6 @@
 //! DAGs as interfaces see them: what is asked of a DAG run, and what is answered.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use domain::dag::path::PathStep;
@@ -8,7 +9,7 @@ use domain::dag::state::{Control, StepCounts, StepKey, StepState};
 use domain::dag::{Graph, JsonMap, Tally, TriggerRule};
 use domain::id::RunId;
 use domain::job::Job;
-use domain::run::{NewRun, Outcome, Reason};
+use domain::run::{NewRun, Outcome, Reason, RunState};
 use jiff::{SignedDuration, Timestamp};
 use store::RunView;
 
@@ -65,6 +66,75 @@ pub struct StepView {
     pub ended_at: Option<Timestamp>,
     /// Whether it was adopted from the run that this one repeats.
     pub is_adopted: bool,
+}
+
+/// All steps of a DAG run.
+#[derive(Clone, Debug)]
+pub struct DagColumns {
+    /// The version that the run follows.
+    pub dag: Arc<CompiledDag>,
+    /// Its steps by number.
+    pub steps: Vec<StepColumn>,
+    /// The items of steps by their outcomes; open ones have none.
+    pub item_counts: Vec<(u32, Option<Outcome>, u32)>,
+}
+
+/// A step among all steps of a DAG run.
+#[derive(Clone, Debug)]
+pub struct StepColumn {
+    /// Its state.
+    pub state: StepState,
+    /// The state of its run, if that has not ended and was looked up.
+    pub run: Option<RunState>,
+    /// When it was decided.
+    pub decided_at: Option<Timestamp>,
+    /// When its last attempt began.
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+    /// Attempts that have begun.
+    pub attempts: u32,
+    /// The number of its items, if it was expanded.
+    pub items: Option<u32>,
+    /// Whether it was adopted from the run that this one repeats.
+    pub is_adopted: bool,
+}
+
+impl Default for StepColumn {
+    fn default() -> Self {
+        StepColumn {
+            state: StepState::Pending,
+            run: None,
+            decided_at: None,
+            started_at: None,
+            ended_at: None,
+            attempts: 0,
+            items: None,
+            is_adopted: false,
+        }
+    }
+}
+
+/// The states of steps in several runs of a DAG.
+#[derive(Clone, Debug)]
+pub struct DagGrid {
+    /// The present version of the DAG.
+    pub dag: Arc<CompiledDag>,
+    /// The numbers of the steps in it.
+    pub steps: Range<u32>,
+    /// The runs, newest first.
+    pub runs: Vec<GridRun>,
+}
+
+/// A run of a grid.
+#[derive(Clone, Debug)]
+pub struct GridRun {
+    /// The run.
+    pub run: RunView,
+    /// The version that it follows.
+    pub version: u32,
+    /// The state of each step; none where its version has no such step or it came to nothing.
+    pub states: Vec<Option<StepState>>,
 }
 
 /// A re-run, or what it would do.

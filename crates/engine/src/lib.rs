@@ -38,8 +38,8 @@ pub use commands::{
 };
 pub use courier::{LogNotifier, Notifier, Notifiers, Present};
 pub use dags::{
-    CompiledDag, DagRunDiff, DagRunView, DagVerification, ReplayReport, RerunReport, StepDiff,
-    StepExplanation, StepMark, StepView,
+    CompiledDag, DagColumns, DagGrid, DagRunDiff, DagRunView, DagVerification, GridRun,
+    ReplayReport, RerunReport, StepColumn, StepDiff, StepExplanation, StepMark, StepView,
 };
 pub use error::{EngineError, Result};
 pub use holder::Holder;

@@ -68,6 +68,7 @@ mod slots;
 mod start;
 mod tally;
 mod trace;
+mod waiting;
 
 pub use clock::ClockHealth;
 pub use elect::Attended;

@@ -28,6 +28,7 @@ use crate::error::{EngineError, Result};
 use crate::node::{ClockHealth, Node, SlotUse, Started};
 use crate::settings::{Env, Settings};
 
+mod dispatch;
 mod driver;
 mod enrol;
 mod guest;
@@ -37,7 +38,8 @@ mod patience;
 mod pulse;
 mod sessions;
 
-use driver::{Dispatch, Driver, LocalDispatch, notify_present};
+use dispatch::{Dispatch, LocalDispatch};
+use driver::{Driver, notify_present};
 pub use guest::{AgentLimits, AgentProxy, Carried, Renewal};
 pub(crate) use lines::LeaseTerms;
 use lines::Lines;

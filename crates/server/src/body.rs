@@ -2,14 +2,17 @@
 
 use axum::body::{Body as RawBody, to_bytes};
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
-use axum::http::header;
 use axum::http::request::Parts;
+use axum::http::{Method, header};
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::app::App;
 use crate::problem::{Code, Problem, Result};
+
+/// The kinds of body that every PATCH takes; the first is that of RFC 7396.
+pub(crate) const PATCH_KINDS: [&str; 2] = ["application/merge-patch+json", "application/json"];
 
 /// A JSON body. Unknown fields are refused by the types themselves.
 pub struct Body<T>(pub T);
@@ -24,7 +27,8 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self> {
-        require_json(&request, &["application/json"])?;
+        let is_patch = request.method() == Method::PATCH;
+        require_json(&request, if is_patch { &PATCH_KINDS } else { &["application/json"] })?;
         let bytes = read(request.into_body(), app.options.body_bytes_max).await?;
         parse(&bytes).map(Body)
     }

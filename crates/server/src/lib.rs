@@ -99,7 +99,7 @@ fn public_routes() -> OpenApiRouter<App> {
         ))
         .routes(routes!(rest::oidc_login::callback))
         .routes(routes!(rest::oidc_login::start))
-        .routes(routes!(rest::hooks::deliver))
+        .routes(routes!(rest::hook_delivery::deliver))
 }
 
 /// Everything that the server answers to people and programs.

@@ -6,21 +6,26 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::Html;
-use utoipa::OpenApi as _;
-use utoipa::openapi::path::{Operation, Parameter};
+use utoipa::openapi::path::{Operation, Parameter, ParameterIn};
 use utoipa::openapi::schema::{SchemaType, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::openapi::{OpenApi, RefOr, Schema, SecurityRequirement};
+use utoipa::openapi::{
+    ContentBuilder, OpenApi, Ref, RefOr, Response, ResponseBuilder, Schema, SecurityRequirement,
+};
+use utoipa::{OpenApi as _, ToSchema as _};
 
-use crate::problem::Code;
+use crate::problem::{Code, ErrorBody};
 use crate::{public_routes, rest};
 
 #[derive(utoipa::OpenApi)]
-#[openapi(info(
-    title = "Punctual",
-    description = "Jobs that run on time. Every request carries `Authorization: Bearer <key>`.",
-    license(name = "MIT OR Apache-2.0")
-))]
+#[openapi(
+    info(
+        title = "Punctual",
+        description = "Jobs that run on time. Every request carries `Authorization: Bearer <key>`.",
+        license(name = "MIT OR Apache-2.0")
+    ),
+    components(schemas(ErrorBody))
+)]
 struct Description;
 
 /// The description of every route.
@@ -65,12 +70,10 @@ fn complete(operation: &mut Operation) {
             }
         }
     }
-    // Whoever must say who they are can be refused for it, and for being too busy.
+    let common = common_errors(operation);
     let responses = &mut operation.responses.responses;
-    if let Some(refusal) = responses.get("401").cloned() {
-        for status in ["403", "429"] {
-            responses.entry(status.to_owned()).or_insert_with(|| refusal.clone());
-        }
+    for status in common {
+        responses.entry(status.to_owned()).or_insert_with(|| error_response().into());
     }
     for (status, response) in responses {
         if let RefOr::T(response) = response
@@ -79,6 +82,35 @@ fn complete(operation: &mut Operation) {
             response.description = meaning(status);
         }
     }
+}
+
+/// The statuses of errors that an operation can answer because of its parts: a key, a body,
+/// parameters, a condition. Its attributes name only those of its own.
+fn common_errors(operation: &Operation) -> Vec<&'static str> {
+    // An operation with its own security needs no key; its attributes say what it checks instead.
+    if operation.security.is_some() {
+        let checks = operation.responses.responses.contains_key("401");
+        return if checks { vec!["403", "429"] } else { Vec::new() };
+    }
+    let parameters = || operation.parameters.iter().flatten();
+    let has = |test: &dyn Fn(&Parameter) -> bool| {
+        parameters().any(|it| matches!(it, RefOr::T(parameter) if test(parameter)))
+    };
+    let parts: [(bool, &[&str]); 6] = [
+        (true, &["401", "403", "429"]),
+        (operation.request_body.is_some(), &["400", "413", "415", "422"]),
+        (has(&|it| it.parameter_in == ParameterIn::Path), &["404"]),
+        (has(&|it| it.parameter_in == ParameterIn::Query), &["400"]),
+        (has(&|it| it.name == "If-Match"), &["400", "409", "412", "428"]),
+        (has(&|it| it.name == "Idempotency-Key"), &["400", "409", "503"]),
+    ];
+    parts.iter().filter(|(is_there, _)| *is_there).flat_map(|(_, codes)| *codes).copied().collect()
+}
+
+fn error_response() -> Response {
+    let error = Ref::from_schema_name(ErrorBody::name());
+    let content = ContentBuilder::new().schema(Some(error)).build();
+    ResponseBuilder::new().content("application/json", content).build()
 }
 
 /// What parameters of these names look like wherever they are.

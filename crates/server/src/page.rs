@@ -1,6 +1,5 @@
 //! Pages of lists: `?limit=&cursor=` in, `{"data": […], "next_cursor": …}` and `Link` out.
 
-use axum::Json;
 use axum::http::{HeaderValue, Uri, header};
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
@@ -93,7 +92,15 @@ impl<T: Serialize> List<T> {
     /// The answer to a request for it.
     pub(crate) fn answer(self, uri: &Uri) -> Response {
         let link = link(uri, self.next_cursor.as_deref());
-        linked(Json(self).into_response(), link)
+        // Written into one piece of memory, which is faster than by way of `Json`.
+        let response = match serde_json::to_vec(&self) {
+            Ok(text) => {
+                let kind = HeaderValue::from_static("application/json");
+                ([(header::CONTENT_TYPE, kind)], text).into_response()
+            }
+            Err(error) => Problem::new(Code::Internal, error.to_string()).into_response(),
+        };
+        linked(response, link)
     }
 }
 

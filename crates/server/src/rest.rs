@@ -19,6 +19,7 @@ mod bulk;
 mod calendar;
 pub(crate) mod calendars;
 mod configuration;
+mod dag_columns;
 mod dag_run_changes;
 mod dag_runs;
 mod dag_truth;
@@ -31,6 +32,7 @@ mod executions;
 pub(crate) mod explain;
 pub(crate) mod find;
 mod grants;
+pub(crate) mod hook_delivery;
 pub(crate) mod hooks;
 mod job_choice;
 pub(crate) mod jobs;
@@ -88,6 +90,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(executions::list_of_job))
         .routes(routes!(executions::list))
         .routes(routes!(executions::dead_letters))
+        .routes(routes!(dead_letters::groups))
         .routes(routes!(dead_letters::redrive))
         .routes(routes!(dead_letters::acknowledge))
         .routes(routes!(executions::get))
@@ -155,9 +158,11 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(dags::trigger))
         .routes(routes!(dags::backfill))
         .routes(routes!(dag_runs::list_of_dag))
+        .routes(routes!(dag_columns::grid))
         .routes(routes!(dag_runs::list))
         .routes(routes!(dag_truth::verify))
         .routes(routes!(dag_runs::get))
+        .routes(routes!(dag_columns::columns))
         .routes(routes!(dag_runs::task))
         .routes(routes!(dag_run_changes::cancel))
         .routes(routes!(dag_run_changes::resume))

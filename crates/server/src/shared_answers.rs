@@ -5,12 +5,17 @@
 //!
 //! An answer from before an event that listeners were told of is not given to them: a page that
 //! asks because something happened sees it.
+//!
+//! Lists that clients poll ([`POLLED`]) are shared without that header as well, where nothing can be
+//! told from it: requests that wait while the same one is answered get one answer together, which is
+//! begun after the last of them came.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::body::{Body, Bytes, HttpBody, to_bytes};
-use axum::extract::Request;
+use axum::extract::{MatchedPath, Request};
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::Response;
 use domain::access;
@@ -28,6 +33,10 @@ const BYTES_MAX: u64 = 1 << 20;
 /// Answers that are kept before old ones are dropped.
 const ANSWERS_MAX: usize = 256;
 
+/// Lists that clients poll.
+const POLLED: [&str; 4] =
+    ["/v1/jobs", "/v1/executions", "/v1/jobs/{job_id}/executions", "/v1/dag-runs"];
+
 /// What is asked.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Question {
@@ -36,12 +45,15 @@ pub(crate) struct Question {
     form: Vec<u8>,
     /// Who asks: the key of a session does not matter.
     actor: String,
+    /// The oldest answer that is accepted; zero for one that is begun after the request came.
     age: SignedDuration,
 }
 
 /// An answer, when its making began, and how many events were known by then.
 struct Kept {
     began: Timestamp,
+    /// The place of its beginning among those of all answers.
+    number: u64,
     events: u64,
     headers: HeaderMap,
     body: Bytes,
@@ -51,13 +63,19 @@ type Place = Arc<tokio::sync::Mutex<Option<Kept>>>;
 
 /// The answers of a server.
 #[derive(Default)]
-pub(crate) struct SharedAnswers(Mutex<HashMap<Question, Place>>);
+pub(crate) struct SharedAnswers {
+    places: Mutex<HashMap<Question, Place>>,
+    /// How many answers were begun.
+    begun: AtomicU64,
+}
 
 impl Question {
     /// The question of a request that accepts an answer of some age; none if it wants one of its own.
     pub(crate) fn of(request: &Request, actor: &access::Actor) -> Option<Self> {
         let headers = request.headers();
-        let age = accepted_age(request.method(), headers)?;
+        let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+        let is_polled = route.is_some_and(|route| POLLED.contains(&route));
+        let age = accepted_age(request.method(), headers, is_polled)?;
         let form = headers.get(header::ACCEPT).map(|value| value.as_bytes().to_vec());
         let who = access::Actor { key: None, until: None, ..actor.clone() };
         Some(Question {
@@ -69,26 +87,48 @@ impl Question {
     }
 }
 
-fn accepted_age(method: &Method, headers: &HeaderMap) -> Option<SignedDuration> {
+fn accepted_age(method: &Method, headers: &HeaderMap, is_polled: bool) -> Option<SignedDuration> {
     let is_partial =
         [header::RANGE, header::IF_NONE_MATCH].iter().any(|it| headers.contains_key(it));
     if method != Method::GET || is_partial {
         return None;
     }
-    let words = headers.get(header::CACHE_CONTROL)?.to_str().ok()?;
-    let seconds: u32 =
-        words.split(',').find_map(|word| word.trim().strip_prefix("max-age="))?.parse().ok()?;
-    (seconds > 0).then(|| SignedDuration::from_secs(i64::from(seconds.min(AGE_MAX))))
+    let words = headers.get(header::CACHE_CONTROL).and_then(|value| value.to_str().ok());
+    let word = words
+        .and_then(|words| words.split(',').find_map(|word| word.trim().strip_prefix("max-age=")));
+    match word.and_then(|seconds| seconds.parse::<u32>().ok()) {
+        Some(seconds @ 1..) => Some(SignedDuration::from_secs(i64::from(seconds.min(AGE_MAX)))),
+        _ => is_polled.then_some(SignedDuration::ZERO),
+    }
+}
+
+impl Kept {
+    fn response(&self) -> Response {
+        let mut response = Response::new(Body::from(self.body.clone()));
+        *response.headers_mut() = self.headers.clone();
+        response
+    }
 }
 
 impl SharedAnswers {
     fn place(&self, question: Question) -> Place {
-        let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         if places.len() >= ANSWERS_MAX && !places.contains_key(&question) {
             // What no request waits for can be made again.
             places.retain(|_, place| Arc::strong_count(place) > 1);
         }
         Arc::clone(places.entry(question).or_default())
+    }
+
+    /// Drops the answer to a question that no other request waits for.
+    fn leave(&self, question: &Question, place: Place) {
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        // One is in the map, one is ours; all are taken and given back under the same lock.
+        let is_last = Arc::strong_count(&place) <= 2;
+        drop(place);
+        if is_last {
+            places.remove(question);
+        }
     }
 
     /// Answers with what was made lately, or with what `make` makes.
@@ -98,18 +138,34 @@ impl SharedAnswers {
         question: Question,
         make: impl Future<Output = Result<Response>>,
     ) -> Result<Response> {
-        let age = question.age;
-        let place = self.place(question);
+        let came = self.begun.load(Ordering::SeqCst);
+        let place = self.place(question.clone());
+        let answered = self.share_at(app, &place, question.age, came, make).await;
+        if question.age.is_zero() {
+            self.leave(&question, place);
+        }
+        answered
+    }
+
+    async fn share_at(
+        &self,
+        app: &App,
+        place: &Place,
+        age: SignedDuration,
+        came: u64,
+        make: impl Future<Output = Result<Response>>,
+    ) -> Result<Response> {
         let mut kept = place.lock().await;
         let (began, events) = (app.now(), app.events.told());
-        let is_fresh =
-            |kept: &&Kept| kept.events == events && began.duration_since(kept.began) <= age;
+        let is_fresh = |kept: &&Kept| match age.is_zero() {
+            true => kept.number > came,
+            false => kept.events == events && began.duration_since(kept.began) <= age,
+        };
         if let Some(kept) = kept.as_ref().filter(is_fresh) {
-            let mut response = Response::new(Body::from(kept.body.clone()));
-            *response.headers_mut() = kept.headers.clone();
-            return Ok(response);
+            return Ok(kept.response());
         }
         *kept = None;
+        let number = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
         let response = make.await?;
         let bytes = response.body().size_hint().exact();
         // Streams and problems are answers to one request.
@@ -119,7 +175,8 @@ impl SharedAnswers {
         let (parts, body) = response.into_parts();
         let failed = |_| Problem::new(Code::Internal, "the answer could not be written");
         let body = to_bytes(body, BYTES_MAX as usize).await.map_err(failed)?;
-        *kept = Some(Kept { began, events, headers: parts.headers.clone(), body: body.clone() });
+        let (headers, copy) = (parts.headers.clone(), body.clone());
+        *kept = Some(Kept { began, number, events, headers, body: copy });
         Ok(Response::from_parts(parts, Body::from(body)))
     }
 }
@@ -145,8 +202,11 @@ mod tests {
             if let Some(text) = text {
                 headers.insert(header::CACHE_CONTROL, text.parse().unwrap());
             }
-            let age = accepted_age(&method, &headers).map(|age| age.as_secs());
+            let age = accepted_age(&method, &headers, false).map(|age| age.as_secs());
             assert_eq!(age, expected, "{method} {text:?}");
+            let of_list = (method == Method::GET).then_some(expected.unwrap_or(0));
+            let age = accepted_age(&method, &headers, true).map(|age| age.as_secs());
+            assert_eq!(age, of_list, "{method} {text:?} of a list");
         }
     }
 }

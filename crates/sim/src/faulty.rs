@@ -422,6 +422,12 @@ impl<S: Store> Store for FaultyStore<S> {
         self.link.back(run).await
     }
 
+    async fn runs(&self, ids: &[RunId]) -> Result<Vec<RunView>> {
+        self.link.there().await?;
+        let runs = self.inner.runs(ids).await;
+        self.link.back(runs).await
+    }
+
     async fn list_runs(
         &self,
         filter: &RunFilter,

@@ -23,6 +23,9 @@ use uuid::Uuid;
 use crate::records::{Records, Row, Sql, Statement, page, params};
 use crate::{ClaimFor, Page, Result, Store, StoreError};
 
+/// The numbers of recorded steps with their outcomes, which open ones have not.
+pub type StepOutcomes = Vec<(u32, Option<Outcome>)>;
+
 /// A store that advances DAG runs.
 pub trait Dags: Store {
     /// Records the beginning of DAG runs that a node holds. Answers false for one, and writes nothing
@@ -99,6 +102,26 @@ pub trait DagRecords: Store {
         before: Option<RunId>,
         limit: u32,
     ) -> impl Future<Output = Result<Page<DagRun, RunId>>> + Send;
+
+    /// The outcomes of steps of several DAG runs, each with its first and last step: the number of a
+    /// recorded step and its outcome, which an open one has not. One round trip.
+    fn step_outcomes(
+        &self,
+        ranges: &[(RunId, u32, u32)],
+    ) -> impl Future<Output = Result<Vec<StepOutcomes>>> + Send;
+
+    /// When the last attempts of the ended runs of a DAG run's steps began, and how many attempts
+    /// each had. Items are not among them.
+    fn step_attempts(
+        &self,
+        run: RunId,
+    ) -> impl Future<Output = Result<Vec<(u32, Option<Timestamp>, u32)>>> + Send;
+
+    /// The items of each step of a DAG run by their outcomes; open ones have none.
+    fn item_counts(
+        &self,
+        run: RunId,
+    ) -> impl Future<Output = Result<Vec<(u32, Option<Outcome>, u32)>>> + Send;
 
     /// Forgets DAG runs that are gone, and their steps, looking at no more than so many; answers how
     /// many.
@@ -179,7 +202,7 @@ impl<S: Records> DagRecords for S {
             Ok(StepEnd {
                 key: key(row.get(0)?, row.get(1)?),
                 run: RunId(row.get(2)?),
-                outcome: row.get::<Option<i64>>(3)?.map(outcome).transpose()?,
+                outcome: outcome_at(row, 3)?,
             })
         };
         rows.iter().map(end).collect()
@@ -228,6 +251,40 @@ impl<S: Records> DagRecords for S {
         Ok(page(items, limit, |last| last.run))
     }
 
+    async fn step_outcomes(&self, ranges: &[(RunId, u32, u32)]) -> Result<Vec<StepOutcomes>> {
+        let select = |(run, first, last): &(RunId, u32, u32)| {
+            let sql = "SELECT step, outcome FROM dag_steps
+                       WHERE dag_run_id = $1 AND item = 0 AND step BETWEEN $2 AND $3 ORDER BY step";
+            Statement::new(sql, params![run.0, *first, *last])
+        };
+        let found = self.query_each(ranges.iter().map(select).collect()).await?;
+        let read = |row: &Row| Ok((row.get(0)?, outcome_at(row, 1)?));
+        found.iter().map(|rows| rows.iter().map(read).collect()).collect()
+    }
+
+    async fn step_attempts(&self, run: RunId) -> Result<Vec<(u32, Option<Timestamp>, u32)>> {
+        let sql = Sql::Differs {
+            postgres: "SELECT s.step, h.started_at, h.attempts + h.lost FROM dag_steps AS s
+                       JOIN history AS h ON h.id = s.run_id AND h.outcome > 0
+                       WHERE s.dag_run_id = $1 AND s.item = 0 AND s.outcome IS NOT NULL
+                       ORDER BY s.step",
+            sqlite: "SELECT s.step, e.started_at, e.attempts + e.lost FROM dag_steps AS s
+                     CROSS JOIN runs AS r ON r.id = s.run_id CROSS JOIN ends AS e ON e.seq = r.seq
+                     WHERE s.dag_run_id = $1 AND s.item = 0 AND s.outcome IS NOT NULL
+                     ORDER BY s.step",
+        };
+        let rows = self.query(Statement::new(sql, params![run.0])).await?;
+        rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).collect()
+    }
+
+    async fn item_counts(&self, run: RunId) -> Result<Vec<(u32, Option<Outcome>, u32)>> {
+        let sql = "SELECT step, outcome, count(*) FROM dag_steps
+                   WHERE dag_run_id = $1 AND item > 0 GROUP BY step, outcome
+                   ORDER BY step, coalesce(outcome, 0)";
+        let rows = self.query(Statement::new(sql, params![run.0])).await?;
+        rows.iter().map(|row| Ok((row.get(0)?, outcome_at(row, 1)?, row.get(2)?))).collect()
+    }
+
     async fn prune_dags(&self, limit: u32) -> Result<u64> {
         let sql = Sql::Differs {
             postgres:
@@ -265,6 +322,10 @@ fn outcome(number: i64) -> Result<Outcome> {
         .ok_or_else(|| StoreError::Unreadable(format!("outcome {number} of a step")))
 }
 
+fn outcome_at(row: &Row, column: usize) -> Result<Option<Outcome>> {
+    row.get::<Option<i64>>(column)?.map(outcome).transpose()
+}
+
 fn dag_run(row: &Row) -> Result<DagRun> {
     let control: i64 = row.get(5)?;
     let control = Control::from_number(control)
@@ -294,7 +355,7 @@ fn step(row: &Row) -> Result<StepRecord> {
     let by_item: Option<u32> = row.get(8)?;
     Ok(StepRecord {
         key: key(row.get(0)?, row.get(1)?),
-        outcome: row.get::<Option<i64>>(2)?.map(outcome).transpose()?,
+        outcome: outcome_at(row, 2)?,
         reason: reason.map(|code| Reason { code, text: text.unwrap_or_default() }),
         run: row.get::<Option<Uuid>>(5)?.map(RunId),
         items: row.get(6)?,

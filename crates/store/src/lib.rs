@@ -31,8 +31,7 @@
 use std::future::Future;
 
 use domain::bucket::Buckets;
-use domain::cluster::{Labels, NodeRole};
-use domain::facts::{Outage, StartFacts};
+use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::job::{Job, LostAnswer, Retention};
 use domain::run::{ClaimedRun, Grant, LedgerEntry, NewRun, Outcome, Reason};
@@ -57,6 +56,7 @@ mod lineage;
 mod message_queries;
 mod messages;
 mod named_resources;
+mod node_info;
 mod pools;
 pub mod postgres;
 mod queue_statistics;
@@ -76,7 +76,7 @@ pub use audit_log::{AuditFilter, AuditLog, AuditedEvent, Chain};
 pub use author::as_author;
 pub use change_feed::{ChangeFeed, Cursor};
 pub use cluster::{Acknowledgement, Cluster, NodeControl, NodeControlOutcome, POLICY};
-pub use dags::{Advance, Advanced, DagRecords, DagRun, Dags, StepEnd};
+pub use dags::{Advance, Advanced, DagRecords, DagRun, Dags, StepEnd, StepOutcomes};
 pub use dead_letters::DeadLetters;
 pub use error::{Result, StoreError};
 pub use filter::{JobFilter, RunFilter, RunsOf};
@@ -90,6 +90,8 @@ pub use messages::{
     LeasedMessage, Messages, NewMessage, QueueDepth, Sent, SettledMessage, TimeLimit,
 };
 pub use named_resources::{NamedResources, Put};
+pub(crate) use node_info::OUTAGES_MAX;
+pub use node_info::{Joined, NodeInfo, Replaces, START_LOG_WAIT};
 pub use pools::Pools;
 pub use postgres::{PostgresAddress, PostgresOptions, PostgresStore};
 pub use queue_statistics::{QueueRates, QueueStatistics, WorkspaceDepths};
@@ -276,6 +278,9 @@ pub trait Store: Send + Sync + 'static {
     /// A run, live or ended.
     fn run(&self, id: RunId) -> impl Future<Output = Result<Option<RunView>>> + Send;
 
+    /// Runs by their ids, live or ended, in any order. Those that are gone are left out.
+    fn runs(&self, ids: &[RunId]) -> impl Future<Output = Result<Vec<RunView>>> + Send;
+
     /// The runs that a filter lets through, live and ended ones, newest first and older than the
     /// given one; rows for times without a run included.
     ///
@@ -318,81 +323,6 @@ pub(crate) fn asks_for_place<'a>(runs: impl IntoIterator<Item = &'a NewRun>) -> 
 pub trait FullStore: Dags + Messages + Shards + Records + RunQueries {}
 
 impl<S: Dags + Messages + Shards + Records + RunQueries> FullStore for S {}
-
-/// What a node says about itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeInfo {
-    /// Its name: the same after a restart, and no other node's.
-    pub name: String,
-    /// Where others reach it, if they do.
-    pub address: Option<String>,
-    /// The release that it runs.
-    pub version: String,
-    /// What it does.
-    pub roles: Vec<NodeRole>,
-    /// What is known about its place.
-    pub labels: Labels,
-    /// How many runs it executes at the same time, by their kind of slot.
-    pub capacity: PerSlot<u32>,
-    /// The hash of those settings that should be the same on every node.
-    pub settings_hash: String,
-    /// The nodes whose processes are known to have ended, so that their leases end with the join.
-    pub replaces: Replaces,
-}
-
-/// Nodes that ended before their leases did. The join ends their leases, and what they held can be
-/// handed on at once.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Replaces {
-    /// None is known of.
-    #[default]
-    None,
-    /// The process before this one, in the same data folder.
-    Node {
-        /// The node that it was.
-        node: NodeId,
-        /// All that it had begun, if that is known: the join releases everything else that it held.
-        begun: Option<Vec<Grant>>,
-    },
-    /// All that plan: the store is open in this process only.
-    EveryScheduler,
-}
-
-/// After an outage, reapers wait so long for the processes that follow the ended schedulers: a
-/// start log tells which of the prepared runs had begun.
-pub const START_LOG_WAIT: SignedDuration = SignedDuration::from_secs(10);
-
-/// A node has joined.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Joined {
-    /// Times in which no scheduler was alive, newest first.
-    pub outages: Vec<Outage>,
-}
-
-/// So many outages are told to a node that joins.
-pub(crate) const OUTAGES_MAX: i64 = 100;
-
-impl Default for NodeInfo {
-    fn default() -> Self {
-        NodeInfo {
-            name: String::new(),
-            address: None,
-            version: String::new(),
-            roles: NodeRole::ALL.to_vec(),
-            labels: Labels::default(),
-            capacity: PerSlot::default(),
-            settings_hash: String::new(),
-            replaces: Replaces::None,
-        }
-    }
-}
-
-impl NodeInfo {
-    /// A node of which nothing but the name is known.
-    pub fn named(name: &str) -> Self {
-        NodeInfo { name: name.to_owned(), ..NodeInfo::default() }
-    }
-}
 
 /// A job to be created or changed.
 #[derive(Clone, Debug, PartialEq)]

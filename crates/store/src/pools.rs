@@ -46,15 +46,16 @@ pub(crate) const POOLS_LOCK: Sql = Sql::Differs {
     sqlite: "SELECT 1",
 };
 
-/// Removes rows whose run or claim has ended.
+/// Removes rows whose run or claim has ended, and those in line whose job is paused.
 pub(crate) const POOLS_CLEAR: Sql = Sql::Differs {
     postgres: "DELETE FROM pool_runs p WHERE NOT EXISTS (
                    SELECT 1 FROM runs r WHERE r.id = p.run_id AND r.turn = coalesce(p.turn, r.turn)
+                       AND r.wait + 0 <> 9
                )",
     sqlite: "DELETE FROM pool_runs WHERE NOT EXISTS (
                  SELECT 1 FROM runs AS r
                  WHERE r.id = pool_runs.run_id AND r.turn = coalesce(pool_runs.turn, r.turn)
-                     AND NOT EXISTS (SELECT 1 FROM ends AS e WHERE e.seq = r.seq)
+                     AND r.wait <> 9 AND NOT EXISTS (SELECT 1 FROM ends AS e WHERE e.seq = r.seq)
              )",
 };
 
@@ -69,7 +70,7 @@ const GET_IN_LINE: &str = "
         tenant_id = $2, pool = $3, weight = $5, priority = $6, due_at = $7, called_at = NULL";
 
 /// A run takes its place, if it has one already or if the pool has room and no run before it in
-/// line is on its way.
+/// line is on its way. A run that needs more than the whole pool keeps no other waiting.
 const TAKE: Sql = Sql::Differs {
     postgres: "
         UPDATE pool_runs SET turn = $8, since = CASE WHEN turn = $8 THEN since ELSE {now} END
@@ -85,6 +86,10 @@ const TAKE: Sql = Sql::Differs {
                 WHERE w.tenant_id = $2 AND w.pool = $3 AND w.turn IS NULL AND w.run_id <> $1
                     AND (w.called_at IS NULL OR w.called_at > {now} - $9)
                     AND (w.priority > $6 OR w.priority = $6 AND (w.due_at, w.run_id) < ($7, $1))
+                    AND w.weight <= (
+                        SELECT (o.body::jsonb ->> 'size')::bigint FROM objects o
+                        WHERE o.tenant_id = $2 AND o.kind = 'POOL' AND o.name = $3
+                    )
             )
         )) AND job_id = $4
         RETURNING run_id",
@@ -102,6 +107,10 @@ const TAKE: Sql = Sql::Differs {
                 WHERE w.tenant_id = $2 AND w.pool = $3 AND w.turn IS NULL AND w.run_id <> $1
                     AND (w.called_at IS NULL OR w.called_at > {now} - $9)
                     AND (w.priority > $6 OR w.priority = $6 AND (w.due_at, w.run_id) < ($7, $1))
+                    AND w.weight <= (
+                        SELECT o.body ->> 'size' FROM objects AS o
+                        WHERE o.tenant_id = $2 AND o.kind = 'POOL' AND o.name = $3
+                    )
             )
         )) AND job_id = $4
         RETURNING run_id",

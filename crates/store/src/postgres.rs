@@ -331,6 +331,10 @@ impl Store for PostgresStore {
         self.shared.run(id).await
     }
 
+    async fn runs(&self, ids: &[RunId]) -> Result<Vec<RunView>> {
+        self.shared.views(ids).await
+    }
+
     async fn list_runs(
         &self,
         filter: &RunFilter,

@@ -22,7 +22,7 @@ use domain::job::{Job, LostAnswer, Retention};
 use domain::object::{Object, ObjectKind};
 use domain::partition::Part;
 use domain::pool::{PlaceRequest, PoolRun};
-use domain::run::{ClaimedRun, Grant, NewRun, Reason};
+use domain::run::{ClaimedRun, Grant, NewRun, Outcome, Reason};
 use domain::secret::SecretPlace;
 use domain::tally::{EndedRun, Key};
 use jiff::{SignedDuration, Timestamp};
@@ -42,7 +42,7 @@ use crate::{
     Sent, Set, Setting, Settings, SettledMessage, Shards, StartFilter, StartKey, Store, Submitted,
     Whole, WorkspaceDepths,
 };
-use crate::{Advance, Advanced, DagRecords, DagRun, Dags, StepEnd};
+use crate::{Advance, Advanced, DagRecords, DagRun, Dags, StepEnd, StepOutcomes};
 
 /// Receives how long each call of a store took.
 pub trait StoreMetrics: Send + Sync + 'static {
@@ -195,6 +195,7 @@ operations! {
             -> Page<Job, String>;
         Dependencies dependencies(tenant: TenantId) -> Vec<(JobId, JobId)>;
         Run run(id: RunId) -> Option<RunView>;
+        Runs runs(ids: &[RunId]) -> Vec<RunView>;
         ListRuns list_runs(filter: &RunFilter, before: Option<RunId>, limit: u32)
             -> Page<RunView, RunId>;
         Attempts attempts(run: RunId) -> Vec<AttemptView>;
@@ -242,6 +243,9 @@ operations! {
         UnrecordedEnds unrecorded_ends(run: RunId, limit: u32) -> Vec<StepEnd>;
         CalledSteps called_steps(runs: &[RunId]) -> Vec<(RunId, RunId, StepKey)>;
         RunResults run_results(runs: &[RunId]) -> Vec<Option<String>>;
+        StepOutcomes step_outcomes(ranges: &[(RunId, u32, u32)]) -> Vec<StepOutcomes>;
+        StepAttempts step_attempts(run: RunId) -> Vec<(u32, Option<Timestamp>, u32)>;
+        ItemCounts item_counts(run: RunId) -> Vec<(u32, Option<Outcome>, u32)>;
         ListDagRuns list_dag_runs(
             tenant: TenantId,
             job: Option<JobId>,

@@ -366,6 +366,15 @@ impl Store for SqliteStore {
         self.read(move |connection| read::run(connection, id, now)).await
     }
 
+    async fn runs(&self, ids: &[RunId]) -> Result<Vec<RunView>> {
+        let (ids, now) = (ids.to_vec(), self.clock.now());
+        self.read(move |connection| {
+            let snapshot = connection.unchecked_transaction()?;
+            read::views(&snapshot, ids.into_iter(), now)
+        })
+        .await
+    }
+
     async fn list_runs(
         &self,
         filter: &RunFilter,

@@ -453,6 +453,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/dag-runs/{dag_run_id}/columns": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows all tasks of a DAG run as columns: 10,000 tasks in one answer. */
+        get: operations["get_dag_run_columns"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/dag-runs/{dag_run_id}/diff": {
         parameters: {
             query?: never;
@@ -681,6 +698,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/dags/{dag_id}/grid": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows the states of the tasks of a DAG in its last runs: a letter for each task and run. */
+        get: operations["get_dag_grid"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/dags/{dag_id}/pause": {
         parameters: {
             query?: never;
@@ -813,6 +847,23 @@ export interface paths {
         };
         /** Lists executions that failed for the last time and that nobody has looked at, newest first. */
         get: operations["list_dead_letters"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/dead-letters/groups": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Groups the newest 1,000 dead letters by their errors. */
+        get: operations["group_dead_letters"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2868,6 +2919,8 @@ export interface components {
             job_id: string;
             /** @description Its name. */
             job_name: string;
+            /** @description Whether the job is a DAG. */
+            is_dag?: boolean;
             /** @description How its last run ended. */
             status: string;
             /**
@@ -3545,6 +3598,42 @@ export interface components {
             /** @description The values that were given with it. */
             config?: Record<string, never> | null;
         };
+        /** @description All tasks of a DAG run, one list for each property, in the order of the definition. */
+        DagRunColumns: {
+            /**
+             * Format: uuid
+             * @description The run.
+             */
+            dag_run_id: string;
+            /**
+             * Format: int32
+             * @description The version of the DAG that it follows.
+             */
+            dag_version: number;
+            graph?: components["schemas"]["GraphColumns"] | null;
+            /**
+             * @description A letter for each task: `P` pending, `Q` queued, `R` running, `H` held, `C` completed,
+             *     `F` failed, `X` cancelled, `T` timed out, `S` skipped, `M` missed.
+             */
+            statuses: string;
+            /**
+             * Format: date-time
+             * @description The time that `released_ms`, `started_ms` and `ended_ms` count from.
+             */
+            since: string;
+            /** @description When each task could start, in milliseconds; null while it waits for tasks before it. */
+            released_ms: (number | null)[];
+            /** @description When its last attempt began. */
+            started_ms: (number | null)[];
+            /** @description When it ended. */
+            ended_ms: (number | null)[];
+            /** @description Attempts of those tasks that had more than one. */
+            attempts: components["schemas"]["TaskNumber"][];
+            /** @description The items of tasks with items. */
+            items: components["schemas"]["TaskItems"][];
+            /** @description Tasks that were adopted from the run that this one repeats, by position. */
+            adopted: number[];
+        };
         /** @description A run of a DAG with its tasks. */
         DagRunDetail: components["schemas"]["DagRun"] & {
             /**
@@ -3942,6 +4031,36 @@ export interface components {
             /** @description Their executions, at least one. */
             execution_ids: string[];
         };
+        /** @description Dead letters with the same error, numbers and ids aside. */
+        DeadLetterGroup: {
+            /** @description The error, with `#` in place of numbers and ids. */
+            fingerprint: string;
+            /** @description The error of the newest of them. */
+            sample: string;
+            /** @description How many they are. */
+            count: number;
+            /** @description The names of their jobs and queues. */
+            jobs: string[];
+            /**
+             * Format: date-time
+             * @description The times that the oldest and the newest stand for.
+             */
+            first: string;
+            /**
+             * Format: date-time
+             * @description See `first`.
+             */
+            last: string;
+            /** @description Their executions, newest first. */
+            execution_ids: string[];
+        };
+        /** @description The dead letters of a tenant by their errors. */
+        DeadLetterGroups: {
+            /** @description Most first. */
+            data: components["schemas"]["DeadLetterGroup"][];
+            /** @description Whether there are more dead letters than the newest 1,000, which were looked at. */
+            is_cut: boolean;
+        };
         /** @description What became of one of them. */
         DeadLetterItem: {
             /**
@@ -4061,6 +4180,13 @@ export interface components {
              *     job.
              */
             job_name?: string | null;
+            /**
+             * Format: uuid
+             * @description The DAG run that it is, or whose task it executes.
+             */
+            dag_run_id?: string | null;
+            /** @description The task of the DAG run that it executes. */
+            task?: string | null;
             /**
              * Format: int32
              * @description The version of the job that asked for it.
@@ -4373,6 +4499,53 @@ export interface components {
             privilege?: string | null;
             /** @description All that a role has. */
             role?: string | null;
+        };
+        /** @description The graph of a DAG, with tasks by their positions in the definition. */
+        GraphColumns: {
+            /** @description The names of the tasks. */
+            names: string[];
+            /** @description What each of them does: the kind of its payload. */
+            kinds: string[];
+            /** @description The length of the longest way to each. */
+            levels: number[];
+            /** @description The positions of the tasks before each. */
+            dependencies: number[][];
+        };
+        /** @description The states of tasks in several runs of a DAG. */
+        GridAnswer: {
+            /** @description The number of tasks of the DAG, handlers included. */
+            task_count: number;
+            /** @description The names of the tasks, in the order of the definition, from `first_task` on. */
+            tasks: string[];
+            /** @description The runs, newest first. */
+            runs: components["schemas"]["GridColumn"][];
+            /** @description Send it as `cursor` for older runs; null if there are none. */
+            next_cursor?: string | null;
+        };
+        /** @description A run of a grid. */
+        GridColumn: {
+            /**
+             * Format: uuid
+             * @description The run.
+             */
+            dag_run_id: string;
+            /**
+             * Format: int32
+             * @description The version of the DAG that it follows.
+             */
+            dag_version: number;
+            /**
+             * Format: date-time
+             * @description The time that it stands for.
+             */
+            scheduled_time: string;
+            /** @description Its status. */
+            status: string;
+            /**
+             * @description A letter for each task of `tasks`, as in the columns of a run; `.` if this run has no such
+             *     task.
+             */
+            statuses: string;
         };
         /** @description How many runs start in each hour of the week to come. */
         Heat: {
@@ -5753,6 +5926,13 @@ export interface components {
                  *     job.
                  */
                 job_name?: string | null;
+                /**
+                 * Format: uuid
+                 * @description The DAG run that it is, or whose task it executes.
+                 */
+                dag_run_id?: string | null;
+                /** @description The task of the DAG run that it executes. */
+                task?: string | null;
                 /**
                  * Format: int32
                  * @description The version of the job that asked for it.
@@ -8282,6 +8462,8 @@ export interface components {
             attempts: components["schemas"]["Attempt"][];
             /** @description Where its output is. */
             logs_url?: string | null;
+            /** @description What the caller may do with it: `MARK`, and `DECIDE` if it waits for an approval. */
+            may: string[];
         };
         /** @description A task that differs between two runs; the other run comes second. */
         TaskDifference: {
@@ -8371,6 +8553,47 @@ export interface components {
             error_message?: string | null;
             /** @description Whether it was adopted from the run that this one repeats. */
             is_adopted?: boolean;
+        };
+        /** @description The items of a task by their states. */
+        TaskItems: {
+            /**
+             * Format: int32
+             * @description The position of the task.
+             */
+            task: number;
+            /**
+             * Format: int32
+             * @description All of them.
+             */
+            count: number;
+            /**
+             * Format: int32
+             * @description Completed ones.
+             */
+            completed: number;
+            /**
+             * Format: int32
+             * @description Failed, timed out and cancelled ones.
+             */
+            failed: number;
+            /**
+             * Format: int32
+             * @description Skipped ones.
+             */
+            skipped: number;
+        };
+        /** @description A number of a task. */
+        TaskNumber: {
+            /**
+             * Format: int32
+             * @description The position of the task.
+             */
+            task: number;
+            /**
+             * Format: int32
+             * @description The number.
+             */
+            count: number;
         };
         /**
          * @description How a task ended.
@@ -9302,6 +9525,24 @@ export interface operations {
             };
             /** @description Forbidden: `FORBIDDEN` */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10286,6 +10527,24 @@ export interface operations {
             };
             /** @description Forbidden: `FORBIDDEN` */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -11853,6 +12112,77 @@ export interface operations {
             };
         };
     };
+    get_dag_run_columns: {
+        parameters: {
+            query?: {
+                /** @description Whether to include the graph, which stays the same as long as the run exists. */
+                graph?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description The run's id. */
+                dag_run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DagRunColumns"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     diff_dag_runs: {
         parameters: {
             query: {
@@ -13129,6 +13459,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
+            /** @description Precondition Required: `PRECONDITION_REQUIRED` */
+            428: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
@@ -13216,6 +13555,15 @@ export interface operations {
             };
             /** @description Precondition Failed: `VERSION_CONFLICT` */
             412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Required: `PRECONDITION_REQUIRED` */
+            428: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -13343,6 +13691,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
+            /** @description Precondition Required: `PRECONDITION_REQUIRED` */
+            428: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
@@ -13453,6 +13810,83 @@ export interface operations {
             };
             /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_dag_grid: {
+        parameters: {
+            query?: {
+                /** @description How many runs; 50 when absent, at most 100. */
+                runs?: number;
+                /** @description The `next_cursor` of the answer before: older runs. */
+                cursor?: string;
+                /** @description The position of the first task, from 0. */
+                first_task?: number;
+                /** @description How many tasks; 200 when absent, at most 1000. */
+                tasks?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The DAG's id or name. */
+                dag_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GridAnswer"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -14525,6 +14959,53 @@ export interface operations {
             };
             /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    group_dead_letters: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeadLetterGroups"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -16878,6 +17359,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
+            /** @description Precondition Required: `PRECONDITION_REQUIRED` */
+            428: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
@@ -16965,6 +17455,15 @@ export interface operations {
             };
             /** @description Precondition Failed: `VERSION_CONFLICT` */
             412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Required: `PRECONDITION_REQUIRED` */
+            428: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -17085,6 +17584,15 @@ export interface operations {
             };
             /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Required: `PRECONDITION_REQUIRED` */
+            428: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -17857,6 +18365,15 @@ export interface operations {
             };
             /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Required: `PRECONDITION_REQUIRED` */
+            428: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -18793,6 +19310,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
+            /** @description Precondition Required: `PRECONDITION_REQUIRED` */
+            428: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
@@ -18906,6 +19432,15 @@ export interface operations {
             };
             /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Required: `PRECONDITION_REQUIRED` */
+            428: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -22617,6 +23152,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
+            /** @description Precondition Required: `PRECONDITION_REQUIRED` */
+            428: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
@@ -22730,6 +23274,15 @@ export interface operations {
             };
             /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Required: `PRECONDITION_REQUIRED` */
+            428: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -23230,6 +23783,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
+            /** @description Precondition Required: `PRECONDITION_REQUIRED` */
+            428: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
@@ -23324,6 +23886,15 @@ export interface operations {
             };
             /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Required: `PRECONDITION_REQUIRED` */
+            428: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -23762,6 +24333,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
                 headers: {
@@ -23800,6 +24380,15 @@ export interface operations {
             };
             /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Required: `PRECONDITION_REQUIRED` */
+            428: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -23887,6 +24476,15 @@ export interface operations {
             };
             /** @description Precondition Failed: `VERSION_CONFLICT` */
             412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Required: `PRECONDITION_REQUIRED` */
+            428: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -24897,6 +25495,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
+            /** @description Precondition Required: `PRECONDITION_REQUIRED` */
+            428: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
@@ -25010,6 +25617,15 @@ export interface operations {
             };
             /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Required: `PRECONDITION_REQUIRED` */
+            428: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -25345,6 +25961,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
+            /** @description Precondition Required: `PRECONDITION_REQUIRED` */
+            428: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
                 headers: {
@@ -25458,6 +26083,15 @@ export interface operations {
             };
             /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Required: `PRECONDITION_REQUIRED` */
+            428: {
                 headers: {
                     [name: string]: unknown;
                 };

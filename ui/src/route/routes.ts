@@ -9,6 +9,8 @@ const here = <T>(page: T) => () => Promise.resolve({ default: page }) as never;
 
 const operate = (name: keyof typeof import('../pages/operate.ts')) => () => import('../pages/operate.ts').then((it) => ({ default: it[name] })) as never;
 
+const flow = (name: keyof typeof import('../pages/flow.ts')) => () => import('../pages/flow.ts').then((it) => ({ default: it[name] })) as never;
+
 export const routes: Routes = {
   '': here(Overview),
   jobs: here(Jobs),
@@ -22,11 +24,17 @@ export const routes: Routes = {
   'jobs/:job/at/:at': () => import('../pages/job/Why.svelte') as never,
   runs: () => import('../pages/runs/Page.svelte') as never,
   'runs/:id': here(Run),
+  workflows: flow('Workflows'),
+  'workflows/:dag': flow('Workflow'),
+  'workflows/:dag/runs': flow('Workflow'),
+  'workflows/:dag/definition': flow('Workflow'),
+  'workflow-runs/:id': flow('WorkflowRun'),
   queues: operate('Queues'),
   'queues/:queue': operate('Queue'),
   'queues/:queue/messages': operate('Queue'),
   'queues/:queue/dead-letters': operate('Queue'),
   'queues/:queue/settings': operate('Queue'),
+  'dead-letters': operate('DeadLetters'),
   sql: operate('Sql'),
   audit: operate('Audit'),
   cluster: operate('Cluster'),

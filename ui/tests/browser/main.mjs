@@ -7,10 +7,12 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { behaviour } from './behaviour.mjs';
+import { flow } from './flow.mjs';
 import { journeys } from './journeys.mjs';
 import { operate } from './operate.mjs';
 import { queues } from './queues.mjs';
 import { seed } from './seed.mjs';
+import { sessions } from './sessions.mjs';
 import { takeShots } from './shots.mjs';
 import { closePages, login, openPage, openPages, settled, startBrowser, startServer, startService } from './world.mjs';
 
@@ -39,7 +41,9 @@ async function everyPage(world) {
     '', 'jobs', 'jobs?q=nothing-has-this-name', 'jobs/nightly-ledger', 'jobs/nightly-ledger/history', 'jobs/nightly-ledger/definition',
     'jobs/nightly-ledger/calendar', 'jobs/nightly-ledger/calendar?from=2027-03-01&day=2027-03-28', 'jobs/quarter-hourly/calendar?from=2027-10-04&day=2027-10-31', 'lab/fleet',
     'jobs/nightly-ledger/edit', 'jobs/absent', 'new-job', 'runs', 'runs?status=FAILED', `runs/${seeded.failed}`, `runs/${seeded.talker}`,
-    at('nightly-ledger', '2030-01-01T01:30:00Z'), at('import-orders', '2020-01-01T00:00:00Z'), 'lab?cron=30+2+*+*+*&tz=Europe/Berlin&from=2026-03-01', 'queues', 'queues/emails', 'queues/emails/messages', 'queues/emails/dead-letters', 'queues/emails/settings', 'jobs/nightly-ledger/schedule', 'jobs/mail-digest/schedule', 'sql', 'audit', 'cluster', 'administration', 'administration/keys', 'administration/settings', 'nowhere',
+    at('nightly-ledger', '2030-01-01T01:30:00Z'), at('import-orders', '2020-01-01T00:00:00Z'), 'lab?cron=30+2+*+*+*&tz=Europe/Berlin&from=2026-03-01', 'dead-letters', 'workflows', 'workflows/etl-pipeline', 'workflows/etl-pipeline/runs', 'workflows/etl-pipeline/definition', 'workflows/absent',
+    ...['', '?view=gantt', '?view=steps', '?view=grid', '?view=compare', '?view=why', '?step=load', '?step=publish', '?only=upstream&step=check'].map((it) => `workflow-runs/${seeded.dagRun}${it}`),
+    'queues', 'queues/emails', 'queues/emails/messages', 'queues/emails/dead-letters', 'queues/emails/settings', 'jobs/nightly-ledger/schedule', 'jobs/mail-digest/schedule', 'sql', 'audit', 'cluster', 'administration', 'administration/keys', 'administration/settings', 'administration/calendars', 'administration/pools', 'administration/hooks', 'nowhere',
   ];
   const hostile = seeded.xssJobs.flatMap((name) => [`jobs/${encodeURIComponent(name)}`, `jobs/${encodeURIComponent(name)}/edit`]);
   // An answer with an error status is a line of the console, whoever asked.
@@ -51,7 +55,7 @@ async function everyPage(world) {
       await page.addInitScript(watchShifts);
       await login(page, server.url, server.key);
       // Each page in both themes and both widths; the other two pairs for the pages that differ most.
-      const isMain = (path) => ['', 'jobs', 'jobs/nightly-ledger', `runs/${seeded.failed}`, 'queues/emails'].includes(path);
+      const isMain = (path) => ['', 'jobs', 'jobs/nightly-ledger', `runs/${seeded.failed}`, 'queues/emails', `workflow-runs/${seeded.dagRun}`].includes(path);
       const isFull = (theme === 'light') === (width === 1440);
       const shown = isFull ? (theme === 'dark' ? [...paths, ...hostile] : paths) : paths.filter(isMain);
       for (const path of shown) {
@@ -97,7 +101,7 @@ try {
   const world = { server, browser, seeded, service, folder };
   const shots = process.argv.indexOf('--shots');
   const wanted = process.argv.indexOf('--only');
-  const tests = shots > 0 ? { shots: () => takeShots(world, process.argv[shots + 1]) } : { ...journeys, ...behaviour, ...queues, ...operate, everyPage };
+  const tests = shots > 0 ? { shots: () => takeShots(world, process.argv[shots + 1]) } : { ...sessions, ...journeys, ...behaviour, ...queues, ...flow, ...operate, everyPage };
   for (const [name, test] of Object.entries(tests)) {
     if (wanted > 0 && !process.argv[wanted + 1].split(',').includes(name)) continue;
     const began = Date.now();

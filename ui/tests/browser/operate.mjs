@@ -90,6 +90,70 @@ export const operate = {
     await context.close();
   },
 
+  async deadLettersAreGroupedByTheirErrors({ server, browser }) {
+    const { page, check, context } = await openPage(browser);
+    const { call } = server;
+    const ids = [];
+    for (const n of [1, 2, 3]) {
+      const name = `letter-${n}`;
+      await call('POST', '/v1/jobs', { name, job_type: 'MANUAL', retry_config: { max_attempts: 1 }, payload: { command: '/bin/sh', arguments: ['-c', `echo 'order ${n}00 is lost ${XSS[1]}' >&2; exit ${n === 3 ? 4 : 3}`] } });
+      ids.push((await call('POST', `/v1/jobs/${name}/trigger`, {})).execution_id);
+    }
+    await until('three dead letters', async () => (await Promise.all(ids.map((id) => call('GET', `/v1/executions/${id}`)))).every((it) => it.dead_letter));
+    const { data } = await call('GET', '/v1/dead-letters/groups');
+    const group = data.find((it) => it.jobs.includes('letter-1'));
+    assert.deepEqual(group.jobs.filter((it) => it.startsWith('letter-')).sort(), ['letter-1', 'letter-2', 'letter-3'], JSON.stringify(group));
+    await login(page, server.url, server.key);
+    const groups = page.getByRole('region', { name: 'Groups of dead letters' });
+    await pressUntil(page, ['g', 'd'], groups);
+    const line = groups.getByRole('listitem').filter({ hasText: 'letter-1' }).first();
+    await line.locator('[data-row]').click();
+    await groups.getByRole('link', { name: ids[0] }).waitFor();
+    const before = (await call('GET', '/v1/jobs/letter-1/executions')).data.length;
+    await line.getByRole('button', { name: /^Redrive/ }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Starts per second').fill('50');
+    await dialog.getByRole('button', { name: 'Redrive' }).click();
+    await until('a new run', async () => (await call('GET', '/v1/jobs/letter-1/executions')).data.length > before);
+    await until('new dead letters', async () => (await call('GET', '/v1/dead-letters/groups')).data.find((it) => it.jobs.includes('letter-1'))?.execution_ids.every((id) => !ids.includes(id)));
+    await page.goto(`${server.url}/ui/dead-letters`);
+    await line.getByRole('button', { name: 'Acknowledge…' }).click();
+    await dialog.getByRole('button', { name: 'Acknowledge' }).click();
+    await untilEqual('groups of these jobs', 0, async () => (await call('GET', '/v1/dead-letters/groups')).data.filter((it) => it.jobs.includes('letter-1')).length);
+    await check('dead letters');
+    await context.close();
+  },
+
+  async calendarsPoolsAndHooksAreMadeAndRemoved({ server, browser }) {
+    const { page, check, context } = await openPage(browser, { expected: (text) => /status of 4(00|22)/.test(text) });
+    const { call } = server;
+    await login(page, server.url, server.key);
+    const dialog = page.getByRole('dialog');
+    const make = async (kind, one, fields) => {
+      await page.goto(`${server.url}/ui/administration/${kind}`);
+      await button(page, `New ${one}…`).click();
+      for (const [label, value] of fields) await dialog.getByLabel(label, { exact: true }).fill(value);
+      await dialog.getByRole('button', { name: 'Create' }).click();
+    };
+    await make('calendars', 'calendar', [['Name', 'closed'], ['Days', 'SAT,SUN\nnever'], ['Description', XSS[1]]]);
+    await dialog.getByRole('alert').waitFor();
+    await dialog.getByLabel('Days').fill('SAT,SUN\n12-25');
+    await dialog.getByRole('button', { name: 'Create' }).click();
+    await page.getByRole('row', { name: /^closed SAT,SUN, 12-25/ }).waitFor();
+    assert.deepEqual((await call('GET', '/v1/calendars/closed')).days, ['SAT,SUN', '12-25']);
+    await make('pools', 'pool', [['Name', 'warehouse'], ['Size', '4']]);
+    await page.getByRole('row', { name: /^warehouse 4 0 0/ }).waitFor();
+    await button(page, 'Remove warehouse').click();
+    await dialog.getByRole('button', { name: 'Remove' }).click();
+    await page.getByText('There is no pool').waitFor();
+    await make('hooks', 'hook', [['Name', 'push'], ['Job', 'mail-digest']]);
+    await dialog.getByText('it is not shown again').waitFor();
+    await button(page, 'I have copied it').click();
+    await page.getByRole('row', { name: /^push .*STANDARD/ }).waitFor();
+    await check('calendars, pools, hooks');
+    await context.close();
+  },
+
   async usersKeysAndSecretsAreMadeAndRemoved({ server, browser }) {
     const { page, check, context } = await openPage(browser, { expected: (text) => /status of 4(09|22)/.test(text) });
     await login(page, server.url, server.key);

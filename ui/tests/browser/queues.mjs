@@ -38,6 +38,9 @@ export const queues = {
     // A look into the queue: payloads are text, whatever they hold.
     await page.getByRole('link', { name: 'Messages', exact: true }).click();
     await untilEqual('waiting messages', 5, () => page.locator('[data-row]').count());
+    // A message that waits says where it stands.
+    await page.locator('[data-row]').last().click();
+    await page.getByText('Place 1 in line').waitFor();
     await button(page, 'Leased').click();
     await untilEqual('leased messages', 3, () => page.locator('[data-row]').count());
     await until('the state in the address', () => page.url().includes('status=RUNNING'));
@@ -54,6 +57,17 @@ export const queues = {
     await page.getByRole('dialog').getByRole('button', { name: 'Pause' }).click();
     await page.getByText('Paused: workers get no message').waitFor();
     assert.equal((await call('GET', '/v1/queues/mail')).status, 'PAUSED');
+    await button(page, 'Resume…').click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Resume' }).click();
+    await button(page, 'Drain…').click();
+    await page.getByRole('dialog').getByText('a send is answered with 409').waitFor();
+    await page.getByRole('dialog').getByRole('button', { name: 'Drain' }).click();
+    await page.getByText('Draining: it takes no new messages').waitFor();
+    await assert.rejects(call('POST', '/v1/queues/mail/messages', { messages: [send('acme', 9)] }), /409/);
+    await button(page, 'Resume…').click();
+    await page.getByRole('dialog').getByText('It takes messages again').waitFor();
+    await page.getByRole('dialog').getByRole('button', { name: 'Resume' }).click();
+    await button(page, 'Drain…').waitFor();
     await check('queue');
     await context.close();
   },

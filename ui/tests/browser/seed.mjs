@@ -1,7 +1,7 @@
 // Jobs and runs that fill every page: well, failing, skipped, running, paused, with texts that a
 // page must not take for markup.
 
-import { until, XSS } from './world.mjs';
+import { until, untilEqual, XSS } from './world.mjs';
 
 const noop = { type: 'NOOP' };
 
@@ -44,8 +44,39 @@ export async function seed({ call }, service) {
   await call('POST', '/v1/queues/emails/messages', { messages: Array.from({ length: 40 }, (_, n) => letter(['acme', 'initech', 'umbrella', ''][n % 4], n)) });
   await call('POST', '/v1/queues/emails/messages', { messages: [{ ...letter('acme', 50), delay_seconds: 3600 }] });
   await call('POST', '/v1/queues/emails/lease', { max: 7, lease_s: 3600, wait_s: 10 });
+  const dagRun = await seedWorkflow(call, service);
   // A user who only reads.
   await call('POST', '/v1/users', { name: 'vera', password: 'correct horse battery' });
   await call('POST', '/v1/grants', { privilege: 'VIEW JOB HISTORY', to_user: 'vera' });
-  return { xssJobs: names, talker, failed, slow, run, ended };
+  return { xssJobs: names, talker, failed, slow, run, ended, dagRun };
+}
+
+/** A workflow with steps in every state: two runs that failed, and one that waits for an approval. */
+async function seedWorkflow(call, service) {
+  const step = (name, dependencies, more = {}) => ({ name, dependencies, payload: noop, max_retries: 0, ...more });
+  await call('POST', '/v1/dags', {
+    name: 'etl-pipeline', description: 'Loads the warehouse.', cron_expression: '0 2 * * *', timezone: 'Europe/Berlin', tags: ['etl'],
+    config: { files: ['a.csv', 'b.csv', 'c.csv'], check: 'broken' },
+    tasks: [
+      step('extract', [], { payload: { endpoint: `${service}/ok`, method: 'GET' } }),
+      step('customers', []),
+      step('transform', ['extract', 'customers']),
+      step('load', ['transform'], { for_each: { item: 'file', list: 'config.files' } }),
+      step('check', ['transform'], { payload: { endpoint: `${service}/\${config.check}?${encodeURIComponent(`rows differ ${XSS[1]}`)}`, method: 'GET' } }),
+      step('report', ['check']),
+      step('deep-check', ['transform'], { when: "config.check = 'deep'" }),
+      step('publish', ['load'], { payload: { type: 'APPROVAL', timeout_seconds: 86_400 } }),
+      step('clean', ['publish', 'report'], { trigger_rule: 'ALL_DONE' }),
+    ],
+  });
+  let id;
+  for (const answer of ['APPROVE', 'REJECT', undefined]) {
+    id = (await call('POST', '/v1/dags/etl-pipeline/trigger', {})).dag_run_id;
+    const run = `/v1/dag-runs/${id}`;
+    await untilEqual('states of steps', 'CCCCFSSRP', async () => (await call('GET', `${run}/columns`)).statuses);
+    if (!answer) break;
+    await call('POST', `${run}/tasks/publish/decide`, { answer, note: XSS[0] });
+    await until(`the end of ${id}`, async () => (await call('GET', run)).completed_at);
+  }
+  return id;
 }

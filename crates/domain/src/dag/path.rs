@@ -31,18 +31,21 @@ pub fn critical_path(records: &[StepRecord]) -> Vec<PathStep> {
         if record.is_adopted {
             break;
         }
-        if record.run.is_some() {
-            path.push(PathStep {
-                key: record.key,
-                from: record.decided_at,
-                until: record.ended_at,
-            });
+        // A fan-out ends with the last of its items.
+        let items = records.iter().filter(|it| {
+            record.items.is_some() && it.key.step == record.key.step && it.key.item.is_some()
+        });
+        let item = items.filter(ran).max_by_key(|it| it.ended_at.unwrap_or(Timestamp::MAX));
+        let ended = item.unwrap_or(record);
+        if ended.run.is_some() {
+            path.push(PathStep { key: ended.key, from: ended.decided_at, until: ended.ended_at });
         }
         // A way back cannot be longer than there are records.
         if path.len() > records.len() {
             break;
         }
-        at = record.decided_by.and_then(|by| by_key.get(&by).copied());
+        let by = ended.decided_by.filter(|by| by.step != record.key.step).or(record.decided_by);
+        at = by.and_then(|by| by_key.get(&by).copied());
     }
     path.reverse();
     path

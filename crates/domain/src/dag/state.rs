@@ -141,10 +141,13 @@ pub struct Inputs<'a> {
     pub zone: TimeZone,
     /// Its parameters.
     pub params: &'a Map<String, Value>,
-    /// Results of steps, as far as they were loaded; null if a step has none. That of a fan-out is
-    /// the list of its items' results.
-    pub results: &'a HashMap<StepKey, Value>,
+    /// Results of steps, as far as they were loaded.
+    pub results: &'a HashMap<StepKey, StepResult>,
 }
+
+/// The result of a step: null if it has none; that of a fan-out is the list of its items' results.
+/// Or why no step can read it.
+pub type StepResult = Result<Value, String>;
 
 /// A step that starts.
 #[derive(Clone, Debug, PartialEq)]

@@ -381,3 +381,33 @@ fn an_estimate_is_the_longest_way() {
     let names: Vec<&str> = path.into_iter().map(|step| graph.name(step)).collect();
     assert_eq!((names, length.as_secs()), (vec!["a", "b", "d"], 7));
 }
+
+#[test]
+fn the_critical_path_leads_through_the_last_item_of_a_fan_out() {
+    let at = |ms: i64| Timestamp::from_millisecond(ms).unwrap();
+    let record =
+        |step, item, by: Option<(u32, Option<u32>)>, from, until: Option<i64>| StepRecord {
+            key: StepKey { step, item },
+            outcome: until.map(|_| Outcome::Completed),
+            reason: None,
+            run: Some(RunId(Uuid::from_u128(1))),
+            items: None,
+            decided_by: by.map(|(step, item)| StepKey { step, item }),
+            decided_at: at(from),
+            ended_at: until.map(at),
+            is_adopted: false,
+        };
+    let group =
+        StepRecord { run: None, items: Some(3), ..record(1, None, Some((0, None)), 5, Some(40)) };
+    let records = [
+        record(0, None, None, 0, Some(5)),
+        group,
+        record(1, Some(0), Some((0, None)), 5, Some(20)),
+        record(1, Some(1), Some((1, Some(0))), 20, Some(40)),
+        record(1, Some(2), Some((0, None)), 5, Some(30)),
+        record(2, None, Some((1, None)), 40, None),
+    ];
+    let path: Vec<(u32, Option<u32>)> =
+        path::critical_path(&records).iter().map(|it| (it.key.step, it.key.item)).collect();
+    assert_eq!(path, [(0, None), (1, Some(1)), (2, None)]);
+}

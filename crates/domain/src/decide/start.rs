@@ -7,7 +7,7 @@ use crate::dependency::DependencyRule;
 use crate::id::RunId;
 use crate::job::{Definition, Dependency, DependsOn, JobState, Overlap};
 use crate::run::{ClaimedRun, Origin, Outcome, Reason, ReasonCode, Wait};
-use crate::schedule::Fate;
+use crate::schedule::{CatchUpPolicy, Fate};
 
 pub use crate::facts::{ActiveRun, EarlierRun, StartFacts, UpstreamFact};
 
@@ -87,6 +87,9 @@ pub fn start(
             reason(ReasonCode::CancelRequested, "cancelled before it started"),
         );
     }
+    if facts.job_state == Some(JobState::Paused) && outlives_pause(run, definition) {
+        return Start::Wait(Wait::Pause, None);
+    }
     let unscheduled = facts.job_state != Some(JobState::Enabled) && run.run.origin.is_tick();
     if facts.job_state == Some(JobState::Deleted)
         || facts.job_state.is_none()
@@ -147,6 +150,18 @@ pub fn start(
         Start::Go => quorum(run, facts, now),
         verdict => verdict,
     }
+}
+
+/// Whether a due tick that has not started waits for the end of a pause. One that was in line, for
+/// other runs of its job or for a pool, keeps its place; so does one that would be caught up in any
+/// case: of a job that catches up with all times, or that has only one.
+fn outlives_pause(run: &ClaimedRun, definition: &Definition) -> bool {
+    let is_caught_up = match definition.catch_up {
+        CatchUpPolicy::None => false,
+        CatchUpPolicy::Last => definition.when.is_one_time(),
+        CatchUpPolicy::All => true,
+    };
+    run.run.origin.is_tick() && run.attempts == 0 && (run.grant.turn > 0 || is_caught_up)
 }
 
 /// Why a missed tick does not run; none if it runs.

@@ -15,12 +15,12 @@ use domain::id::{JobId, RunId};
 use domain::job::{Job, JobKind};
 use domain::run::{NewRun, Outcome, Reason, ReasonCode, RunState};
 use jiff::Timestamp;
-use store::{DagRun, JobFilter, Page, RunView};
+use store::{DagRun, JobFilter, Page, RunFilter, RunView};
 
 use super::AuthorizedEngine;
 use crate::dags::{
-    CompiledDag, DagRunDiff, DagRunView, DagVerification, ReplayReport, RerunReport,
-    StepExplanation, StepMark, StepView,
+    CompiledDag, DagColumns, DagGrid, DagRunDiff, DagRunView, DagVerification, ReplayReport,
+    RerunReport, StepExplanation, StepMark, StepView,
 };
 use crate::error::{EngineError, Result};
 use crate::node::DagNews;
@@ -84,6 +84,31 @@ impl AuthorizedEngine<'_> {
         let (_, header, dag) = self.seen_dag_run(run).await?;
         let items_of = items_of.map(|name| find_step(&dag, name)).transpose()?;
         self.node().step_page(run, header.is_some(), &dag, items_of, after, limit).await
+    }
+
+    /// All steps of a DAG run as columns.
+    pub async fn dag_columns(&self, run: RunId) -> Result<DagColumns> {
+        let (_, _, dag) = self.seen_dag_run(run).await?;
+        self.node().dag_columns(run, dag).await
+    }
+
+    /// The states of the steps of a DAG in its runs, newest first and older than the given one; the
+    /// steps are those of its present version.
+    pub async fn dag_grid(
+        &self,
+        dag: &Job,
+        before: Option<RunId>,
+        runs: u32,
+        first: u32,
+        steps: u32,
+    ) -> Result<(DagGrid, Option<RunId>)> {
+        let missing = || EngineError::NotFound(format!("DAG {:?}", dag.name));
+        let filter = RunFilter { without_steps: true, ..RunFilter::of_job(dag.id) };
+        let page = self.list_runs(&filter, before, runs).await?;
+        let compiled = self.node().dag_version(dag.id, dag.version).await?.ok_or_else(missing)?;
+        let of = (dag.tenant, dag.id);
+        let grid = self.node().dag_grid(of, compiled, page.items, first, steps).await?;
+        Ok((grid, page.next))
     }
 
     /// One step of a DAG run, by the name of the step.
@@ -290,10 +315,7 @@ impl AuthorizedEngine<'_> {
         let StepWork::Approval { role, .. } = &dag.graph.step(key.step).step.work else {
             return Err(EngineError::WrongState(format!("step {step:?} is not an approval")));
         };
-        match role {
-            Some(role) => self.has_role(role).await?,
-            None => self.run_for(run).await.map(drop)?,
-        }
+        self.answers_for(run, role.as_deref()).await?;
         let before = self.node().step_view_of(run, &dag, key).await?;
         if before.state != StepState::Open || header.is_none_or(|header| header.is_over) {
             let text = format!("step {step:?} is {}, it waits for no answer", before.state);
@@ -308,6 +330,26 @@ impl AuthorizedEngine<'_> {
         let text = format!("{word} by {}{}", self.actor.name, with_note(note));
         let reason = Reason { code: ReasonCode::Approval, text };
         self.give_outcome(run, key, outcome, reason, before.run.map(|run| run.id)).await
+    }
+
+    /// Whether the actor may answer the approval that a step waits for.
+    pub async fn may_answer(&self, run: RunId, dag: &CompiledDag, step: u32) -> Result<bool> {
+        let StepWork::Approval { role, .. } = &dag.graph.step(step).step.work else {
+            return Ok(false);
+        };
+        match self.answers_for(run, role.as_deref()).await {
+            Ok(()) => Ok(true),
+            Err(EngineError::Store(error)) => Err(error.into()),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// An approval is answered by members of its role, or by those who may start and stop the run.
+    async fn answers_for(&self, run: RunId, role: Option<&str>) -> Result<()> {
+        match role {
+            Some(role) => self.has_role(role).await,
+            None => self.run_for(run).await.map(drop),
+        }
     }
 
     async fn give_outcome(

@@ -33,6 +33,12 @@ impl Node {
                            invisible or bidirectional characters";
             return invalid("name", problem);
         }
+        if job.name == "." || job.name == ".." {
+            return invalid(
+                "name",
+                "a name is part of addresses, where . and .. mean other things",
+            );
+        }
         if let Err(error) = definition.run_on.check() {
             return invalid("run_on", &error.to_string());
         }

@@ -18,8 +18,10 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use domain::dag::state::{Control, DagState, StepCounts, StepKey, StepRecord, dag_outcome};
-use domain::dag::{Json, JsonMap};
+use domain::dag::JsonMap;
+use domain::dag::state::{
+    Control, DagState, StepCounts, StepKey, StepRecord, StepResult, dag_outcome,
+};
 use domain::id::{JobId, RunId};
 use domain::job::Job;
 use domain::run::{Outcome, Reason};
@@ -30,6 +32,7 @@ use super::Node;
 use super::call::Call;
 use crate::dags::CompiledDag;
 
+mod columns;
 mod decide;
 mod explain;
 mod gather;
@@ -110,7 +113,7 @@ struct KnownRun {
     /// The runs of steps.
     runs: HashMap<StepKey, RunId>,
     /// Results that were loaded.
-    results: HashMap<StepKey, Json>,
+    results: HashMap<StepKey, StepResult>,
     /// Whether it was just read: ends may have gone unheard.
     is_fresh: bool,
 }

@@ -30,9 +30,9 @@ const DECIDED_FOR: SignedDuration = SignedDuration::from_millis(50);
 /// A look that meets a changed definition is repeated this often.
 const LOOKS_MAX: u32 = 4;
 
-/// What a look found counts for nothing if it took longer than this, as in a process that was
-/// suspended meanwhile.
-const LOOKED_FOR: SignedDuration = SignedDuration::from_secs(1);
+/// What a look found counts for nothing if it took longer than this: on a busy machine, or in a
+/// process that was suspended, a job may have been changed or paused since the store answered.
+const LOOKED_FOR: SignedDuration = SignedDuration::from_millis(100);
 
 /// Runs that are about to start, each with its job, what the store knows of it and its fencing
 /// token. Nothing is known of a run that needs no look.

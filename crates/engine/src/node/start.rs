@@ -1,7 +1,6 @@
 //! Starting what is due, and saying what its end means.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::action::EffectKey;
@@ -21,7 +20,7 @@ use super::dag::{HeldDag, with_action_parameters};
 use super::divide::is_divided;
 use super::look::Look;
 use super::settle::job_state_after;
-use super::{Ended, Held, Node, Running, Started, State};
+use super::{Ended, Node, Running, Started, State};
 use crate::start_log::BegunRun;
 
 /// So many start together. Few, so that the first need not wait until the store knows about the
@@ -76,50 +75,6 @@ impl Node {
                 }
                 Err(error)
             }
-        }
-    }
-
-    /// A run goes back to where others find it.
-    fn give_back(&self, node: NodeId, run: &ClaimedRun) {
-        let mut state = self.state();
-        if state.frees_slot(node, run) {
-            state.held.remove(&run.grant.run);
-            let (grant, verdict) = (run.grant, Verdict::Release);
-            state.done.push(Finish::untried(grant, verdict));
-        }
-    }
-
-    /// A run that could not be decided about is as due as before.
-    fn put_back(&self, node: NodeId, run: &ClaimedRun) {
-        self.put_back_in(&mut self.state(), node, run);
-    }
-
-    fn put_back_in(&self, state: &mut State, node: NodeId, run: &ClaimedRun) {
-        if state.frees_slot(node, run) {
-            state.crowded[run.run.slot].insert(run.run.tenant, (run.run.due_at, run.grant.run));
-        }
-    }
-
-    /// The action of the job was changed since the run was claimed: it gets in line for a slot of
-    /// the other kind.
-    fn change_slot(&self, node: NodeId, run: &ClaimedRun, slot: SlotKind) {
-        let mut state = self.state();
-        if !state.frees_slot(node, run) {
-            return;
-        }
-        if let Some(held) = state.held.get_mut(&run.grant.run) {
-            let mut moved = run.clone();
-            moved.run.slot = slot;
-            held.run = Arc::new(moved);
-        }
-        state.crowded[slot].insert(run.run.tenant, (run.run.due_at, run.grant.run));
-    }
-
-    /// A run that is early by the store's clock is prepared until then.
-    fn put_off(&self, node: NodeId, run: &ClaimedRun, until: Timestamp) {
-        let mut state = self.state();
-        if state.frees_slot(node, run) {
-            state.prepared.insert((until, run.grant.run));
         }
     }
 
@@ -386,29 +341,6 @@ impl Node {
         keys
     }
 
-    /// A run that was about to begin is not this node's any more.
-    fn drop_stale(&self, node: NodeId, run: &ClaimedRun) {
-        let mut state = self.state();
-        if state.id == node && state.held(run.grant).is_some() {
-            state.held.remove(&run.grant.run);
-            state.free[run.run.slot] += 1;
-        }
-    }
-
-    /// A run that was about to begin is as due as before.
-    pub(super) fn unmark_running(&self, node: NodeId, run: &ClaimedRun) {
-        let mut state = self.state();
-        if state.id != node {
-            return;
-        }
-        if let Some(held) =
-            state.held.get_mut(&run.grant.run).filter(|it| it.run.grant == run.grant)
-        {
-            held.running = None;
-            self.put_back_in(&mut state, node, run);
-        }
-    }
-
     /// Whether a run may begin here. A part has its place from when its run was divided, whatever
     /// its job asks for by now.
     fn is_place_of(&self, run: &ClaimedRun, job: &Job) -> bool {
@@ -496,19 +428,6 @@ impl Node {
         Some(Reason { code: ReasonCode::Blackout, text })
     }
 
-    /// A run whose parts could not be recorded or read is as due as before.
-    pub(super) fn requeue_if_failed(
-        &self,
-        node: NodeId,
-        run: &ClaimedRun,
-        done: store::Result<()>,
-    ) {
-        if let Err(error) = done {
-            tracing::warn!(run = %run.grant.run, %error, "a run is not divided yet");
-            self.put_back(node, run);
-        }
-    }
-
     async fn turn_away(
         &self,
         node: NodeId,
@@ -569,28 +488,6 @@ impl Node {
         let places = job.definition.most_running(self.settings.max_runs_per_job);
         Verdict::Line { wait: Wait::Overlap, places }
     }
-
-    /// New grants, asked for at this time: those that are due get in line, the others are prepared.
-    pub(super) fn take_in(&self, claimed: Vec<ClaimedRun>, claimed_at: Timestamp) {
-        let now = self.now();
-        let mut state = self.state();
-        for run in claimed {
-            let (tenant, slot) = (run.run.tenant, run.run.slot);
-            let place = (run.run.due_at, run.grant.run);
-            match state.held.entry(run.grant.run) {
-                Entry::Occupied(held) if held.get().run.grant == run.grant => continue,
-                entry => {
-                    let run = Arc::new(run);
-                    entry.insert_entry(Held { run, claimed_at, running: None });
-                }
-            }
-            if place.0 <= now {
-                state.crowded[slot].insert(tenant, place);
-            } else {
-                state.prepared.insert(place);
-            }
-        }
-    }
 }
 
 /// The runs of a job that this node has begun, and how many they are. Only the number is known of a
@@ -646,46 +543,6 @@ impl State {
             }
         }
         begun
-    }
-
-    /// Answers false when the run was released or lost while it was looked at.
-    fn mark_running(&mut self, node: NodeId, run: &ClaimedRun, running: Running) -> bool {
-        let started_at = running.started_at;
-        let held = self.held.get_mut(&run.grant.run).filter(|held| held.run.grant == run.grant);
-        let Some(held) = held.filter(|held| held.running.is_none()) else {
-            self.frees_slot(node, run);
-            return false;
-        };
-        held.running = Some(running);
-        let late = self.late_start(run, started_at);
-        self.noticed.extend(late);
-        true
-    }
-
-    /// Whether a grant is held and its run has neither started nor been turned away.
-    pub(super) fn is_waiting(&self, grant: Grant) -> bool {
-        self.held(grant).is_some_and(|held| held.running.is_none())
-    }
-
-    /// Takes a slot for the run whose turn it is; none when there is no slot of the kind, or no run
-    /// that waits for one.
-    fn take_slot(&mut self, slot: SlotKind) -> Option<Arc<ClaimedRun>> {
-        while self.free[slot] > 0 {
-            let run = self.crowded[slot].pop(&self.weights)?;
-            if let Some(held) = self.held.get(&run).filter(|held| held.running.is_none()) {
-                self.free[slot] -= 1;
-                return Some(Arc::clone(&held.run));
-            }
-        }
-        None
-    }
-
-    /// The slot that was taken for a run is free again, unless the node is another one by now.
-    /// Answers whether the run still waits for it.
-    pub(super) fn frees_slot(&mut self, node: NodeId, run: &ClaimedRun) -> bool {
-        let same = self.id == node;
-        self.free[run.run.slot] += u32::from(same);
-        same && self.is_waiting(run.grant)
     }
 }
 

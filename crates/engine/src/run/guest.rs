@@ -43,7 +43,8 @@ use store::{Applied, NodeInfo, NodeView};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::driver::{AFTER_GRACE, Dispatch, Driver, refusal, std_duration};
+use super::dispatch::{AFTER_GRACE, Dispatch, refusal};
+use super::driver::{Driver, std_duration};
 use super::outbox::{Outbox, count};
 use super::{Engine, Shared};
 use crate::node::{CarriedRun, Elsewhere, Node, Started};

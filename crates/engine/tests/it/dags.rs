@@ -352,6 +352,44 @@ async fn a_list_fans_out_and_its_items_are_followed_one_by_one() {
     assert_eq!(arguments, ["1 10", "3 10", r#"[{"bytes":10},null,{"bytes":10}]"#]);
 }
 
+/// Items may each have a result that is allowed, and all of them together one that is not.
+#[tokio::test]
+async fn a_step_fails_that_reads_more_results_than_it_can() {
+    let world = World::at(START);
+    let node = world.node().await;
+    let mut each = step("each", &[]);
+    each.for_each = Some(ForEach { list: Some("params.days".into()), ..ForEach::default() });
+    each.result_bytes = Some(1 << 20);
+    let mut join = step("join", &["each"]);
+    join.work = StepWork::Action {
+        action: Action::External(ExternalAction {
+            command: "/bin/join".into(),
+            arguments: vec!["${steps.each.result | json}".into()],
+            environment: BTreeMap::new(),
+        }),
+    };
+    let mut check = step("check", &["each"]);
+    check.when = Some("steps.each.result[0] != null".into());
+    let job = node.create("fan", dag(vec![each, join, check, step("next", &["each"])])).await;
+    let large = format!("\"{}\"", "x".repeat((1 << 20) - 2));
+    let run =
+        triggered(&node, &job, Some(r#"{"days":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]}"#))
+            .await;
+    let end = |run: &Started| match name(run).as_str() {
+        "each" => result(&large),
+        _ => AttemptResult::completed(),
+    };
+    work(&node, end).await;
+    let ended = steps(&world, &job, run).await;
+    let others: Vec<_> = ended.iter().filter(|line| !line.starts_with("each")).collect();
+    assert_eq!(others, ["join FAILED INPUTS", "check FAILED INPUTS", "next COMPLETED"]);
+    let (_, records) = world.store.dag_run(run, true).await.unwrap().unwrap();
+    let reasons = records.iter().filter_map(|record| record.reason.as_ref());
+    let reasons: Vec<&str> = reasons.map(|reason| reason.text.as_str()).collect();
+    let text = "the results of 17 items have 17825792 bytes together";
+    assert!(reasons.iter().all(|reason| reason.contains(text)), "{reasons:?}");
+}
+
 #[tokio::test]
 async fn an_empty_list_completes() {
     let world = World::at(START);

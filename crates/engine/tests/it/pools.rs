@@ -1,16 +1,17 @@
 //! Pools: a run begins when its pool has a place for it, and waits in line without a slot.
 
 use domain::id::{ObjectId, TenantId};
-use domain::job::{Definition, OnLost, Overlap};
+use domain::job::{Definition, OnLost, Overlap, When};
 use domain::object::{Object, ObjectKind};
 use domain::pool::PoolUse;
 use domain::run::AttemptResult;
+use domain::schedule::CatchUpPolicy;
 use engine::{Settings, Started};
 use jiff::Timestamp;
 use store::{NamedResources, Pools, Store};
 use uuid::Uuid;
 
-use crate::world::{Steps, TestNode, World, immortal};
+use crate::world::{Steps, TestNode, World, at, immortal};
 
 /// Makes a pool of the default tenant.
 async fn pool(world: &World, name: &str, size: u32) {
@@ -134,6 +135,30 @@ async fn a_retry_gives_its_place_to_others() {
     assert_eq!(names(&node.work().await), ["b"]);
     world.pass(61);
     assert!(node.work().await.is_empty(), "the second attempt of a waits for b");
+}
+
+/// A one-time job whose time has come waits in line. A pause does not end it, whatever becomes of
+/// times to come.
+#[tokio::test]
+async fn a_pause_does_not_drop_what_waits() {
+    let world = World::at("2026-01-01T00:00:00Z");
+    let node = world.node().await;
+    pool(&world, "warehouse", 1).await;
+    let hold = node.create("hold", pooled(1)).await;
+    node.trigger(&hold).await;
+    let first = node.work().await.remove(0);
+    let when = When::At { at: at("2026-01-01T00:00:02Z") };
+    let catch_up = CatchUpPolicy::None;
+    let once = node.create("once", Definition { when, catch_up, ..pooled(1) }).await;
+    world.pass(3);
+    node.plan().await.unwrap();
+    assert!(node.work().await.is_empty());
+    node.pause_job(once.id).await.unwrap();
+    assert!(node.work().await.is_empty());
+    end(&node, first).await;
+    assert!(node.work().await.is_empty(), "its job is paused");
+    node.resume_job(once.id, None).await.unwrap();
+    assert_eq!(names(&node.work().await), ["once"]);
 }
 
 #[tokio::test]

@@ -25,7 +25,7 @@ use crate::app::App;
 use crate::body::{Body, Params};
 use crate::condition::{Condition, etag, is_known, not_modified};
 use crate::page::{self, List};
-use crate::problem::{Code, ErrorBody, Problem, Result};
+use crate::problem::{Code, Problem, Result};
 
 const KIND: ObjectKind = ObjectKind::AlertChannel;
 
@@ -119,11 +119,7 @@ fn same_place(old: &str, new: &str) -> bool {
 #[utoipa::path(
     post, path = "/v1/alert-channels", operation_id = "create_alert_channel", tag = "alerts", request_body = AlertChannelSpec,
     params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same answer for a day.")),
-    responses(
-        (status = 201, body = AlertChannelView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 409, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody),
-        (status = 422, body = ErrorBody), (status = 503, body = ErrorBody),
-    )
+    responses((status = 201, body = AlertChannelView))
 )]
 pub(crate) async fn create(
     State(app): State<App>,
@@ -139,7 +135,7 @@ pub(crate) async fn create(
 /// Lists channels by name.
 #[utoipa::path(
     get, path = "/v1/alert-channels", operation_id = "list_alert_channels", tag = "alerts", params(PageParams),
-    responses((status = 200, body = List<AlertChannelView>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody))
+    responses((status = 200, body = List<AlertChannelView>))
 )]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -158,7 +154,7 @@ pub(crate) async fn list(
 #[utoipa::path(
     get, path = "/v1/alert-channels/{name}", operation_id = "get_alert_channel", tag = "alerts",
     params(("name" = String, Path, description = "The channel's name or id.")),
-    responses((status = 200, body = AlertChannelView), (status = 304), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = AlertChannelView), (status = 304))
 )]
 pub(crate) async fn get(
     State(app): State<App>,
@@ -180,11 +176,7 @@ pub(crate) async fn get(
         ("name" = String, Path, description = "The channel's name or id."),
         ("If-Match" = Option<String>, Header, description = "The ETag of the channel that the change is based on."),
     ),
-    responses(
-        (status = 200, body = AlertChannelView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 412, body = ErrorBody),
-        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody), (status = 428, body = ErrorBody),
-    )
+    responses((status = 200, body = AlertChannelView))
 )]
 pub(crate) async fn replace(
     State(app): State<App>,
@@ -206,11 +198,7 @@ pub(crate) async fn replace(
         ("name" = String, Path, description = "The channel's name or id."),
         ("If-Match" = Option<String>, Header, description = "The ETag of the channel that the change is based on."),
     ),
-    responses(
-        (status = 200, body = AlertChannelView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 412, body = ErrorBody),
-        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody), (status = 428, body = ErrorBody),
-    )
+    responses((status = 200, body = AlertChannelView))
 )]
 pub(crate) async fn patch(
     State(app): State<App>,
@@ -257,10 +245,7 @@ async fn change(
         ("name" = String, Path, description = "The channel's name or id."),
         ("If-Match" = Option<String>, Header, description = "The ETag of the channel."),
     ),
-    responses(
-        (status = 204), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody),
-        (status = 409, body = ErrorBody), (status = 412, body = ErrorBody), (status = 428, body = ErrorBody),
-    )
+    responses((status = 204))
 )]
 pub(crate) async fn delete(
     State(app): State<App>,
@@ -276,7 +261,7 @@ pub(crate) async fn delete(
 #[utoipa::path(
     post, path = "/v1/alert-channels/{name}/test", operation_id = "test_alert_channel", tag = "alerts",
     params(("name" = String, Path, description = "The channel's name or id.")),
-    responses((status = 200, body = TrialView), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = TrialView))
 )]
 pub(crate) async fn test(
     State(app): State<App>,
@@ -355,10 +340,7 @@ impl AlertDelivery {
 #[utoipa::path(
     get, path = "/v1/alert-channels/{name}/deliveries", operation_id = "list_deliveries", tag = "alerts",
     params(("name" = String, Path, description = "The channel's name or id."), PageParams),
-    responses(
-        (status = 200, body = List<AlertDelivery>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 404, body = ErrorBody),
-    )
+    responses((status = 200, body = List<AlertDelivery>))
 )]
 pub(crate) async fn deliveries(
     State(app): State<App>,

@@ -13,10 +13,10 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::shape::job::RunOutcome;
+use super::shape::job_view::RunOutcome;
 use crate::actor::Actor;
 use crate::app::App;
-use crate::problem::{ErrorBody, Result};
+use crate::problem::Result;
 
 /// How far back trouble counts.
 const SINCE: SignedDuration = SignedDuration::from_hours(24);
@@ -55,6 +55,10 @@ pub struct AttentionItem {
     pub job_id: Uuid,
     /// Its name.
     pub job_name: String,
+    /// Whether the job is a DAG.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub is_dag: bool,
     /// How its last run ended.
     #[schema(value_type = String)]
     pub status: &'static str,
@@ -89,7 +93,7 @@ pub struct Attention {
 /// skipped again and again. A job whose last run completed is not among them.
 #[utoipa::path(
     get, path = "/v1/attention", operation_id = "list_attention", tag = "jobs",
-    responses((status = 200, body = Attention), (status = 401, body = ErrorBody))
+    responses((status = 200, body = Attention))
 )]
 pub(crate) async fn attention(State(app): State<App>, actor: Actor) -> Result<Json<Attention>> {
     // Each kind by itself: after an outage, thousands of skipped times must not hide a failure.
@@ -100,6 +104,7 @@ pub(crate) async fn attention(State(app): State<App>, actor: Actor) -> Result<Js
         let filter = RunFilter {
             states: outcomes.iter().copied().map(RunState::Ended).collect(),
             since: app.now().checked_sub(SINCE).ok(),
+            without_steps: true,
             ..RunFilter::of_tenant(actor.tenant)
         };
         let page = app.engine.by(&actor).list_runs(&filter, None, RUNS_MAX).await?;
@@ -121,6 +126,7 @@ pub(crate) async fn attention(State(app): State<App>, actor: Actor) -> Result<Js
             kind: trouble.kind,
             job_id: job.id.0,
             job_name: job.name.clone(),
+            is_dag: job.definition.is_dag(),
             status: trouble.last.outcome.name(),
             since: trouble.first.scheduled_for,
             count: trouble.count,

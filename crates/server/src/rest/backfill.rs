@@ -57,8 +57,7 @@ pub struct Backfilled {
     params(("job_id" = String, Path, description = "The job's id or name.")),
     responses(
         (status = 200, body = Backfilled, description = "What would run."), (status = 202, body = Backfilled),
-        (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody),
-        (status = 409, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
+        (status = 409, body = ErrorBody),
     )
 )]
 pub(crate) async fn backfill(

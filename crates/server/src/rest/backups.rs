@@ -64,10 +64,10 @@ impl From<Backup> for BackupView {
 #[utoipa::path(
     post, path = "/v1/backups", operation_id = "create_backup", tag = "server", request_body = BackupRequest,
     responses(
-        (status = 201, body = BackupView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
+        (status = 201, body = BackupView),
         (status = 409, body = ErrorBody, description = "Another backup is being made."),
-        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
-        (status = 500, body = ErrorBody), (status = 501, body = ErrorBody, description = "The store is not the embedded one."),
+        (status = 500, body = ErrorBody),
+        (status = 501, body = ErrorBody, description = "The store is not the embedded one."),
     )
 )]
 pub(crate) async fn create(
@@ -106,8 +106,8 @@ pub struct DownloadParams {
 #[utoipa::path(
     get, path = "/v1/backup", operation_id = "download_backup", tag = "server", params(DownloadParams),
     responses(
-        (status = 200, body = String, content_type = "application/zstd"), (status = 400, body = ErrorBody),
-        (status = 401, body = ErrorBody), (status = 409, body = ErrorBody, description = "Another backup is being made."),
+        (status = 200, body = String, content_type = "application/zstd"),
+        (status = 409, body = ErrorBody, description = "Another backup is being made."),
         (status = 501, body = ErrorBody, description = "The store is not the embedded one."),
     )
 )]

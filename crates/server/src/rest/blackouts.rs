@@ -274,11 +274,7 @@ pub(crate) async fn remove(app: &App, actor: &Actor, object: &Object) -> Result<
 #[utoipa::path(
     post, path = "/v1/blackouts", operation_id = "create_blackout", tag = "calendars", request_body = BlackoutSpec,
     params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same answer for a day.")),
-    responses(
-        (status = 201, body = BlackoutView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 409, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody),
-        (status = 422, body = ErrorBody), (status = 503, body = ErrorBody),
-    )
+    responses((status = 201, body = BlackoutView))
 )]
 pub(crate) async fn create(
     State(app): State<App>,
@@ -292,7 +288,7 @@ pub(crate) async fn create(
 /// Lists the blackouts that hold for the jobs of the tenant, those of the cluster included.
 #[utoipa::path(
     get, path = "/v1/blackouts", operation_id = "list_blackouts", tag = "calendars",
-    responses((status = 200, body = List<BlackoutView>), (status = 401, body = ErrorBody))
+    responses((status = 200, body = List<BlackoutView>))
 )]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -308,7 +304,7 @@ pub(crate) async fn list(
 #[utoipa::path(
     get, path = "/v1/blackouts/{name}", operation_id = "get_blackout", tag = "calendars",
     params(("name" = String, Path, description = "The blackout's name or id.")),
-    responses((status = 200, body = BlackoutView), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = BlackoutView))
 )]
 pub(crate) async fn get(
     State(app): State<App>,
@@ -323,11 +319,7 @@ pub(crate) async fn get(
 #[utoipa::path(
     put, path = "/v1/blackouts/{name}", operation_id = "replace_blackout", tag = "calendars", request_body = BlackoutSpec,
     params(("name" = String, Path, description = "The blackout's name or id.")),
-    responses(
-        (status = 200, body = BlackoutView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 413, body = ErrorBody),
-        (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
-    )
+    responses((status = 200, body = BlackoutView), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn replace(
     State(app): State<App>,
@@ -344,7 +336,7 @@ pub(crate) async fn replace(
 #[utoipa::path(
     delete, path = "/v1/blackouts/{name}", operation_id = "delete_blackout", tag = "calendars",
     params(("name" = String, Path, description = "The blackout's name or id.")),
-    responses((status = 204), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
+    responses((status = 204), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn delete(
     State(app): State<App>,

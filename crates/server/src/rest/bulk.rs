@@ -8,7 +8,8 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::jobs::new_job;
-use super::shape::job::{JobCreated, JobSpec};
+use super::shape::job::JobSpec;
+use super::shape::job_view::JobCreated;
 use super::warnings::JobWarnings;
 use crate::actor::Actor;
 use crate::app::App;
@@ -59,10 +60,7 @@ pub struct Bulk {
 /// (`application/x-ndjson`).
 #[utoipa::path(
     post, path = "/v1/jobs:bulk", operation_id = "create_jobs", tag = "jobs", request_body = Vec<JobSpec>,
-    responses(
-        (status = 200, body = Bulk), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody), (status = 503, body = ErrorBody),
-    )
+    responses((status = 200, body = Bulk), (status = 503, body = ErrorBody))
 )]
 pub(crate) async fn create_many(
     State(app): State<App>,

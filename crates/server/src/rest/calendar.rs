@@ -20,7 +20,7 @@ use super::schedule::{PreviewSkip, fold};
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::Params;
-use crate::problem::{Code, ErrorBody, Problem, Result};
+use crate::problem::{Code, Problem, Result};
 
 /// The most days of an answer.
 const DAYS_MAX: usize = 400;
@@ -91,10 +91,7 @@ pub struct CalendarDay {
 #[utoipa::path(
     get, path = "/v1/jobs/{job_id}/calendar", operation_id = "get_calendar", tag = "jobs",
     params(("job_id" = String, Path, description = "The job's id or name."), CalendarParams),
-    responses(
-        (status = 200, body = Calendar), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 403, body = ErrorBody), (status = 404, body = ErrorBody),
-    )
+    responses((status = 200, body = Calendar))
 )]
 pub(crate) async fn calendar(
     State(app): State<App>,
@@ -338,10 +335,7 @@ pub struct CalendarTick {
         ("date" = String, Path, description = "The day, such as `2026-03-29`."),
         CalendarDayParams,
     ),
-    responses(
-        (status = 200, body = CalendarTicks), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 403, body = ErrorBody), (status = 404, body = ErrorBody),
-    )
+    responses((status = 200, body = CalendarTicks))
 )]
 pub(crate) async fn day(
     State(app): State<App>,

@@ -18,7 +18,7 @@ use crate::app::App;
 use crate::body::{Body, Params};
 use crate::condition::{Condition, etag, is_known, not_modified};
 use crate::page::{self, List};
-use crate::problem::{Code, ErrorBody, Problem, Result};
+use crate::problem::{Code, Problem, Result};
 
 pub(crate) const KIND: ObjectKind = ObjectKind::Calendar;
 
@@ -186,11 +186,7 @@ pub(crate) async fn alter(
 #[utoipa::path(
     post, path = "/v1/calendars", operation_id = "create_calendar", tag = "calendars", request_body = CalendarSpec,
     params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same answer for a day.")),
-    responses(
-        (status = 201, body = CalendarView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 409, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody),
-        (status = 422, body = ErrorBody), (status = 503, body = ErrorBody),
-    )
+    responses((status = 201, body = CalendarView))
 )]
 pub(crate) async fn create(
     State(app): State<App>,
@@ -204,7 +200,7 @@ pub(crate) async fn create(
 /// Lists calendars by name.
 #[utoipa::path(
     get, path = "/v1/calendars", operation_id = "list_calendars", tag = "calendars", params(PageParams),
-    responses((status = 200, body = List<CalendarView>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody))
+    responses((status = 200, body = List<CalendarView>))
 )]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -223,7 +219,7 @@ pub(crate) async fn list(
 #[utoipa::path(
     get, path = "/v1/calendars/{name}", operation_id = "get_calendar_by_name", tag = "calendars",
     params(("name" = String, Path, description = "The calendar's name or id.")),
-    responses((status = 200, body = CalendarView), (status = 304), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = CalendarView), (status = 304))
 )]
 pub(crate) async fn get(
     State(app): State<App>,
@@ -247,11 +243,7 @@ pub(crate) async fn get(
         ("name" = String, Path, description = "The calendar's name or id."),
         ("If-Match" = Option<String>, Header, description = "The ETag of the calendar that the change is based on."),
     ),
-    responses(
-        (status = 200, body = CalendarView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 412, body = ErrorBody),
-        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody), (status = 428, body = ErrorBody),
-    )
+    responses((status = 200, body = CalendarView))
 )]
 pub(crate) async fn replace(
     State(app): State<App>,
@@ -273,11 +265,7 @@ pub(crate) async fn replace(
         ("name" = String, Path, description = "The calendar's name or id."),
         ("If-Match" = Option<String>, Header, description = "The ETag of the calendar that the change is based on."),
     ),
-    responses(
-        (status = 200, body = CalendarView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 412, body = ErrorBody),
-        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody), (status = 428, body = ErrorBody),
-    )
+    responses((status = 200, body = CalendarView))
 )]
 pub(crate) async fn patch(
     State(app): State<App>,
@@ -312,10 +300,7 @@ async fn change(
         ("name" = String, Path, description = "The calendar's name or id."),
         ("If-Match" = Option<String>, Header, description = "The ETag of the calendar."),
     ),
-    responses(
-        (status = 204), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody),
-        (status = 409, body = ErrorBody), (status = 412, body = ErrorBody), (status = 428, body = ErrorBody),
-    )
+    responses((status = 204))
 )]
 pub(crate) async fn delete(
     State(app): State<App>,

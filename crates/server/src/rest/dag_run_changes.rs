@@ -39,11 +39,7 @@ async fn first_page(app: &App, actor: &Actor, run: RunId) -> Result<DagRunDetail
     post, path = "/v1/dag-runs/{dag_run_id}/cancel", operation_id = "cancel_dag_run", tag = "dag runs",
     request_body(content = Option<CancelDagRunBody>),
     params(("dag_run_id" = String, Path, description = "The run's id.")),
-    responses(
-        (status = 202, body = DagRunDetail), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 413, body = ErrorBody),
-        (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
-    )
+    responses((status = 202, body = DagRunDetail), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn cancel(
     State(app): State<App>,
@@ -64,7 +60,7 @@ pub(crate) async fn cancel(
 #[utoipa::path(
     post, path = "/v1/dag-runs/{dag_run_id}/resume", operation_id = "resume_dag_run", tag = "dag runs",
     params(("dag_run_id" = String, Path, description = "The run's id.")),
-    responses((status = 202, body = DagRunDetail), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
+    responses((status = 202, body = DagRunDetail), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn resume(
     State(app): State<App>,
@@ -133,9 +129,8 @@ pub struct AdoptedTask {
     request_body(content = Option<RerunBody>),
     params(("dag_run_id" = String, Path, description = "The run's id.")),
     responses(
-        (status = 200, body = RerunAnswer, description = "What a dry run would do."), (status = 202, body = RerunAnswer),
-        (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
-        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
+        (status = 200, body = RerunAnswer, description = "What a dry run would do."),
+        (status = 202, body = RerunAnswer), (status = 409, body = ErrorBody),
     )
 )]
 pub(crate) async fn rerun(
@@ -203,11 +198,7 @@ pub enum MarkedStatus {
         ("dag_run_id" = String, Path, description = "The run's id."),
         ("task" = String, Path, description = "The name of the task."),
     ),
-    responses(
-        (status = 200, body = TaskDetail), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 413, body = ErrorBody),
-        (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
-    )
+    responses((status = 200, body = TaskDetail), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn mark(
     State(app): State<App>,
@@ -243,11 +234,7 @@ pub struct DecisionBody {
         ("dag_run_id" = String, Path, description = "The run's id."),
         ("task" = String, Path, description = "The name of the task."),
     ),
-    responses(
-        (status = 200, body = TaskDetail), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 413, body = ErrorBody),
-        (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
-    )
+    responses((status = 200, body = TaskDetail), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn decide(
     State(app): State<App>,

@@ -5,7 +5,7 @@ use axum::extract::{OriginalUri, Path, State};
 use axum::http::Uri;
 use axum::response::Response;
 use domain::access::Deed;
-use domain::dag::state::{Control, StepKey};
+use domain::dag::state::{Control, StepKey, StepState};
 use domain::id::RunId;
 use domain::job::JobKind;
 use domain::run::RunState;
@@ -22,7 +22,7 @@ use crate::actor::Actor;
 use crate::app::App;
 use crate::body::Params;
 use crate::page::{self, List};
-use crate::problem::{ErrorBody, Result};
+use crate::problem::Result;
 
 /// Which DAG runs a list shows.
 #[derive(Deserialize, IntoParams)]
@@ -50,7 +50,7 @@ pub struct DagRunParams {
 #[utoipa::path(
     get, path = "/v1/dags/{dag_id}/runs", operation_id = "list_runs_of_dag", tag = "dag runs",
     params(("dag_id" = String, Path, description = "The DAG's id or name."), DagRunParams),
-    responses((status = 200, body = List<DagRun>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = List<DagRun>))
 )]
 pub(crate) async fn list_of_dag(
     State(app): State<App>,
@@ -66,7 +66,7 @@ pub(crate) async fn list_of_dag(
 /// Lists the runs of all DAGs, newest first. A page may be short and have a next one.
 #[utoipa::path(
     get, path = "/v1/dag-runs", operation_id = "list_dag_runs", tag = "dag runs", params(DagRunParams),
-    responses((status = 200, body = List<DagRun>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody))
+    responses((status = 200, body = List<DagRun>))
 )]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -137,7 +137,7 @@ fn key(text: &str) -> Option<StepKey> {
 #[utoipa::path(
     get, path = "/v1/dag-runs/{dag_run_id}", operation_id = "get_dag_run", tag = "dag runs",
     params(("dag_run_id" = String, Path, description = "The run's id."), TaskParams),
-    responses((status = 200, body = DagRunDetail), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = DagRunDetail))
 )]
 pub(crate) async fn get(
     State(app): State<App>,
@@ -204,7 +204,7 @@ pub struct ItemParams {
         ("task" = String, Path, description = "The name of the task."),
         ItemParams,
     ),
-    responses((status = 200, body = TaskDetail), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = TaskDetail))
 )]
 pub(crate) async fn task(
     State(app): State<App>,
@@ -231,5 +231,16 @@ pub(super) async fn task_detail(
         Some(run) => engine.attempts(run.id).await?.into_iter().map(Attempt::of).collect(),
         None => Vec::new(),
     };
-    Ok(TaskDetail::new(step, attempts, &view.dag))
+    let mut may = Vec::new();
+    if !matches!(view.run.state, RunState::Ended(_)) {
+        let is_over = matches!(step.state, StepState::Ended(_));
+        if !is_over && actor.may(Deed::ExecuteJob(view.dag.job.owner)).is_ok() {
+            may.push("MARK");
+        }
+        if step.state == StepState::Open && engine.may_answer(run, &view.dag, step.key.step).await?
+        {
+            may.push("DECIDE");
+        }
+    }
+    Ok(TaskDetail { may, ..TaskDetail::new(step, attempts, &view.dag) })
 }

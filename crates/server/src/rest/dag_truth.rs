@@ -46,7 +46,7 @@ pub struct DagRunExplanation {
 #[utoipa::path(
     get, path = "/v1/dag-runs/{dag_run_id}/explain", operation_id = "explain_dag_run", tag = "dag runs",
     params(("dag_run_id" = String, Path, description = "The run's id."), AtParams),
-    responses((status = 200, body = DagRunExplanation), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody), (status = 422, body = ErrorBody))
+    responses((status = 200, body = DagRunExplanation), (status = 422, body = ErrorBody))
 )]
 pub(crate) async fn explain(
     State(app): State<App>,
@@ -110,7 +110,7 @@ pub(crate) fn state_name(state: StepState) -> &'static str {
         ("task" = String, Path, description = "The name of the task."),
         AtParams,
     ),
-    responses((status = 200, body = TaskExplanation), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody), (status = 422, body = ErrorBody))
+    responses((status = 200, body = TaskExplanation), (status = 422, body = ErrorBody))
 )]
 pub(crate) async fn explain_task(
     State(app): State<App>,
@@ -189,10 +189,7 @@ pub struct PredictedTask {
     post, path = "/v1/dag-runs/{dag_run_id}/replay", operation_id = "replay_dag_run", tag = "dag runs",
     request_body(content = Option<ReplayBody>),
     params(("dag_run_id" = String, Path, description = "The run's id.")),
-    responses(
-        (status = 200, body = ReplayAnswer), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody),
-        (status = 409, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
-    )
+    responses((status = 200, body = ReplayAnswer), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn replay(
     State(app): State<App>,
@@ -246,7 +243,7 @@ pub struct DagRunsVerified {
 /// follows from the recorded ends.
 #[utoipa::path(
     get, path = "/v1/dag-runs/verify", operation_id = "verify_dag_runs", tag = "dag runs", params(VerifyParams),
-    responses((status = 200, body = DagRunsVerified), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = DagRunsVerified), (status = 404, body = ErrorBody))
 )]
 pub(crate) async fn verify(
     State(app): State<App>,
@@ -301,7 +298,7 @@ pub struct TaskDifference {
 #[utoipa::path(
     get, path = "/v1/dag-runs/{dag_run_id}/diff", operation_id = "diff_dag_runs", tag = "dag runs",
     params(("dag_run_id" = String, Path, description = "The run's id."), DiffParams),
-    responses((status = 200, body = DagRunDifferences), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
+    responses((status = 200, body = DagRunDifferences), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn diff(
     State(app): State<App>,

@@ -24,7 +24,7 @@ use super::shape::dag::{DagCreated, DagRecord, DagSpec, DagView, READ_ONLY, inva
 use super::warnings::{JobWarnings, warnings};
 use crate::actor::Actor;
 use crate::app::App;
-use crate::body::{Body, OptionalBody, Params, parse, read, require_json};
+use crate::body::{Body, OptionalBody, PATCH_KINDS, Params, parse, read, require_json};
 use crate::condition::{Condition, etag, is_known, not_modified};
 use crate::page::{self, List};
 use crate::problem::{Code, ErrorBody, Problem, Result};
@@ -33,12 +33,7 @@ use crate::problem::{Code, ErrorBody, Problem, Result};
 #[utoipa::path(
     post, path = "/v1/dags", operation_id = "create_dag", tag = "dags", request_body = DagSpec,
     params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same answer for a day.")),
-    responses(
-        (status = 201, body = DagCreated),
-        (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 409, body = ErrorBody),
-        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
-        (status = 503, body = ErrorBody),
-    )
+    responses((status = 201, body = DagCreated))
 )]
 pub(crate) async fn create(
     State(app): State<App>,
@@ -109,10 +104,7 @@ const NEXT_RUNS: usize = 5;
 /// Checks a DAG without making it: levels, critical path, next times.
 #[utoipa::path(
     post, path = "/v1/dags/validate", operation_id = "validate_dag", tag = "dags", request_body = DagSpec,
-    responses(
-        (status = 200, body = DagOutlook), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 409, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
-    )
+    responses((status = 200, body = DagOutlook), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn validate(
     State(app): State<App>,
@@ -198,7 +190,7 @@ pub struct DagParams {
 /// Lists DAGs by name, without their tasks.
 #[utoipa::path(
     get, path = "/v1/dags", operation_id = "list_dags", tag = "dags", params(DagParams),
-    responses((status = 200, body = List<DagView>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody))
+    responses((status = 200, body = List<DagView>))
 )]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -229,7 +221,7 @@ pub(crate) async fn list(
 #[utoipa::path(
     get, path = "/v1/dags/{dag_id}", operation_id = "get_dag", tag = "dags",
     params(("dag_id" = String, Path, description = "The DAG's id or name.")),
-    responses((status = 200, body = DagView), (status = 304), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = DagView), (status = 304))
 )]
 pub(crate) async fn get(
     State(app): State<App>,
@@ -264,11 +256,7 @@ async fn shown(app: &App, actor: &Actor, job: &Job) -> Result<Response> {
         ("dag_id" = String, Path, description = "The DAG's id or name."),
         ("If-Match" = Option<String>, Header, description = "The ETag of the DAG that the change is based on."),
     ),
-    responses(
-        (status = 200, body = DagView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 412, body = ErrorBody),
-        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
-    )
+    responses((status = 200, body = DagView))
 )]
 pub(crate) async fn replace(
     State(app): State<App>,
@@ -292,11 +280,7 @@ pub(crate) async fn replace(
         ("dag_id" = String, Path, description = "The DAG's id or name."),
         ("If-Match" = Option<String>, Header, description = "The ETag of the DAG that the change is based on."),
     ),
-    responses(
-        (status = 200, body = DagView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 412, body = ErrorBody),
-        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
-    )
+    responses((status = 200, body = DagView))
 )]
 pub(crate) async fn patch(
     State(app): State<App>,
@@ -305,7 +289,7 @@ pub(crate) async fn patch(
     request: Request,
 ) -> Result<Response> {
     let dag = find::dag(&app, &actor, &dag).await?;
-    require_json(&request, &["application/merge-patch+json", "application/json"])?;
+    require_json(&request, &PATCH_KINDS)?;
     let headers = request.headers().clone();
     let bytes = read(request.into_body(), app.options.body_bytes_max).await?;
     let mut changes: Value = parse(&bytes)?;
@@ -377,10 +361,7 @@ pub struct DeleteDagParams {
         ("If-Match" = Option<String>, Header, description = "The ETag of the DAG."),
         DeleteDagParams,
     ),
-    responses(
-        (status = 204), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody),
-        (status = 409, body = ErrorBody), (status = 412, body = ErrorBody),
-    )
+    responses((status = 204))
 )]
 pub(crate) async fn delete(
     State(app): State<App>,
@@ -406,7 +387,7 @@ pub(crate) async fn delete(
 #[utoipa::path(
     post, path = "/v1/dags/{dag_id}/pause", operation_id = "pause_dag", tag = "dags",
     params(("dag_id" = String, Path, description = "The DAG's id or name.")),
-    responses((status = 200, body = DagView), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
+    responses((status = 200, body = DagView), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn pause(
     State(app): State<App>,
@@ -422,7 +403,7 @@ pub(crate) async fn pause(
 #[utoipa::path(
     post, path = "/v1/dags/{dag_id}/resume", operation_id = "resume_dag", tag = "dags",
     params(("dag_id" = String, Path, description = "The DAG's id or name.")),
-    responses((status = 200, body = DagView), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
+    responses((status = 200, body = DagView), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn resume(
     State(app): State<App>,
@@ -469,11 +450,7 @@ pub struct AcceptedDagRun {
         ("dag_id" = String, Path, description = "The DAG's id or name."),
         ("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same answer for a day."),
     ),
-    responses(
-        (status = 202, body = AcceptedDagRun), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 413, body = ErrorBody),
-        (status = 415, body = ErrorBody), (status = 422, body = ErrorBody), (status = 503, body = ErrorBody),
-    )
+    responses((status = 202, body = AcceptedDagRun))
 )]
 pub(crate) async fn trigger(
     State(app): State<App>,
@@ -514,8 +491,7 @@ pub(super) fn accepted(run: &domain::run::NewRun, status: StatusCode) -> Respons
     params(("dag_id" = String, Path, description = "The DAG's id or name.")),
     responses(
         (status = 200, body = Backfilled, description = "What would run."), (status = 202, body = Backfilled),
-        (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody),
-        (status = 409, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
+        (status = 409, body = ErrorBody),
     )
 )]
 pub(crate) async fn backfill(

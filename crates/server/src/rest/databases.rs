@@ -17,7 +17,7 @@ use crate::app::App;
 use crate::body::{Body, Params};
 use crate::condition::{Condition, etag, is_known, not_modified};
 use crate::page::{self, List};
-use crate::problem::{Code, ErrorBody, Problem, Result};
+use crate::problem::{Code, Problem, Result};
 
 const KIND: ObjectKind = ObjectKind::Database;
 
@@ -93,11 +93,7 @@ async fn changeable(app: &App, actor: &Actor, name: &str) -> Result<Object> {
 #[utoipa::path(
     post, path = "/v1/databases", operation_id = "create_database", tag = "databases", request_body = DatabaseSpec,
     params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same answer for a day.")),
-    responses(
-        (status = 201, body = DatabaseView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 409, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody),
-        (status = 422, body = ErrorBody), (status = 503, body = ErrorBody),
-    )
+    responses((status = 201, body = DatabaseView))
 )]
 pub(crate) async fn create(
     State(app): State<App>,
@@ -115,7 +111,7 @@ pub(crate) async fn create(
 /// Lists databases by name, those of the settings among them.
 #[utoipa::path(
     get, path = "/v1/databases", operation_id = "list_databases", tag = "databases", params(PageParams),
-    responses((status = 200, body = List<DatabaseView>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody))
+    responses((status = 200, body = List<DatabaseView>))
 )]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -151,7 +147,7 @@ pub(crate) async fn list(
 #[utoipa::path(
     get, path = "/v1/databases/{name}", operation_id = "get_database", tag = "databases",
     params(("name" = String, Path, description = "The database's name or id.")),
-    responses((status = 200, body = DatabaseView), (status = 304), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = DatabaseView), (status = 304))
 )]
 pub(crate) async fn get(
     State(app): State<App>,
@@ -177,11 +173,7 @@ pub(crate) async fn get(
         ("name" = String, Path, description = "The database's name or id."),
         ("If-Match" = Option<String>, Header, description = "The ETag of the database that the change is based on."),
     ),
-    responses(
-        (status = 200, body = DatabaseView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 412, body = ErrorBody),
-        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody), (status = 428, body = ErrorBody),
-    )
+    responses((status = 200, body = DatabaseView))
 )]
 pub(crate) async fn replace(
     State(app): State<App>,
@@ -203,11 +195,7 @@ pub(crate) async fn replace(
         ("name" = String, Path, description = "The database's name or id."),
         ("If-Match" = Option<String>, Header, description = "The ETag of the database that the change is based on."),
     ),
-    responses(
-        (status = 200, body = DatabaseView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 412, body = ErrorBody),
-        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody), (status = 428, body = ErrorBody),
-    )
+    responses((status = 200, body = DatabaseView))
 )]
 pub(crate) async fn patch(
     State(app): State<App>,
@@ -252,10 +240,7 @@ async fn change(
         ("name" = String, Path, description = "The database's name or id."),
         ("If-Match" = Option<String>, Header, description = "The ETag of the database."),
     ),
-    responses(
-        (status = 204), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody),
-        (status = 409, body = ErrorBody), (status = 412, body = ErrorBody), (status = 428, body = ErrorBody),
-    )
+    responses((status = 204))
 )]
 pub(crate) async fn delete(
     State(app): State<App>,
@@ -271,7 +256,7 @@ pub(crate) async fn delete(
 #[utoipa::path(
     post, path = "/v1/databases/{name}/test", operation_id = "test_database", tag = "databases",
     params(("name" = String, Path, description = "The database's name or id.")),
-    responses((status = 200, body = TrialView), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = TrialView))
 )]
 pub(crate) async fn test(
     State(app): State<App>,

@@ -20,10 +20,7 @@ use crate::problem::{Code, ErrorBody, Problem, Result};
 #[utoipa::path(
     get, path = "/v1/events", operation_id = "list_events", tag = "server",
     params(("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was seen.")),
-    responses(
-        (status = 200, body = String, content_type = "text/event-stream"),
-        (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-    )
+    responses((status = 200, body = String, content_type = "text/event-stream"), (status = 400, body = ErrorBody))
 )]
 pub(crate) async fn events(
     State(app): State<App>,

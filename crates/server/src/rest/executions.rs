@@ -1,13 +1,13 @@
 //! Executions: listed, shown, cancelled, tried again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use axum::Json;
 use axum::extract::{OriginalUri, Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use domain::access::Deed;
-use domain::id::{RunId, UserId};
+use domain::id::{JobId, RunId, UserId};
 use domain::job::Job;
 use domain::run::{Origin, Outcome, RunState};
 use engine::{Page, RunFilter, RunView, RunsOf};
@@ -118,7 +118,7 @@ async fn page_of(
 /// Lists executions of all jobs, newest first.
 #[utoipa::path(
     get, path = "/v1/executions", operation_id = "list_executions", tag = "executions", params(ExecutionParams),
-    responses((status = 200, body = List<Execution>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = List<Execution>), (status = 404, body = ErrorBody))
 )]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -137,7 +137,7 @@ pub(crate) async fn list(
 /// Lists executions that failed for the last time and that nobody has looked at, newest first.
 #[utoipa::path(
     get, path = "/v1/dead-letters", operation_id = "list_dead_letters", tag = "executions", params(ExecutionParams),
-    responses((status = 200, body = List<Execution>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = List<Execution>), (status = 404, body = ErrorBody))
 )]
 pub(crate) async fn dead_letters(
     State(app): State<App>,
@@ -158,7 +158,7 @@ pub(crate) async fn dead_letters(
 #[utoipa::path(
     get, path = "/v1/jobs/{job_id}/executions", operation_id = "list_job_executions", tag = "executions",
     params(("job_id" = String, Path, description = "The job's id or name."), ExecutionParams),
-    responses((status = 200, body = List<Execution>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = List<Execution>))
 )]
 pub(crate) async fn list_of_job(
     State(app): State<App>,
@@ -210,13 +210,17 @@ async fn of_jobs(
         }
         Err(_) => HashMap::new(),
     };
+    let dags = jobs.iter().filter(|job| job.definition.is_dag());
+    let dags: HashSet<JobId> = dags.map(|job| job.id).collect();
     let mut waiting = app.engine.by(actor).waiting_reasons(&runs).await?;
     let mut execution = |run: RunView| {
         let (id, name) = (run.id, names.get(&(run.job, run.job_version)).cloned());
         let user = run.requested_by.and_then(|user| users.get(&user).cloned());
         let node = run.node.and_then(|node| nodes.get(&node).cloned());
+        let is_dag = dags.contains(&run.job);
         let shown = Execution::of(run, name);
         Execution {
+            dag_run_id: shown.dag_run_id.or_else(|| is_dag.then_some(id.0)),
             parts: progress.get(&id).map(|progress| (*progress).into()),
             parent_id: parents.get(&id).map(|parent| parent.0),
             waiting_reason: waiting.remove(&id),
@@ -245,7 +249,7 @@ async fn with_shards(app: &App, actor: &Actor, executions: &mut [Execution]) -> 
 #[utoipa::path(
     get, path = "/v1/executions/{execution_id}/parts", operation_id = "list_parts", tag = "executions",
     params(("execution_id" = String, Path, description = "The execution's id.")),
-    responses((status = 200, body = List<Execution>), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = List<Execution>))
 )]
 pub(crate) async fn parts(
     State(app): State<App>,
@@ -268,7 +272,7 @@ pub(crate) async fn parts(
 #[utoipa::path(
     get, path = "/v1/executions/{execution_id}", operation_id = "get_execution", tag = "executions",
     params(("execution_id" = String, Path, description = "The execution's id.")),
-    responses((status = 200, body = Execution), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = Execution))
 )]
 pub(crate) async fn get(
     State(app): State<App>,
@@ -293,7 +297,7 @@ pub(crate) async fn get(
 #[utoipa::path(
     get, path = "/v1/executions/{execution_id}/attempts", operation_id = "list_attempts", tag = "executions",
     params(("execution_id" = String, Path, description = "The execution's id.")),
-    responses((status = 200, body = List<Attempt>), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = List<Attempt>))
 )]
 pub(crate) async fn attempts(
     State(app): State<App>,
@@ -321,7 +325,7 @@ pub struct AcknowledgementView {
 #[utoipa::path(
     get, path = "/v1/executions/{execution_id}/acknowledgements", operation_id = "list_acknowledgements",
     tag = "executions", params(("execution_id" = String, Path, description = "The execution's id.")),
-    responses((status = 200, body = List<AcknowledgementView>), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = List<AcknowledgementView>))
 )]
 pub(crate) async fn acknowledgements(
     State(app): State<App>,
@@ -351,10 +355,7 @@ pub struct CancelBody {
     post, path = "/v1/executions/{execution_id}/cancel", operation_id = "cancel_execution", tag = "executions",
     request_body(content = Option<CancelBody>),
     params(("execution_id" = String, Path, description = "The execution's id.")),
-    responses(
-        (status = 202, body = Execution), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody),
-        (status = 409, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
-    )
+    responses((status = 202, body = Execution), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn cancel(
     State(app): State<App>,
@@ -389,10 +390,7 @@ pub struct DecideBody {
     post, path = "/v1/executions/{execution_id}/decide", operation_id = "decide_execution", tag = "executions",
     request_body = DecideBody,
     params(("execution_id" = String, Path, description = "The execution's id.")),
-    responses(
-        (status = 200, body = Execution), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody),
-        (status = 409, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
-    )
+    responses((status = 200, body = Execution), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn decide(
     State(app): State<App>,
@@ -414,9 +412,7 @@ pub(crate) async fn decide(
 #[utoipa::path(
     post, path = "/v1/executions/{execution_id}/retry", operation_id = "retry_execution", tag = "executions",
     params(("execution_id" = String, Path, description = "The execution's id.")),
-    responses(
-        (status = 202, body = Accepted), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
-    )
+    responses((status = 202, body = Accepted), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn retry(
     State(app): State<App>,

@@ -132,7 +132,7 @@ impl Explanation {
 #[utoipa::path(
     get, path = "/v1/jobs/{job_id}/explain", operation_id = "explain_job", tag = "jobs",
     params(("job_id" = String, Path, description = "The job's id or name, present or former."), ExplainParams),
-    responses((status = 200, body = Explanation), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody), (status = 422, body = ErrorBody))
+    responses((status = 200, body = Explanation), (status = 422, body = ErrorBody))
 )]
 pub(crate) async fn explain(
     State(app): State<App>,
@@ -154,7 +154,7 @@ pub(crate) async fn explain(
 #[utoipa::path(
     get, path = "/v1/executions/{execution_id}/explain", operation_id = "explain_execution", tag = "executions",
     params(("execution_id" = String, Path, description = "The execution's id.")),
-    responses((status = 200, body = Explanation), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = Explanation))
 )]
 pub(crate) async fn explain_run(
     State(app): State<App>,
@@ -199,7 +199,7 @@ pub struct MessageExplanation {
         ("queue" = String, Path, description = "The queue's name or id."),
         ("message" = Uuid, Path, description = "The message's id."),
     ),
-    responses((status = 200, body = MessageExplanation), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = MessageExplanation))
 )]
 pub(crate) async fn explain_message(
     State(app): State<App>,

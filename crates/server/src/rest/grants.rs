@@ -128,7 +128,7 @@ pub struct GrantParams {
 /// Lists grants.
 #[utoipa::path(
     get, path = "/v1/grants", operation_id = "list_grants", tag = "access", params(GrantParams),
-    responses((status = 200, body = List<GrantView>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = List<GrantView>), (status = 404, body = ErrorBody))
 )]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -163,7 +163,7 @@ pub(crate) async fn list(
 #[utoipa::path(
     get, path = "/v1/grants/{grant_id}", operation_id = "get_grant", tag = "access",
     params(("grant_id" = String, Path, description = "The id of the grant.")),
-    responses((status = 200, body = GrantView), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = GrantView))
 )]
 pub(crate) async fn get(
     State(app): State<App>,
@@ -184,8 +184,7 @@ fn id_of(text: &str) -> Result<Uuid> {
     post, path = "/v1/grants", operation_id = "create_grant", tag = "access", request_body = GrantSpec,
     responses(
         (status = 200, body = GrantView, description = "It was given before."), (status = 201, body = GrantView),
-        (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody),
-        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
+        (status = 404, body = ErrorBody),
     )
 )]
 pub(crate) async fn create(
@@ -206,7 +205,7 @@ pub(crate) async fn create(
 #[utoipa::path(
     delete, path = "/v1/grants/{grant_id}", operation_id = "delete_grant", tag = "access",
     params(("grant_id" = String, Path, description = "The id of the grant.")),
-    responses((status = 204), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
+    responses((status = 204), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn delete(
     State(app): State<App>,

@@ -14,7 +14,7 @@ use engine::{JobFilter, Page};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::shape::job::JobView;
+use super::shape::job_view::JobView;
 use crate::actor::Actor;
 use crate::app::App;
 use crate::directory::{Counts, JobOrder, Selection};

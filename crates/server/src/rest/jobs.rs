@@ -19,14 +19,15 @@ use utoipa::IntoParams;
 
 use super::find;
 use super::job_choice::{JobChoice, JobFacets, JobList};
-use super::shape::job::{JobCreated, JobSpec, JobView, READ_ONLY, RunOutcome};
+use super::shape::job::{JobSpec, READ_ONLY};
+use super::shape::job_view::{JobCreated, JobView, RunOutcome};
 use super::warnings::{JobWarnings, warnings};
 use crate::actor::Actor;
 use crate::app::App;
-use crate::body::{Body, Params, parse, parse_value, read, require_json};
+use crate::body::{Body, PATCH_KINDS, Params, parse, parse_value, read, require_json};
 use crate::condition::{Condition, etag, is_known, not_modified};
 use crate::page::{self, List};
-use crate::problem::{Code, ErrorBody, Problem, Result};
+use crate::problem::{Code, Problem, Result};
 
 /// How many outcomes of a job a list shows.
 const OUTCOMES: u32 = 20;
@@ -38,12 +39,7 @@ const SEARCH_PATIENCE: Duration = Duration::from_millis(100);
 #[utoipa::path(
     post, path = "/v1/jobs", operation_id = "create_job", tag = "jobs", request_body = JobSpec,
     params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same answer for a day.")),
-    responses(
-        (status = 201, body = JobCreated),
-        (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 409, body = ErrorBody),
-        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
-        (status = 503, body = ErrorBody),
-    )
+    responses((status = 201, body = JobCreated))
 )]
 pub(crate) async fn create(
     State(app): State<App>,
@@ -219,7 +215,7 @@ const ACTIONS: [(&str, &str); 7] = [
 /// Lists jobs by name.
 #[utoipa::path(
     get, path = "/v1/jobs", operation_id = "list_jobs", tag = "jobs", params(JobParams),
-    responses((status = 200, body = JobList), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody))
+    responses((status = 200, body = JobList))
 )]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -337,7 +333,7 @@ async fn list_deleted(
 #[utoipa::path(
     get, path = "/v1/jobs/{job_id}", operation_id = "get_job", tag = "jobs",
     params(("job_id" = String, Path, description = "The job's id or name.")),
-    responses((status = 200, body = JobView), (status = 304), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = JobView), (status = 304))
 )]
 pub(crate) async fn get(
     State(app): State<App>,
@@ -380,11 +376,7 @@ pub(super) fn shown(app: &App, job: &Job) -> Response {
         ("job_id" = String, Path, description = "The job's id or name."),
         ("If-Match" = Option<String>, Header, description = "The ETag of the job that the change is based on."),
     ),
-    responses(
-        (status = 200, body = JobView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 412, body = ErrorBody),
-        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
-    )
+    responses((status = 200, body = JobView))
 )]
 pub(crate) async fn replace(
     State(app): State<App>,
@@ -411,11 +403,7 @@ pub(crate) async fn replace(
         ("job_id" = String, Path, description = "The job's id or name."),
         ("If-Match" = Option<String>, Header, description = "The ETag of the job that the change is based on."),
     ),
-    responses(
-        (status = 200, body = JobView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 412, body = ErrorBody),
-        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
-    )
+    responses((status = 200, body = JobView))
 )]
 pub(crate) async fn patch(
     State(app): State<App>,
@@ -424,7 +412,7 @@ pub(crate) async fn patch(
     request: Request,
 ) -> Result<Response> {
     let job = find::plain_job(&app, &actor, &job).await?;
-    require_json(&request, &["application/merge-patch+json", "application/json"])?;
+    require_json(&request, &PATCH_KINDS)?;
     let headers = request.headers().clone();
     let bytes = read(request.into_body(), app.options.body_bytes_max).await?;
     let mut changes: Value = parse(&bytes)?;
@@ -576,10 +564,7 @@ pub struct DeleteParams {
         ("If-Match" = Option<String>, Header, description = "The ETag of the job."),
         DeleteParams,
     ),
-    responses(
-        (status = 204), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody),
-        (status = 409, body = ErrorBody), (status = 412, body = ErrorBody),
-    )
+    responses((status = 204))
 )]
 pub(crate) async fn delete(
     State(app): State<App>,

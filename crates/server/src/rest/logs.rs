@@ -182,8 +182,8 @@ impl Log {
         ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was seen."),
     ),
     responses(
-        (status = 200, body = String, content_type = "text/plain"), (status = 206, body = String, content_type = "text/plain"),
-        (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody), (status = 416, body = ErrorBody),
+        (status = 200, body = String, content_type = "text/plain"),
+        (status = 206, body = String, content_type = "text/plain"), (status = 416, body = ErrorBody),
         (status = 421, body = ErrorBody),
     )
 )]

@@ -151,12 +151,7 @@ pub struct ReportResults {
         ("queue" = String, Path, description = "The queue's name or id."),
         ("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same answer for a day."),
     ),
-    responses(
-        (status = 200, body = SentMessages), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
-        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
-        (status = 429, body = ErrorBody), (status = 503, body = ErrorBody),
-    )
+    responses((status = 200, body = SentMessages))
 )]
 pub(crate) async fn send(
     State(app): State<App>,
@@ -213,11 +208,7 @@ pub(super) fn lease_of(asked: Option<Seconds>) -> Result<Option<SignedDuration>>
     post, path = "/v1/queues/{queue}/lease", operation_id = "lease_messages", tag = "queues",
     request_body(content = Option<LeaseBody>),
     params(("queue" = String, Path, description = "The queue's name or id.")),
-    responses(
-        (status = 200, body = LeasedMessages), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 413, body = ErrorBody),
-        (status = 415, body = ErrorBody), (status = 422, body = ErrorBody), (status = 503, body = ErrorBody),
-    )
+    responses((status = 200, body = LeasedMessages), (status = 503, body = ErrorBody))
 )]
 pub(crate) async fn lease(
     State(app): State<App>,
@@ -358,9 +349,7 @@ pub(super) fn polled(list: &str, it: ReportedMessage) -> Result<(Option<String>,
     post, path = "/v1/queues/{queue}/ack", operation_id = "ack_messages", tag = "queues", request_body = ReportBody,
     params(("queue" = String, Path, description = "The queue's name or id.")),
     responses(
-        (status = 200, body = ReportResults), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
-        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody), (status = 503, body = ErrorBody),
+        (status = 200, body = ReportResults), (status = 409, body = ErrorBody), (status = 503, body = ErrorBody),
     )
 )]
 pub(crate) async fn ack(
@@ -382,9 +371,7 @@ pub(crate) async fn ack(
     post, path = "/v1/queues/{queue}/nack", operation_id = "nack_messages", tag = "queues", request_body = ReportBody,
     params(("queue" = String, Path, description = "The queue's name or id.")),
     responses(
-        (status = 200, body = ReportResults), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
-        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody), (status = 503, body = ErrorBody),
+        (status = 200, body = ReportResults), (status = 409, body = ErrorBody), (status = 503, body = ErrorBody),
     )
 )]
 pub(crate) async fn nack(
@@ -408,9 +395,7 @@ pub(crate) async fn nack(
     post, path = "/v1/queues/{queue}/fail", operation_id = "fail_messages", tag = "queues", request_body = ReportBody,
     params(("queue" = String, Path, description = "The queue's name or id.")),
     responses(
-        (status = 200, body = ReportResults), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
-        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody), (status = 503, body = ErrorBody),
+        (status = 200, body = ReportResults), (status = 409, body = ErrorBody), (status = 503, body = ErrorBody),
     )
 )]
 pub(crate) async fn fail(
@@ -431,9 +416,7 @@ pub(crate) async fn fail(
     post, path = "/v1/queues/{queue}/extend", operation_id = "extend_leases", tag = "queues", request_body = ReportBody,
     params(("queue" = String, Path, description = "The queue's name or id.")),
     responses(
-        (status = 200, body = ReportResults), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
-        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody), (status = 503, body = ErrorBody),
+        (status = 200, body = ReportResults), (status = 409, body = ErrorBody), (status = 503, body = ErrorBody),
     )
 )]
 pub(crate) async fn extend(
@@ -477,10 +460,7 @@ pub struct MessageParams {
 #[utoipa::path(
     get, path = "/v1/queues/{queue}/messages", operation_id = "list_messages", tag = "queues",
     params(("queue" = String, Path, description = "The queue's name or id."), MessageParams),
-    responses(
-        (status = 200, body = List<MessageView>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 403, body = ErrorBody), (status = 404, body = ErrorBody),
-    )
+    responses((status = 200, body = List<MessageView>))
 )]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -506,7 +486,7 @@ pub(crate) async fn list(
         ("queue" = String, Path, description = "The queue's name or id."),
         ("message" = Uuid, Path, description = "The message's id."),
     ),
-    responses((status = 200, body = MessageView), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = MessageView))
 )]
 pub(crate) async fn get(
     State(app): State<App>,
@@ -532,10 +512,7 @@ pub(crate) async fn get(
         ("queue" = String, Path, description = "The queue's name or id."),
         ("message" = Uuid, Path, description = "The message's id."),
     ),
-    responses(
-        (status = 200, body = MessageView), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody),
-        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
-    )
+    responses((status = 200, body = MessageView), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn cancel(
     State(app): State<App>,

@@ -111,7 +111,7 @@ pub struct NodeParams {
 /// Lists the nodes of the cluster.
 #[utoipa::path(
     get, path = "/v1/nodes", operation_id = "list_nodes", tag = "server", params(NodeParams),
-    responses((status = 200, body = List<Worker>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody))
+    responses((status = 200, body = List<Worker>))
 )]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -172,10 +172,7 @@ async fn shown(app: &App, actor: &Actor, node: NodeId) -> Result<Json<Worker>> {
 #[utoipa::path(
     post, path = "/v1/nodes/{node}/drain", operation_id = "drain_node", tag = "server",
     params(("node" = String, Path, description = "The node's id or name.")),
-    responses(
-        (status = 200, body = Worker), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody),
-        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
-    )
+    responses((status = 200, body = Worker), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn drain(
     State(app): State<App>,
@@ -190,10 +187,7 @@ pub(crate) async fn drain(
 #[utoipa::path(
     post, path = "/v1/nodes/{node}/resume", operation_id = "resume_node", tag = "server",
     params(("node" = String, Path, description = "The node's id or name.")),
-    responses(
-        (status = 200, body = Worker), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody),
-        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
-    )
+    responses((status = 200, body = Worker), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn resume(
     State(app): State<App>,
@@ -209,10 +203,7 @@ pub(crate) async fn resume(
 #[utoipa::path(
     delete, path = "/v1/nodes/{node}", operation_id = "remove_node", tag = "server",
     params(("node" = String, Path, description = "The node's id or name.")),
-    responses(
-        (status = 204), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody),
-        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
-    )
+    responses((status = 204), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn remove(
     State(app): State<App>,

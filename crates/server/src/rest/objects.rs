@@ -18,7 +18,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::jobs::merge;
 use crate::actor::Actor;
 use crate::app::App;
-use crate::body::{parse, parse_value, read, require_json};
+use crate::body::{PATCH_KINDS, parse, parse_value, read, require_json};
 use crate::condition::{Condition, etag};
 use crate::problem::{Code, Problem, Result};
 
@@ -316,7 +316,7 @@ pub(super) async fn changed<T: DeserializeOwned>(
     current: Option<Value>,
 ) -> Result<T> {
     let kinds: &[&str] = match current {
-        Some(_) => &["application/merge-patch+json", "application/json"],
+        Some(_) => &PATCH_KINDS,
         None => &["application/json"],
     };
     require_json(&request, kinds)?;

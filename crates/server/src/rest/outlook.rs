@@ -36,10 +36,7 @@ pub struct Outlook {
 /// Checks a job without making it.
 #[utoipa::path(
     post, path = "/v1/jobs:validate", operation_id = "validate_job", tag = "jobs", request_body = JobSpec,
-    responses(
-        (status = 200, body = Outlook), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 409, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
-    )
+    responses((status = 200, body = Outlook), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn validate(
     State(app): State<App>,
@@ -70,7 +67,7 @@ pub struct NextParams {
 #[utoipa::path(
     get, path = "/v1/jobs/{job_id}/next-runs", operation_id = "list_next_runs", tag = "jobs",
     params(("job_id" = String, Path, description = "The job's id or name."), NextParams),
-    responses((status = 200, body = Outlook), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = Outlook))
 )]
 pub(crate) async fn next_runs(
     State(app): State<App>,

@@ -113,7 +113,7 @@ impl From<&PauseView> for PauseShown {
 /// Shows whether all jobs are paused.
 #[utoipa::path(
     get, path = "/v1/pause", operation_id = "get_pause", tag = "calendars",
-    responses((status = 200, body = Pauses), (status = 401, body = ErrorBody))
+    responses((status = 200, body = Pauses))
 )]
 pub(crate) async fn get(State(app): State<App>, actor: Actor) -> Result<Json<Pauses>> {
     let pauses = app.engine.by(&actor).pauses().await?;
@@ -125,11 +125,7 @@ pub(crate) async fn get(State(app): State<App>, actor: Actor) -> Result<Json<Pau
 /// about the times of the pause by its catch-up policy.
 #[utoipa::path(
     put, path = "/v1/pause", operation_id = "pause_all", tag = "calendars", request_body = PauseSpec,
-    responses(
-        (status = 200, body = PausedJobs), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 403, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody),
-        (status = 422, body = ErrorBody), (status = 503, body = ErrorBody),
-    )
+    responses((status = 200, body = PausedJobs), (status = 503, body = ErrorBody))
 )]
 pub(crate) async fn put(
     State(app): State<App>,
@@ -144,10 +140,7 @@ pub(crate) async fn put(
 /// Ends the pause of all jobs. Jobs that were paused by themselves stay paused.
 #[utoipa::path(
     delete, path = "/v1/pause", operation_id = "resume_all", tag = "calendars", params(ResumeParams),
-    responses(
-        (status = 200, body = PausedJobs), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 403, body = ErrorBody), (status = 409, body = ErrorBody), (status = 503, body = ErrorBody),
-    )
+    responses((status = 200, body = PausedJobs), (status = 409, body = ErrorBody), (status = 503, body = ErrorBody))
 )]
 pub(crate) async fn delete(
     State(app): State<App>,

@@ -20,7 +20,7 @@ use crate::app::App;
 use crate::body::Body;
 use crate::condition::{Condition, etag, is_known, not_modified};
 use crate::page::List;
-use crate::problem::{Code, ErrorBody, Problem, Result};
+use crate::problem::{Code, Problem, Result};
 
 const KIND: ObjectKind = ObjectKind::Pool;
 
@@ -241,12 +241,7 @@ pub(crate) async fn found(app: &App, actor: &Actor, text: &str) -> Result<Object
 #[utoipa::path(
     post, path = "/v1/pools", operation_id = "create_pool", tag = "pools", request_body = PoolSpec,
     params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same answer for a day.")),
-    responses(
-        (status = 201, body = PoolView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 403, body = ErrorBody),
-        (status = 409, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody),
-        (status = 422, body = ErrorBody), (status = 503, body = ErrorBody),
-    )
+    responses((status = 201, body = PoolView))
 )]
 pub(crate) async fn create(
     State(app): State<App>,
@@ -261,7 +256,7 @@ pub(crate) async fn create(
 /// Lists pools by name, with their use.
 #[utoipa::path(
     get, path = "/v1/pools", operation_id = "list_pools", tag = "pools",
-    responses((status = 200, body = List<PoolView>), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody))
+    responses((status = 200, body = List<PoolView>))
 )]
 pub(crate) async fn list(State(app): State<App>, actor: Actor) -> Result<Json<List<PoolView>>> {
     Ok(Json(List { data: all(&app, &actor).await?, next_cursor: None }))
@@ -271,10 +266,7 @@ pub(crate) async fn list(State(app): State<App>, actor: Actor) -> Result<Json<Li
 #[utoipa::path(
     get, path = "/v1/pools/{name}", operation_id = "get_pool", tag = "pools",
     params(("name" = String, Path, description = "The pool's name or id.")),
-    responses(
-        (status = 200, body = PoolView), (status = 304), (status = 401, body = ErrorBody),
-        (status = 403, body = ErrorBody), (status = 404, body = ErrorBody),
-    )
+    responses((status = 200, body = PoolView), (status = 304))
 )]
 pub(crate) async fn get(
     State(app): State<App>,
@@ -299,12 +291,7 @@ pub(crate) async fn get(
         ("name" = String, Path, description = "The pool's name or id."),
         ("If-Match" = Option<String>, Header, description = "The ETag of the pool that the change is based on."),
     ),
-    responses(
-        (status = 200, body = PoolView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 403, body = ErrorBody),
-        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 412, body = ErrorBody),
-        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody), (status = 428, body = ErrorBody),
-    )
+    responses((status = 200, body = PoolView))
 )]
 pub(crate) async fn patch(
     State(app): State<App>,
@@ -330,10 +317,7 @@ pub(crate) async fn patch(
         ("name" = String, Path, description = "The pool's name or id."),
         ("If-Match" = Option<String>, Header, description = "The ETag of the pool."),
     ),
-    responses(
-        (status = 204), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody),
-        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 412, body = ErrorBody), (status = 428, body = ErrorBody),
-    )
+    responses((status = 204))
 )]
 pub(crate) async fn delete(
     State(app): State<App>,

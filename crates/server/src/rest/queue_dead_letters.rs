@@ -17,7 +17,7 @@ use crate::actor::Actor;
 use crate::app::App;
 use crate::body::{OptionalBody, Params};
 use crate::page::{self, List};
-use crate::problem::{ErrorBody, Problem, Result};
+use crate::problem::{Problem, Result};
 
 /// A message that failed for good.
 #[derive(Serialize, ToSchema)]
@@ -90,10 +90,7 @@ impl From<SettledLetters> for SettledLetterCount {
 #[utoipa::path(
     get, path = "/v1/queues/{queue}/dead-letters", operation_id = "list_queue_dead_letters", tag = "queues",
     params(("queue" = String, Path, description = "The queue's name or id."), PageParams),
-    responses(
-        (status = 200, body = List<DeadMessage>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 403, body = ErrorBody), (status = 404, body = ErrorBody),
-    )
+    responses((status = 200, body = List<DeadMessage>))
 )]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -141,11 +138,7 @@ fn ids_of(messages: Option<Vec<Uuid>>) -> Result<Option<Vec<RunId>>> {
     post, path = "/v1/queues/{queue}/dead-letters/redrive", operation_id = "redrive_queue_dead_letters", tag = "queues",
     request_body(content = Option<RedriveBody>),
     params(("queue" = String, Path, description = "The queue's name or id.")),
-    responses(
-        (status = 200, body = SettledLetterCount), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 413, body = ErrorBody),
-        (status = 415, body = ErrorBody), (status = 422, body = ErrorBody), (status = 429, body = ErrorBody),
-    )
+    responses((status = 200, body = SettledLetterCount))
 )]
 pub(crate) async fn redrive(
     State(app): State<App>,
@@ -170,11 +163,7 @@ pub(crate) async fn redrive(
     post, path = "/v1/queues/{queue}/dead-letters/purge", operation_id = "purge_queue_dead_letters", tag = "queues",
     request_body(content = Option<PurgeBody>),
     params(("queue" = String, Path, description = "The queue's name or id.")),
-    responses(
-        (status = 200, body = SettledLetterCount), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 413, body = ErrorBody),
-        (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
-    )
+    responses((status = 200, body = SettledLetterCount))
 )]
 pub(crate) async fn purge(
     State(app): State<App>,

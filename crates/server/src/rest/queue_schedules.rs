@@ -12,7 +12,8 @@ use utoipa::ToSchema;
 use super::find;
 use super::jobs::{new_job, shown};
 use super::shape::duration::Seconds;
-use super::shape::job::{JobSpec, JobView};
+use super::shape::job::JobSpec;
+use super::shape::job_view::JobView;
 use super::shape::payload::AdaptivePayload;
 use crate::actor::Actor;
 use crate::app::App;
@@ -79,11 +80,7 @@ fn spec(queue: &Job, workspace: &str, body: QueueScheduleBody) -> Result<JobSpec
         ("queue" = String, Path, description = "The queue's name or id."),
         ("workspace" = String, Path, description = "The workspace, or `-` for none."),
     ),
-    responses(
-        (status = 200, body = JobView), (status = 201, body = JobView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
-        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
-    )
+    responses((status = 200, body = JobView), (status = 201, body = JobView), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn put(
     State(app): State<App>,
@@ -128,9 +125,7 @@ pub(crate) async fn put(
         ("queue" = String, Path, description = "The queue's name or id."),
         ("workspace" = String, Path, description = "The workspace, or `-` for none."),
     ),
-    responses(
-        (status = 204), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
-    )
+    responses((status = 204), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn delete(
     State(app): State<App>,

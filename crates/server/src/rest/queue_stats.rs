@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 use crate::actor::Actor;
 use crate::app::App;
-use crate::problem::{ErrorBody, Result};
+use crate::problem::Result;
 
 /// Workspaces that are shown.
 const WORKSPACES: u32 = 100;
@@ -62,7 +62,7 @@ impl WorkspaceStats {
 #[utoipa::path(
     get, path = "/v1/queues/{queue}/stats", operation_id = "get_queue_stats", tag = "queues",
     params(("queue" = String, Path, description = "The queue's name or id.")),
-    responses((status = 200, body = QueueStats), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = QueueStats))
 )]
 pub(crate) async fn stats(
     State(app): State<App>,

@@ -16,10 +16,10 @@ use super::objects::PageParams;
 use super::shape::queue::{QueueSpec, QueueView, READ_ONLY};
 use crate::actor::Actor;
 use crate::app::App;
-use crate::body::{Body, Params, parse, parse_value, read, require_json};
+use crate::body::{Body, PATCH_KINDS, Params, parse, parse_value, read, require_json};
 use crate::condition::{Condition, etag};
 use crate::page::{self, List};
-use crate::problem::{Code, ErrorBody, Problem, Result};
+use crate::problem::{Code, Problem, Result};
 
 /// How a queue is removed.
 #[derive(Deserialize, IntoParams)]
@@ -44,11 +44,7 @@ async fn shown(app: &App, actor: &Actor, job: &Job) -> Result<Response> {
 #[utoipa::path(
     post, path = "/v1/queues", operation_id = "create_queue", tag = "queues", request_body = QueueSpec,
     params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same answer for a day.")),
-    responses(
-        (status = 201, body = QueueView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 409, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody),
-        (status = 422, body = ErrorBody), (status = 503, body = ErrorBody),
-    )
+    responses((status = 201, body = QueueView))
 )]
 pub(crate) async fn create(
     State(app): State<App>,
@@ -76,7 +72,7 @@ pub(crate) fn new_queue(actor: &Actor, spec: &QueueSpec) -> Result<NewJob> {
 /// Lists queues by name, with their messages counted.
 #[utoipa::path(
     get, path = "/v1/queues", operation_id = "list_queues", tag = "queues", params(PageParams),
-    responses((status = 200, body = List<QueueView>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody))
+    responses((status = 200, body = List<QueueView>))
 )]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -96,7 +92,7 @@ pub(crate) async fn list(
 #[utoipa::path(
     get, path = "/v1/queues/{queue}", operation_id = "get_queue", tag = "queues",
     params(("queue" = String, Path, description = "The queue's name or id.")),
-    responses((status = 200, body = QueueView), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = QueueView))
 )]
 pub(crate) async fn get(
     State(app): State<App>,
@@ -115,11 +111,7 @@ pub(crate) async fn get(
         ("queue" = String, Path, description = "The queue's name or id."),
         ("If-Match" = Option<String>, Header, description = "The ETag of the queue that the change is based on."),
     ),
-    responses(
-        (status = 200, body = QueueView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 412, body = ErrorBody),
-        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody), (status = 428, body = ErrorBody),
-    )
+    responses((status = 200, body = QueueView))
 )]
 pub(crate) async fn patch(
     State(app): State<App>,
@@ -129,7 +121,7 @@ pub(crate) async fn patch(
 ) -> Result<Response> {
     let old = app.engine.by(&actor).queue(&queue).await?;
     let headers = request.headers().clone();
-    require_json(&request, &["application/merge-patch+json", "application/json"])?;
+    require_json(&request, &PATCH_KINDS)?;
     let bytes = read(request.into_body(), app.options.body_bytes_max).await?;
     let mut given: Value = parse(&bytes)?;
     let Some(fields) = given.as_object_mut() else {
@@ -150,11 +142,7 @@ pub(crate) async fn patch(
         ("queue" = String, Path, description = "The queue's name or id."),
         ("If-Match" = Option<String>, Header, description = "The ETag of the queue that the change is based on."),
     ),
-    responses(
-        (status = 200, body = QueueView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 412, body = ErrorBody),
-        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody), (status = 428, body = ErrorBody),
-    )
+    responses((status = 200, body = QueueView))
 )]
 pub(crate) async fn replace(
     State(app): State<App>,
@@ -243,10 +231,7 @@ pub(crate) fn changed(queue: &Job, patch: Value) -> Result<QueueSpec> {
         DeleteQueueParams,
         ("If-Match" = Option<String>, Header, description = "The ETag of the queue."),
     ),
-    responses(
-        (status = 204), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody),
-        (status = 409, body = ErrorBody), (status = 412, body = ErrorBody), (status = 428, body = ErrorBody),
-    )
+    responses((status = 204))
 )]
 pub(crate) async fn delete(
     State(app): State<App>,
@@ -266,7 +251,7 @@ pub(crate) async fn delete(
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/pause", operation_id = "pause_queue", tag = "queues",
     params(("queue" = String, Path, description = "The queue's name or id.")),
-    responses((status = 200, body = QueueView), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = QueueView))
 )]
 pub(crate) async fn pause(
     State(app): State<App>,
@@ -282,7 +267,7 @@ pub(crate) async fn pause(
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/resume", operation_id = "resume_queue", tag = "queues",
     params(("queue" = String, Path, description = "The queue's name or id.")),
-    responses((status = 200, body = QueueView), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = QueueView))
 )]
 pub(crate) async fn resume(
     State(app): State<App>,
@@ -299,7 +284,7 @@ pub(crate) async fn resume(
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/drain", operation_id = "drain_queue", tag = "queues",
     params(("queue" = String, Path, description = "The queue's name or id.")),
-    responses((status = 200, body = QueueView), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = QueueView))
 )]
 pub(crate) async fn drain(
     State(app): State<App>,
@@ -342,9 +327,7 @@ pub struct QueueWorkspaces {
 #[utoipa::path(
     get, path = "/v1/queues/{queue}/workspaces", operation_id = "list_queue_workspaces", tag = "queues",
     params(("queue" = String, Path, description = "The queue's name or id.")),
-    responses(
-        (status = 200, body = QueueWorkspaces), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody),
-    )
+    responses((status = 200, body = QueueWorkspaces))
 )]
 pub(crate) async fn workspaces(
     State(app): State<App>,

@@ -85,7 +85,7 @@ impl RoleSpec {
 /// Lists roles by name.
 #[utoipa::path(
     get, path = "/v1/roles", operation_id = "list_roles", tag = "access", params(EntryParams),
-    responses((status = 200, body = List<RoleView>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody))
+    responses((status = 200, body = List<RoleView>))
 )]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -100,7 +100,7 @@ pub(crate) async fn list(
 #[utoipa::path(
     get, path = "/v1/roles/{role}", operation_id = "get_role", tag = "access",
     params(("role" = String, Path, description = "The role's id or name.")),
-    responses((status = 200, body = RoleView), (status = 304), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = RoleView), (status = 304), (status = 400, body = ErrorBody))
 )]
 pub(crate) async fn get(
     State(app): State<App>,
@@ -114,7 +114,7 @@ pub(crate) async fn get(
 /// Makes a role.
 #[utoipa::path(
     post, path = "/v1/roles", operation_id = "create_role", tag = "access", request_body = RoleSpec,
-    responses((status = 201, body = RoleView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody))
+    responses((status = 201, body = RoleView), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn create(
     State(app): State<App>,
@@ -132,7 +132,7 @@ pub(crate) async fn create(
         ("role" = String, Path, description = "The role's id or name."),
         ("If-Match" = Option<String>, Header, description = "The ETag that the change is based on."),
     ),
-    responses((status = 200, body = RoleView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 412, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody))
+    responses((status = 200, body = RoleView))
 )]
 pub(crate) async fn patch(
     State(app): State<App>,
@@ -154,7 +154,7 @@ pub(crate) async fn patch(
         ("role" = String, Path, description = "The role's id or name."),
         ("If-Match" = Option<String>, Header, description = "The ETag of the role."),
     ),
-    responses((status = 204), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 412, body = ErrorBody))
+    responses((status = 204))
 )]
 pub(crate) async fn delete(
     State(app): State<App>,

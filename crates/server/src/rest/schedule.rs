@@ -15,7 +15,7 @@ use super::shape::schedule::Dst;
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::Body;
-use crate::problem::{Code, ErrorBody, Problem, Result};
+use crate::problem::{Code, Problem, Result};
 
 /// How many times a preview shows when the caller does not say, and at most.
 const COUNT_DEFAULT: u32 = 20;
@@ -118,10 +118,7 @@ impl From<&SkippedRange> for PreviewSkip {
 /// changes do to it.
 #[utoipa::path(
     post, path = "/v1/schedule:preview", operation_id = "preview_schedule", tag = "jobs", request_body = PreviewBody,
-    responses(
-        (status = 200, body = Preview), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
-    )
+    responses((status = 200, body = Preview))
 )]
 pub(crate) async fn preview(
     State(app): State<App>,

@@ -16,7 +16,7 @@ use crate::app::App;
 use crate::body::Body;
 use crate::condition::{etag, if_match};
 use crate::page::List;
-use crate::problem::{Code, ErrorBody, Problem, Result};
+use crate::problem::{Code, Problem, Result};
 
 /// The longest name of a setting.
 const NAME_BYTES_MAX: usize = 100;
@@ -56,7 +56,7 @@ pub struct SettingBody {
 /// Lists the settings of the cluster.
 #[utoipa::path(
     get, path = "/v1/settings", operation_id = "list_settings", tag = "server",
-    responses((status = 200, body = List<SettingView>), (status = 401, body = ErrorBody))
+    responses((status = 200, body = List<SettingView>))
 )]
 pub(crate) async fn list(State(app): State<App>, actor: Actor) -> Result<Json<List<SettingView>>> {
     let settings = app.engine.by(&actor).settings().await?;
@@ -75,11 +75,7 @@ async fn find(app: &App, actor: &Actor, name: &str) -> Result<Option<Setting>> {
         ("name" = String, Path, pattern = "^[A-Za-z0-9._-]{1,100}$", description = "The name of the setting."),
         ("If-Match" = Option<String>, Header, description = "The ETag of the setting that the change is based on."),
     ),
-    responses(
-        (status = 200, body = SettingView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 409, body = ErrorBody), (status = 412, body = ErrorBody), (status = 413, body = ErrorBody),
-        (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
-    )
+    responses((status = 200, body = SettingView))
 )]
 pub(crate) async fn put(
     State(app): State<App>,
@@ -108,7 +104,7 @@ pub(crate) async fn put(
         ("name" = String, Path, description = "The name of the setting."),
         ("If-Match" = Option<String>, Header, description = "The ETag of the setting."),
     ),
-    responses((status = 204), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 412, body = ErrorBody))
+    responses((status = 204))
 )]
 pub(crate) async fn delete(
     State(app): State<App>,

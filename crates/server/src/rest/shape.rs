@@ -9,6 +9,7 @@ pub mod duration;
 pub mod execution;
 pub mod job;
 pub mod job_defaults;
+pub mod job_view;
 pub mod mirror;
 pub mod parameter;
 pub mod partition;

@@ -23,7 +23,7 @@ use crate::app::App;
 use crate::body::Body;
 use crate::condition::{Condition, etag, is_known, not_modified};
 use crate::page::List;
-use crate::problem::{Code, ErrorBody, Problem, Result};
+use crate::problem::{Code, Problem, Result};
 
 const KIND: ObjectKind = ObjectKind::Shard;
 
@@ -179,11 +179,7 @@ pub(crate) async fn found(app: &App, actor: &Actor, text: &str) -> Result<Object
 #[utoipa::path(
     post, path = "/v1/shards", operation_id = "create_shard", tag = "shards", request_body = ShardSpec,
     params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same answer for a day.")),
-    responses(
-        (status = 201, body = ShardView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 409, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody),
-        (status = 422, body = ErrorBody), (status = 503, body = ErrorBody),
-    )
+    responses((status = 201, body = ShardView))
 )]
 pub(crate) async fn create(
     State(app): State<App>,
@@ -198,7 +194,7 @@ pub(crate) async fn create(
 /// Lists shards by name, with their owners.
 #[utoipa::path(
     get, path = "/v1/shards", operation_id = "list_shards", tag = "shards",
-    responses((status = 200, body = List<ShardView>), (status = 401, body = ErrorBody))
+    responses((status = 200, body = List<ShardView>))
 )]
 pub(crate) async fn list(State(app): State<App>, actor: Actor) -> Result<Json<List<ShardView>>> {
     let shards = app.engine.by(&actor).shards().await?;
@@ -211,7 +207,7 @@ pub(crate) async fn list(State(app): State<App>, actor: Actor) -> Result<Json<Li
 #[utoipa::path(
     get, path = "/v1/shards/{name}", operation_id = "get_shard", tag = "shards",
     params(("name" = String, Path, description = "The shard's name or id.")),
-    responses((status = 200, body = ShardView), (status = 304), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = ShardView), (status = 304))
 )]
 pub(crate) async fn get(
     State(app): State<App>,
@@ -234,11 +230,7 @@ pub(crate) async fn get(
         ("name" = String, Path, description = "The shard's name or id."),
         ("If-Match" = Option<String>, Header, description = "The ETag of the shard that the change is based on."),
     ),
-    responses(
-        (status = 200, body = ShardView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 412, body = ErrorBody),
-        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody), (status = 428, body = ErrorBody),
-    )
+    responses((status = 200, body = ShardView))
 )]
 pub(crate) async fn patch(
     State(app): State<App>,
@@ -264,10 +256,7 @@ pub(crate) async fn patch(
         ("name" = String, Path, description = "The shard's name or id."),
         ("If-Match" = Option<String>, Header, description = "The ETag of the shard."),
     ),
-    responses(
-        (status = 204), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody),
-        (status = 409, body = ErrorBody), (status = 412, body = ErrorBody), (status = 428, body = ErrorBody),
-    )
+    responses((status = 204))
 )]
 pub(crate) async fn delete(
     State(app): State<App>,

@@ -70,9 +70,7 @@ pub struct SqlColumn {
 #[utoipa::path(
     post, path = "/v1/sql", operation_id = "run_sql", tag = "sql", request_body = SqlBody,
     responses(
-        (status = 200, body = SqlAnswer), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
-        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
+        (status = 200, body = SqlAnswer), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
         (status = 501, body = ErrorBody), (status = 503, body = ErrorBody),
     )
 )]

@@ -14,7 +14,7 @@ use super::find;
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::Params;
-use crate::problem::{Code, ErrorBody, Problem, Result};
+use crate::problem::{Code, Problem, Result};
 
 /// The most hours that a job's figures reach back.
 const HOURS_MAX: u32 = 24 * 30;
@@ -93,7 +93,7 @@ impl SummaryView {
 /// How the jobs are doing.
 #[utoipa::path(
     get, path = "/v1/stats", operation_id = "get_stats", tag = "server",
-    responses((status = 200, body = StatsView), (status = 401, body = ErrorBody))
+    responses((status = 200, body = StatsView))
 )]
 pub(crate) async fn stats(State(app): State<App>, actor: Actor) -> Result<Json<StatsView>> {
     let stats = app.engine.by(&actor).stats().await?;
@@ -128,7 +128,7 @@ pub struct SeriesView {
 /// How the tenant's runs ended lately, by hour; a minute or two late.
 #[utoipa::path(
     get, path = "/v1/stats/series", operation_id = "get_stats_series", tag = "server", params(StatsParams),
-    responses((status = 200, body = SeriesView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody))
+    responses((status = 200, body = SeriesView))
 )]
 pub(crate) async fn series(
     State(app): State<App>,
@@ -178,7 +178,7 @@ pub struct JobStats {
 #[utoipa::path(
     get, path = "/v1/jobs/{job_id}/stats", operation_id = "get_job_stats", tag = "jobs",
     params(("job_id" = String, Path, description = "The job's id or name."), StatsParams),
-    responses((status = 200, body = JobStats), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = JobStats))
 )]
 pub(crate) async fn job_stats(
     State(app): State<App>,

@@ -136,7 +136,7 @@ impl TenantSpec {
 /// Lists tenants by name.
 #[utoipa::path(
     get, path = "/v1/tenants", operation_id = "list_tenants", tag = "access", params(EntryParams),
-    responses((status = 200, body = List<TenantView>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody))
+    responses((status = 200, body = List<TenantView>))
 )]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -151,7 +151,7 @@ pub(crate) async fn list(
 #[utoipa::path(
     get, path = "/v1/tenants/{tenant}", operation_id = "get_tenant", tag = "access",
     params(("tenant" = String, Path, description = "The tenant's id or name.")),
-    responses((status = 200, body = TenantView), (status = 304), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = TenantView), (status = 304), (status = 400, body = ErrorBody))
 )]
 pub(crate) async fn get(
     State(app): State<App>,
@@ -165,7 +165,7 @@ pub(crate) async fn get(
 /// Makes a tenant.
 #[utoipa::path(
     post, path = "/v1/tenants", operation_id = "create_tenant", tag = "access", request_body = TenantSpec,
-    responses((status = 201, body = TenantView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody))
+    responses((status = 201, body = TenantView), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn create(
     State(app): State<App>,
@@ -183,7 +183,7 @@ pub(crate) async fn create(
         ("tenant" = String, Path, description = "The tenant's id or name."),
         ("If-Match" = Option<String>, Header, description = "The ETag that the change is based on."),
     ),
-    responses((status = 200, body = TenantView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 412, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody))
+    responses((status = 200, body = TenantView))
 )]
 pub(crate) async fn patch(
     State(app): State<App>,
@@ -205,7 +205,7 @@ pub(crate) async fn patch(
         ("tenant" = String, Path, description = "The tenant's id or name."),
         ("If-Match" = Option<String>, Header, description = "The ETag of the tenant."),
     ),
-    responses((status = 204), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 412, body = ErrorBody))
+    responses((status = 204))
 )]
 pub(crate) async fn delete(
     State(app): State<App>,

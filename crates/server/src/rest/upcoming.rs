@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::Params;
-use crate::problem::{Code, ErrorBody, Problem, Result};
+use crate::problem::{Code, Problem, Result};
 use crate::week_plan::{PlannedMinute, week_plan};
 
 /// How long the list of what is due is when the caller does not say, and at most.
@@ -83,7 +83,7 @@ impl UpcomingMinute {
 /// Lists what is due soon, by the minute: jobs on a schedule that are active.
 #[utoipa::path(
     get, path = "/v1/schedule", operation_id = "list_upcoming", tag = "jobs", params(UpcomingParams),
-    responses((status = 200, body = Upcoming), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody))
+    responses((status = 200, body = Upcoming))
 )]
 pub(crate) async fn upcoming(
     State(app): State<App>,
@@ -159,7 +159,7 @@ pub struct HeatHour {
 /// Counts the runs that start in each hour of the week to come.
 #[utoipa::path(
     get, path = "/v1/schedule/heat", operation_id = "get_schedule_heat", tag = "jobs", params(HeatParams),
-    responses((status = 200, body = Heat), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody))
+    responses((status = 200, body = Heat))
 )]
 pub(crate) async fn heat(
     State(app): State<App>,

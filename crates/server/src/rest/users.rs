@@ -80,7 +80,7 @@ impl Shown for UserView {
 /// Lists users by name.
 #[utoipa::path(
     get, path = "/v1/users", operation_id = "list_users", tag = "access", params(EntryParams),
-    responses((status = 200, body = List<UserView>), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody))
+    responses((status = 200, body = List<UserView>))
 )]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -95,7 +95,7 @@ pub(crate) async fn list(
 #[utoipa::path(
     get, path = "/v1/users/{user}", operation_id = "get_user", tag = "access",
     params(("user" = String, Path, description = "The user's id or name.")),
-    responses((status = 200, body = UserView), (status = 304), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody))
+    responses((status = 200, body = UserView), (status = 304), (status = 400, body = ErrorBody))
 )]
 pub(crate) async fn get(
     State(app): State<App>,
@@ -109,7 +109,7 @@ pub(crate) async fn get(
 /// Makes a user.
 #[utoipa::path(
     post, path = "/v1/users", operation_id = "create_user", tag = "access", request_body = UserSpec,
-    responses((status = 201, body = UserView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody))
+    responses((status = 201, body = UserView), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn create(
     State(app): State<App>,
@@ -135,7 +135,7 @@ pub(crate) async fn create(
         ("user" = String, Path, description = "The user's id or name."),
         ("If-Match" = Option<String>, Header, description = "The ETag that the change is based on."),
     ),
-    responses((status = 200, body = UserView), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 412, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody))
+    responses((status = 200, body = UserView))
 )]
 pub(crate) async fn patch(
     State(app): State<App>,
@@ -166,7 +166,7 @@ pub(crate) async fn patch(
         ("user" = String, Path, description = "The user's id or name."),
         ("If-Match" = Option<String>, Header, description = "The ETag of the user."),
     ),
-    responses((status = 204), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 412, body = ErrorBody))
+    responses((status = 204))
 )]
 pub(crate) async fn delete(
     State(app): State<App>,

@@ -6,6 +6,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use domain::job::Job;
 use domain::run::NewRun;
 use domain::schedule::CatchUpPolicy;
 use engine::{EngineError, Trigger};
@@ -20,25 +21,36 @@ use super::jobs::shown;
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::{OptionalBody, Params};
+use crate::condition::{Condition, if_match};
 use crate::problem::{ErrorBody, Problem, Result};
 
 /// Holds a job: nothing of it starts until it is resumed.
 #[utoipa::path(
     post, path = "/v1/jobs/{job_id}/pause", operation_id = "pause_job", tag = "jobs",
-    params(("job_id" = String, Path, description = "The job's id or name.")),
+    params(
+        ("job_id" = String, Path, description = "The job's id or name."),
+        ("If-Match" = Option<String>, Header, description = "The ETag of the version that this is based on."),
+    ),
     responses(
-        (status = 200, body = super::shape::job::JobView), (status = 401, body = ErrorBody),
-        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
+        (status = 200, body = super::shape::job_view::JobView), (status = 400, body = ErrorBody),
+        (status = 409, body = ErrorBody), (status = 412, body = ErrorBody),
     )
 )]
 pub(crate) async fn pause(
     State(app): State<App>,
     actor: Actor,
     Path(job): Path<String>,
+    headers: HeaderMap,
 ) -> Result<Response> {
     let job = find::job(&app, &actor, &job).await?;
+    check_version(&headers, &job)?;
     let job = app.engine.by(&actor).pause_job(job.id).await?;
     Ok(shown(&app, &job))
+}
+
+/// Refuses a request that is based on another version of the job.
+fn check_version(headers: &HeaderMap, job: &Job) -> Result<()> {
+    if_match(headers)?.map_or(Condition::None, Condition::Header).check(job.version)
 }
 
 /// What a resumed job does with the times of its pause.
@@ -55,11 +67,13 @@ pub struct ResumeParams {
 /// disabled job is switched on, and its past is gone.
 #[utoipa::path(
     post, path = "/v1/jobs/{job_id}/resume", operation_id = "resume_job", tag = "jobs",
-    params(("job_id" = String, Path, description = "The job's id or name."), ResumeParams),
+    params(
+        ("job_id" = String, Path, description = "The job's id or name."), ResumeParams,
+        ("If-Match" = Option<String>, Header, description = "The ETag of the version that this is based on."),
+    ),
     responses(
-        (status = 200, body = super::shape::job::JobView), (status = 400, body = ErrorBody),
-        (status = 401, body = ErrorBody),
-        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
+        (status = 200, body = super::shape::job_view::JobView), (status = 400, body = ErrorBody),
+        (status = 409, body = ErrorBody), (status = 412, body = ErrorBody),
     )
 )]
 pub(crate) async fn resume(
@@ -67,8 +81,10 @@ pub(crate) async fn resume(
     actor: Actor,
     Path(job): Path<String>,
     Params(params): Params<ResumeParams>,
+    headers: HeaderMap,
 ) -> Result<Response> {
     let job = find::job(&app, &actor, &job).await?;
+    check_version(&headers, &job)?;
     let job = app.engine.by(&actor).resume_job(job.id, params.catch_up).await?;
     Ok(shown(&app, &job))
 }
@@ -109,11 +125,7 @@ pub struct Accepted {
         ("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same answer for a day."),
         ("traceparent" = Option<String>, Header, description = "The trace that the run shall be a part of (W3C Trace Context)."),
     ),
-    responses(
-        (status = 202, body = Accepted), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 413, body = ErrorBody),
-        (status = 415, body = ErrorBody), (status = 422, body = ErrorBody), (status = 503, body = ErrorBody),
-    )
+    responses((status = 202, body = Accepted))
 )]
 pub(crate) async fn trigger(
     State(app): State<App>,

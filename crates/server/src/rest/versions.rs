@@ -113,10 +113,7 @@ pub struct VersionParams {
 #[utoipa::path(
     get, path = "/v1/jobs/{job_id}/versions", operation_id = "list_job_versions", tag = "jobs",
     params(("job_id" = String, Path, description = "The job's id or name."), VersionParams),
-    responses(
-        (status = 200, body = List<VersionSummary>), (status = 400, body = ErrorBody),
-        (status = 401, body = ErrorBody), (status = 404, body = ErrorBody),
-    )
+    responses((status = 200, body = List<VersionSummary>))
 )]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -150,10 +147,7 @@ pub(crate) async fn list(
         ("job_id" = String, Path, description = "The job's id or name."),
         ("version" = u32, Path, description = "The number of the version."),
     ),
-    responses(
-        (status = 200, body = VersionView), (status = 400, body = ErrorBody),
-        (status = 401, body = ErrorBody), (status = 404, body = ErrorBody),
-    )
+    responses((status = 200, body = VersionView), (status = 400, body = ErrorBody))
 )]
 pub(crate) async fn get(
     State(app): State<App>,
@@ -205,10 +199,7 @@ pub struct DiffParams {
 #[utoipa::path(
     get, path = "/v1/jobs/{job_id}/diff", operation_id = "diff_job_versions", tag = "jobs",
     params(("job_id" = String, Path, description = "The job's id or name."), DiffParams),
-    responses(
-        (status = 200, body = VersionDiff), (status = 400, body = ErrorBody),
-        (status = 401, body = ErrorBody), (status = 404, body = ErrorBody),
-    )
+    responses((status = 200, body = VersionDiff))
 )]
 pub(crate) async fn diff(
     State(app): State<App>,
@@ -290,12 +281,7 @@ pub struct RestoreBody {
         ("job_id" = String, Path, description = "The job's id or name."),
         ("If-Match" = Option<String>, Header, description = "The ETag of the job that the change is based on."),
     ),
-    responses(
-        (status = 200, body = super::shape::job::JobView), (status = 400, body = ErrorBody),
-        (status = 401, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
-        (status = 412, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody),
-        (status = 422, body = ErrorBody),
-    )
+    responses((status = 200, body = super::shape::job_view::JobView))
 )]
 pub(crate) async fn restore(
     State(app): State<App>,

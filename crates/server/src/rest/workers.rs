@@ -219,11 +219,7 @@ fn session_name(name: &str) -> Result<String> {
 #[utoipa::path(
     post, path = "/v1/workers/{session}/poll", operation_id = "poll", tag = "queues", request_body = PollBody,
     params(("session" = String, Path, description = "A name that no other worker of the user has, for example a UUID.")),
-    responses(
-        (status = 200, body = PollResult), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-        (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
-        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody), (status = 503, body = ErrorBody),
-    )
+    responses((status = 200, body = PollResult), (status = 409, body = ErrorBody), (status = 503, body = ErrorBody))
 )]
 pub(crate) async fn poll(
     State(app): State<App>,
@@ -264,10 +260,7 @@ pub struct WorkerStateBody {
 #[utoipa::path(
     put, path = "/v1/workers/{session}", operation_id = "set_worker_state", tag = "queues", request_body = WorkerStateBody,
     params(("session" = String, Path, description = "The name of the session.")),
-    responses(
-        (status = 204), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody),
-        (status = 413, body = ErrorBody), (status = 415, body = ErrorBody), (status = 422, body = ErrorBody),
-    )
+    responses((status = 204))
 )]
 pub(crate) async fn set_state(
     State(app): State<App>,
@@ -308,9 +301,7 @@ pub struct WorkerSessions {
 #[utoipa::path(
     get, path = "/v1/queues/{queue}/workers", operation_id = "list_queue_workers", tag = "queues",
     params(("queue" = String, Path, description = "The queue's name or id.")),
-    responses(
-        (status = 200, body = WorkerSessions), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody),
-    )
+    responses((status = 200, body = WorkerSessions))
 )]
 pub(crate) async fn list(
     State(app): State<App>,

@@ -15,7 +15,7 @@ use super::show::{PAGE, ROWS_MAX, is_like, schedule};
 use super::{Answer, Result, Session, SqlError};
 use crate::problem::{Code, Problem};
 use crate::rest::find;
-use crate::rest::shape::job::next_run;
+use crate::rest::shape::job_view::next_run;
 use crate::sys::state_name;
 
 impl Session {

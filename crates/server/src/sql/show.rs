@@ -12,7 +12,7 @@ use super::answer::{JOBS, PRINTED, RUNS, or_null, text};
 use super::{Answer, Result, Session, SqlError};
 use crate::problem::Problem;
 use crate::rest::find;
-use crate::rest::shape::job::next_run;
+use crate::rest::shape::job_view::next_run;
 use crate::sys::state_name;
 
 /// How many rows a question of the store answers.

@@ -11,7 +11,7 @@ use super::Sys;
 use super::jobs::state_name;
 use super::pages::{Made, ROWS, all, maybe, text_of};
 use crate::rest::shape::dag_run::{label, status};
-use crate::rest::shape::job::next_run;
+use crate::rest::shape::job_view::next_run;
 
 /// All DAGs that the actor sees.
 fn seen(sys: &Sys) -> Result<Vec<Job>, QueryError> {

@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::Sys;
 use super::pages::{Made, ROWS, all, maybe, ms, text_of};
-use crate::rest::shape::job::next_run;
+use crate::rest::shape::job_view::next_run;
 
 /// The jobs that a scan asks for: by id, by name, or all.
 pub(super) fn jobs(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryError> {

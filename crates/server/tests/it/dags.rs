@@ -33,6 +33,7 @@ on_both_stores! {
     every_payload_is_shown_as_it_was_sent
     steps_that_did_not_run_are_shown
     tasks_come_in_pages
+    all_tasks_and_many_runs_come_as_columns
 }
 
 fn noop(name: &str, dependencies: &[&str]) -> Value {
@@ -281,4 +282,70 @@ async fn tasks_come_in_pages(world: &World) {
     assert_eq!((names[0].as_str(), names[120].as_str()), ("first", "s119"));
     let bad = world.get(&format!("/v1/dag-runs/{id}?cursor=eA")).await;
     assert_eq!(bad.error().0, 400, "{}", bad.text);
+}
+
+async fn all_tasks_and_many_runs_come_as_columns(world: &World) {
+    let each = json!({"item": "x", "list": "config.list"});
+    let tasks = json!([
+        noop("a", &[]),
+        {"name": "b", "payload": {"type": "NOOP"}, "dependencies": ["a"], "for_each": each},
+        {"name": "c", "payload": {"type": "NOOP"}, "dependencies": ["a"], "when": "config.deep = true"},
+        {"name": "ask", "payload": {"type": "APPROVAL"}, "dependencies": ["b"]},
+        noop("last", &["ask"]),
+    ]);
+    let config = json!({"list": [1, 2, 3], "deep": false});
+    create(world, json!({"name": "wide", "tasks": tasks, "config": config})).await;
+    let first = world.post("/v1/dags/wide/trigger", json!({})).await.json();
+    let id = first["dag_run_id"].as_str().unwrap().to_owned();
+    let path = format!("/v1/dag-runs/{id}");
+    let columns = until(|| async {
+        let found = world.get(&format!("{path}/columns")).await.json();
+        Some(found).filter(|found| found["statuses"] == "CCSRP")
+    })
+    .await;
+    let graph = &columns["graph"];
+    assert_eq!(graph["names"], json!(["a", "b", "c", "ask", "last"]));
+    assert_eq!(graph["kinds"][3], "APPROVAL");
+    assert_eq!(graph["levels"], json!([0, 1, 1, 2, 3]));
+    assert_eq!(graph["dependencies"], json!([[], [0], [0], [1], [3]]));
+    let items = json!([{"task": 1, "count": 3, "completed": 3, "failed": 0, "skipped": 0}]);
+    assert_eq!(columns["items"], items);
+    assert_eq!(columns["released_ms"][0], 0);
+    assert!(columns["ended_ms"][1].as_i64() >= columns["released_ms"][1].as_i64());
+    assert!(columns["started_ms"][0].is_i64(), "{columns}");
+    assert_eq!(columns["released_ms"][4], Value::Null);
+    let rest = world.get(&format!("{path}/columns?graph=false")).await.json();
+    assert_eq!((&rest["graph"], &rest["statuses"]), (&Value::Null, &json!("CCSRP")));
+    let task = world.get(&format!("{path}/tasks/ask")).await.json();
+    assert_eq!(task["may"], json!(["MARK", "DECIDE"]));
+    let answer = json!({"answer": "APPROVE", "note": "fine"});
+    let decided = world.post(&format!("{path}/tasks/ask/decide"), answer).await;
+    assert_eq!(decided.status, 200, "{}", decided.text);
+    ended(world, &id).await;
+    assert_eq!(world.get(&format!("{path}/tasks/ask")).await.json()["may"], json!([]));
+    // Another version has other numbers: the grid follows the names.
+    let other = json!({"tasks": [noop("new", &[]), noop("a", &["new"]), noop("last", &["a"])]});
+    assert_eq!(world.call("PATCH", "/v1/dags/wide", &[], Some(other)).await.status, 200);
+    let second = world.post("/v1/dags/wide/trigger", json!({})).await.json();
+    let second = second["dag_run_id"].as_str().unwrap().to_owned();
+    ended(world, &second).await;
+    let grid = world.get("/v1/dags/wide/grid").await.json();
+    assert_eq!((&grid["task_count"], &grid["tasks"]), (&json!(3), &json!(["new", "a", "last"])));
+    // Both runs have the same millisecond in their ids: which is first is not known.
+    let shown = |answer: &Value| -> Vec<Value> {
+        let runs = answer["runs"].as_array().unwrap().iter();
+        runs.map(|it| json!([it["dag_run_id"], it["dag_version"], it["statuses"]])).collect()
+    };
+    let both = [json!([second, 2, "CCC"]), json!([id, 1, ".CC"])];
+    assert!(both.iter().all(|run| shown(&grid).contains(run)), "{grid}");
+    let part = world.get("/v1/dags/wide/grid?runs=1&first_task=1&tasks=1").await.json();
+    assert_eq!((&part["tasks"], &part["runs"][0]["statuses"]), (&json!(["a"]), &json!("C")));
+    let cursor = part["next_cursor"].as_str().unwrap();
+    let older = world.get(&format!("/v1/dags/wide/grid?runs=1&cursor={cursor}")).await.json();
+    assert_eq!(shown(&older), shown(&grid)[1..]);
+    assert_eq!(older["next_cursor"], Value::Null);
+    let beyond = world.get("/v1/dags/wide/grid?first_task=9").await.json();
+    assert_eq!((&beyond["tasks"], &beyond["runs"][0]["statuses"]), (&json!([]), &json!("")));
+    let bad = world.get("/v1/dags/wide/grid?runs=101").await;
+    assert_eq!((bad.error().0, bad.error().2.as_str()), (400, "runs"), "{}", bad.text);
 }

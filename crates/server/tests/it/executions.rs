@@ -70,6 +70,10 @@ async fn dead_letters_are_listed_until_somebody_sees_to_them() {
     }
     let letters = |list: Value| list["data"].as_array().unwrap().len();
     assert_eq!(letters(world.get("/v1/dead-letters").await.json()), 2);
+    let groups = world.get("/v1/dead-letters/groups").await.json();
+    let group = &groups["data"][0];
+    assert_eq!((&group["count"], &groups["is_cut"]), (&json!(2), &json!(false)), "{groups}");
+    assert_eq!(group["execution_ids"].as_array().unwrap().len(), 2);
     let ids = json!({"execution_ids": [first]});
     let redriven = world.post("/v1/dead-letters:redrive", ids).await.json();
     let new = redriven["data"][0]["new_execution_id"].as_str().unwrap().to_owned();

@@ -145,6 +145,22 @@ async fn a_body_that_is_no_job() {
     }
 }
 
+/// Every PATCH takes a merge patch by the name of its standard and as plain JSON, and nothing else.
+#[tokio::test]
+async fn a_patch_names_its_form() {
+    let world = World::at("2024-01-15T10:30:00Z").await;
+    world.job("hello", "https://example.com/").await;
+    world.post("/v1/users", json!({"name": "ann"})).await;
+    for path in ["/v1/tenants/default", "/v1/users/ann", "/v1/jobs/hello"] {
+        for (kind, status) in
+            [("application/merge-patch+json", 200), ("application/json", 200), ("text/plain", 415)]
+        {
+            let reply = world.call("PATCH", path, &[("content-type", kind)], Some(json!({}))).await;
+            assert_eq!(reply.status, status, "{path} {kind}: {}", reply.text);
+        }
+    }
+}
+
 #[tokio::test]
 async fn addresses_methods_and_parameters() {
     let world = World::at("2024-01-15T10:30:00Z").await;

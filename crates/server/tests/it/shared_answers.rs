@@ -1,4 +1,5 @@
-//! Requests that accept an answer of some age share it; others never do.
+//! Requests that accept an answer of some age share it; others share only one that is begun after
+//! they came.
 
 use jiff::SignedDuration;
 use serde_json::json;
@@ -33,6 +34,26 @@ async fn requests_of_a_user_share_an_answer_that_is_young_enough() {
     world.go_on(SignedDuration::from_secs(3));
     world.call("GET", PATH, &YOUNG, None).await;
     assert_eq!(asked() - before, 4, "the answer is too old");
+}
+
+/// Requests that come while the list is read get the next reading together, and no request gets a
+/// reading that began before it came.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_that_wait_for_a_list_share_the_next_reading() {
+    let world = World::now().await;
+    let asked = || world.calls.of(Operation::ListRuns);
+    let before = asked();
+    let all = futures_util::future::join_all((0..50).map(|_| world.get(PATH))).await;
+    assert!(all.iter().all(|reply| reply.status == 200 && reply.text == all[0].text));
+    let readings = asked() - before;
+    assert!((1..50).contains(&readings), "{readings} readings for fifty requests at once");
+    // One after the other, each sees what was there when it came.
+    for count in 1..=5 {
+        let name = format!("job-{count}");
+        world.job(&name, "https://example.com/").await;
+        let jobs = world.get("/v1/jobs").await.json();
+        assert_eq!(jobs["data"].as_array().unwrap().len(), count);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -40,6 +40,8 @@ again AS (
             WHEN u.wait = 3 THEN 3
             -- The holder looks for free places afterwards, and so does every reaper.
             WHEN u.wait = 6 THEN 6
+            -- The end of the pause is a change of the job.
+            WHEN u.wait = 9 THEN 9
             ELSE 0
         END,
         wait_until = CASE u.wait WHEN 7 THEN (SELECT now FROM clock) + u.wait_until ELSE u.wait_until END

@@ -1,5 +1,5 @@
 -- Runs that wait by an old definition look again, if this very transaction has written their jobs: all that wait for
--- other jobs, a quorum, a place in a pool or their backfill, and as many of the line as the job lets run now. Under the gate. $1 the jobs, $2 how many of their lines;
+-- other jobs, a quorum, a place in a pool, their backfill or the end of a pause, and as many of the line as the job lets run now. Under the gate. $1 the jobs, $2 how many of their lines;
 -- all where that is not said.
 WITH changed AS MATERIALIZED (
     SELECT j.id, u.line
@@ -21,7 +21,7 @@ woken AS (
     UNION
     SELECT w.id
     FROM changed c
-    CROSS JOIN LATERAL (SELECT w.id FROM runs w WHERE w.job_id = c.id AND w.wait IN (2, 3, 6, 8) OFFSET 0) AS w
+    CROSS JOIN LATERAL (SELECT w.id FROM runs w WHERE w.job_id = c.id AND w.wait IN (2, 3, 6, 8, 9) OFFSET 0) AS w
 )
 -- Those that stood aside for other jobs get in line anew.
 UPDATE runs r

@@ -36,7 +36,7 @@ in_line AS (
     WHERE a.id = ANY ($5::uuid[]) AND a.wait + 0 IN (2, 8)
     UNION
     -- A run begins to wait in line although fewer are at work than may be: each end wakes one run, so a place that stays
-    -- free now would stay free.
+    -- free now would stay free. A run that waits for a decision (7) may be at work.
     SELECT w.id
     FROM unnest($5::uuid[], $9::bigint[]) AS u (id, places)
     JOIN runs a ON a.id BETWEEN u.id AND u.id AND a.wait + 0 IN (1, 8)

@@ -202,6 +202,8 @@ pub(super) fn is_over(
         // The holder looks for free places afterwards, and so does every reaper.
         Wait::Pool => return Ok(false),
         Wait::Decision => return Ok(false),
+        // The end of the pause is a change of the job.
+        Wait::Pause => return Ok(false),
         Wait::Parts => return Ok(!has_live_parts(tx.connection, run)?),
         Wait::Upstream => {}
     }

@@ -22,6 +22,7 @@ mod identity;
 mod list_jobs;
 mod list_runs;
 mod message;
+mod message_fairness;
 mod message_lease;
 mod message_report;
 mod node;
@@ -82,6 +83,8 @@ promises! {
     pool:
         no_more_weight_has_a_place_than_the_size
         a_place_that_becomes_free_goes_to_the_first_in_line
+        a_run_that_no_pool_can_hold_lets_others_pass
+        a_pause_leaves_the_line_of_a_pool
         urgent_runs_come_first_in_a_pool
         a_heavy_run_is_not_overtaken
         every_end_of_a_claim_frees_its_place
@@ -103,10 +106,6 @@ promises! {
         a_lease_that_ended_lapses
         a_delayed_message_waits_for_its_time
         a_released_message_counts_no_attempt
-        workspaces_take_turns
-        a_weight_is_so_many_messages_of_a_round
-        urgent_messages_of_a_workspace_go_first
-        limits_of_a_queue_hold
         a_full_queue_takes_nothing
         a_known_key_answers_the_first_message
         messages_of_an_ordering_key_come_one_after_the_other
@@ -115,7 +114,12 @@ promises! {
         a_leased_message_outlives_its_time
         messages_of_a_deleted_queue_lapse
         a_dead_message_is_a_dead_letter
-        racing_workers_lose_and_double_nothing
+        racing_workers_lose_and_double_nothing;
+    message_fairness:
+        workspaces_take_turns
+        a_weight_is_so_many_messages_of_a_round
+        urgent_messages_of_a_workspace_go_first
+        limits_of_a_queue_hold
         no_workspace_waits_longer_than_a_round;
     message_lease:
         a_lease_ends_with_the_time_limit
@@ -289,6 +293,8 @@ promises! {
         another_jobs_end_wakes_nobody_in_line
         places_that_are_free_are_filled
         a_backfill_waits_in_a_line_of_its_own
+        the_line_behind_a_held_run_rests
+        a_run_outlives_a_pause
         each_end_wakes_one
         every_kind_of_end_wakes_the_next
         stepping_aside_wakes_the_next

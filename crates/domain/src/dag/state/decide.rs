@@ -281,6 +281,20 @@ fn missing<'t>(
         .collect()
 }
 
+/// Why a loaded result that references need cannot be read.
+fn unreadable<'t>(
+    graph: &Graph,
+    inputs: &Inputs<'_>,
+    key: StepKey,
+    mut templates: impl Iterator<Item = &'t Template>,
+) -> Option<String> {
+    templates.find_map(|template| {
+        let result = inputs.results.get(&result_key(graph, key, template.step()?)?)?;
+        let problem = result.as_ref().err()?;
+        Some(format!("{}: {problem}", template.source))
+    })
+}
+
 /// Whether the condition of a fan-out is about each item.
 fn is_per_item(step: &GraphStep) -> bool {
     let (Some(each), Some(expression)) = (&step.step.for_each, &step.condition) else {
@@ -301,6 +315,9 @@ fn condition(graph: &Graph, inputs: &Inputs<'_>, key: StepKey) -> Found<bool> {
     let needed = missing(graph, inputs, key, templates.iter());
     if !needed.is_empty() {
         return Found::Missing(needed);
+    }
+    if let Some(problem) = unreadable(graph, inputs, key, templates.iter()) {
+        return Found::Wrong(format!("WHEN: {problem}"));
     }
     let item = match item_of(graph, inputs, key) {
         Found::Value(item) => item,
@@ -328,7 +345,7 @@ fn with_scope<T>(
 ) -> T {
     let result = |name: &str| {
         let found = inputs.results.get(&result_key(graph, key, name)?)?;
-        Some(found.clone())
+        found.as_ref().ok().cloned()
     };
     let item = item.map(|(name, value)| (name.as_str(), key.item.unwrap_or_default(), value));
     let zone = inputs.zone.clone();
@@ -378,7 +395,13 @@ fn list_value<'i>(
         return Found::Wrong(format!("FOR EACH: {} is not a path", list.source));
     };
     let (root, path) = match list.step().and_then(|name| graph.find(name)) {
-        Some(step) => (inputs.results.get(&StepKey::of_step(step)), &path[3..]),
+        Some(step) => {
+            let result = inputs.results.get(&StepKey::of_step(step));
+            if let Some(Err(problem)) = result {
+                return Found::Wrong(format!("FOR EACH: {}: {problem}", list.source));
+            }
+            (result.and_then(|result| result.as_ref().ok()), &path[3..])
+        }
         None => {
             (inputs.params.get(path.get(1).map_or("", String::as_str)), &path[2.min(path.len())..])
         }
@@ -426,6 +449,9 @@ fn call_of(graph: &Graph, inputs: &Inputs<'_>, key: StepKey) -> Found<StepCall> 
     let needed = missing(graph, inputs, key, step.templates.iter());
     if !needed.is_empty() {
         return Found::Missing(needed);
+    }
+    if let Some(problem) = unreadable(graph, inputs, key, step.templates.iter()) {
+        return Found::Wrong(problem);
     }
     let item = match item_of(graph, inputs, key) {
         Found::Value(item) => item,

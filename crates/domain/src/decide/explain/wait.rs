@@ -57,6 +57,10 @@ pub(super) fn live_cause(subject: &Subject<'_>, run: &RunFacts, detail: &RunDeta
         Some(Wait::Pool) => pool(detail),
         Some(Wait::Backfill) => backfill(run),
         Some(Wait::Decision) => decision(&clock, definition, detail),
+        Some(Wait::Pause) => {
+            let text = "waits until the job is resumed: its time had come before the pause";
+            Cause::new(StepName::Enabled, "PAUSED", text.to_owned())
+        }
         Some(Wait::Parts) | None => claim(subject, detail),
     };
     let waited = subject.now.duration_since(run.due_at);

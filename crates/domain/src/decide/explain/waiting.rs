@@ -29,6 +29,7 @@ pub fn waiting_reason(
         Some(Wait::Backfill) => "waits for earlier runs of the backfill".to_owned(),
         Some(Wait::Quorum) => "waits for a quorum of the schedulers".to_owned(),
         Some(Wait::Decision) => "waits for a decision: its node was lost".to_owned(),
+        Some(Wait::Pause) => "waits until the job is resumed".to_owned(),
         Some(Wait::Pool) => match &subject.job.definition.pool {
             Some(pool) => format!("waits for a place in the pool {}", pool.name),
             None => "waits for a place in a pool".to_owned(),

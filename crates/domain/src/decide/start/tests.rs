@@ -378,6 +378,8 @@ fn what_changed_since_it_was_planned() {
     let definition =
         Definition { start_deadline: Some(SignedDuration::from_mins(30)), ..Definition::default() };
     let retried = ClaimedRun { attempts: 1, ..run(Origin::Schedule) };
+    let mut waited = run(Origin::Schedule);
+    waited.grant.turn = 1;
     for (run, facts, now, expected) in [
         (run(Origin::Schedule), StartFacts::default(), "12:00", "forget"),
         // It is due by the clock of the node, but the clock of the store counts.
@@ -398,6 +400,13 @@ fn what_changed_since_it_was_planned() {
             StartFacts { job_state: Some(JobState::Paused), ..held() },
             "12:00",
             "SKIPPED JOB_CHANGED",
+        ),
+        // It was in line when the job was paused, and keeps its place.
+        (
+            waited,
+            StartFacts { job_state: Some(JobState::Paused), ..held() },
+            "12:00",
+            "wait Pause ",
         ),
         (
             run(Origin::Manual),

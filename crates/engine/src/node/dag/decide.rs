@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use domain::dag::state::{Changes, Control, DagState, Inputs, StepKey, StepRecord};
+use domain::dag::state::{Changes, Control, DagState, Inputs, StepKey, StepRecord, StepResult};
 use domain::dag::{
     Graph, Json, JsonMap, RESULTS_BYTES_MAX, Step, StepWork, parse_object, parse_result,
 };
@@ -222,13 +222,17 @@ impl Node {
         }
     }
 
-    /// The result of a step: null if it has none. That of a fan-out is the list of its items'.
-    pub(super) async fn result_of(&self, known: &KnownRun, key: StepKey) -> store::Result<Json> {
+    /// The result of a step. The items of a fan-out may together have more than a step can read.
+    pub(super) async fn result_of(
+        &self,
+        known: &KnownRun,
+        key: StepKey,
+    ) -> store::Result<StepResult> {
         let items = known.state.items(key.step).filter(|_| key.item.is_none());
         let Some(items) = items else {
-            let Some(run) = known.runs.get(&key) else { return Ok(Json::Null) };
+            let Some(run) = known.runs.get(&key) else { return Ok(Ok(Json::Null)) };
             let result = self.store.run_results(&[*run]).await?.pop().flatten();
-            return Ok(result.as_deref().map_or(Json::Null, parse_result));
+            return Ok(Ok(result.as_deref().map_or(Json::Null, parse_result)));
         };
         let keys = (0..items).map(|item| StepKey { step: key.step, item: Some(item) });
         let runs: Vec<Option<RunId>> = keys.map(|key| known.runs.get(&key).copied()).collect();
@@ -236,15 +240,18 @@ impl Node {
         let found = self.store.run_results(&asked).await?;
         let bytes: usize = found.iter().flatten().map(String::len).sum();
         if bytes > RESULTS_BYTES_MAX {
-            tracing::warn!(run = %known.header.run, bytes, "results of items are too large to read");
-            return Ok(Json::Null);
+            let text = format!(
+                "the results of {items} items have {bytes} bytes together, \
+                 at most {RESULTS_BYTES_MAX} can be read (RESULT_TOO_LARGE)"
+            );
+            return Ok(Err(text));
         }
         let mut found = found.into_iter();
         let result = |run: Option<RunId>| {
             let result = run.and_then(|_| found.next().flatten());
             result.as_deref().map_or(Json::Null, parse_result)
         };
-        Ok(Json::Array(runs.into_iter().map(result).collect()))
+        Ok(Ok(Json::Array(runs.into_iter().map(result).collect())))
     }
 }
 

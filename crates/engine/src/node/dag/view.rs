@@ -144,8 +144,9 @@ impl Node {
         let mut items = Vec::new();
         if let Some(step) = items_of {
             let page = self.store.dag_steps(run, Some(step), after, limit).await?;
+            let mut runs = self.runs_of_steps(page.items.iter()).await?;
             for record in page.items {
-                items.push(self.step_view(dag, record.key, Some(record)).await?);
+                items.push(step_view(dag, record.key, Some(record), &mut runs));
             }
             return Ok(Page { items, next: page.next });
         }
@@ -156,9 +157,10 @@ impl Node {
             let page = self.store.dag_steps(run, None, after, limit).await?;
             records.extend(page.items.into_iter().map(|record| (record.key, record)));
         }
+        let mut runs = self.runs_of_steps(records.values()).await?;
         for step in first..last {
             let key = StepKey::of_step(step);
-            items.push(self.step_view(dag, key, records.remove(&key)).await?);
+            items.push(step_view(dag, key, records.remove(&key), &mut runs));
         }
         let next = (last < dag.graph.len() as u32 && last > 0).then(|| StepKey::of_step(last - 1));
         Ok(Page { items, next })
@@ -179,38 +181,17 @@ impl Node {
             .then_some(before);
         let page = self.store.dag_steps(run, items_of, after, 1).await?;
         let record = page.items.into_iter().find(|record| record.key == key);
-        self.step_view(dag, key, record).await
+        let mut runs = self.runs_of_steps(record.iter()).await?;
+        Ok(step_view(dag, key, record, &mut runs))
     }
 
-    async fn step_view(
+    /// The runs of recorded steps, by id.
+    async fn runs_of_steps(
         &self,
-        dag: &CompiledDag,
-        key: StepKey,
-        record: Option<StepRecord>,
-    ) -> Result<StepView> {
-        let step = &dag.graph.step(key.step).step;
-        let run = match record.as_ref().and_then(|record| record.run) {
-            Some(run) => self.store.run(run).await?,
-            None => None,
-        };
-        let state = match &record {
-            None => StepState::Pending,
-            Some(record) => record.outcome.map_or(StepState::Open, StepState::Ended),
-        };
-        let record = record.as_ref();
-        Ok(StepView {
-            key,
-            name: step.name.clone(),
-            kind: step.work.kind(),
-            state,
-            reason: record.and_then(|record| record.reason.clone()),
-            items: record.and_then(|record| record.items),
-            run,
-            decided_by: record.and_then(|record| record.decided_by),
-            decided_at: record.map(|record| record.decided_at),
-            ended_at: record.and_then(|record| record.ended_at),
-            is_adopted: record.is_some_and(|record| record.is_adopted),
-        })
+        records: impl Iterator<Item = &StepRecord>,
+    ) -> Result<HashMap<RunId, RunView>> {
+        let ids: Vec<RunId> = records.filter_map(|record| record.run).collect();
+        Ok(self.store.runs(&ids).await?.into_iter().map(|run| (run.id, run)).collect())
     }
 
     /// How two runs of a DAG differ.
@@ -251,5 +232,33 @@ impl Node {
         let parameters = self.store.run(run).await?.and_then(|run| run.parameters);
         let call = parameters.as_deref().and_then(StepCall::from_parameters);
         Ok(call.map(|call| call.inputs))
+    }
+}
+
+/// A step with its run, which is taken from `runs`.
+fn step_view(
+    dag: &CompiledDag,
+    key: StepKey,
+    record: Option<StepRecord>,
+    runs: &mut HashMap<RunId, RunView>,
+) -> StepView {
+    let step = &dag.graph.step(key.step).step;
+    let state = match &record {
+        None => StepState::Pending,
+        Some(record) => record.outcome.map_or(StepState::Open, StepState::Ended),
+    };
+    let record = record.as_ref();
+    StepView {
+        key,
+        name: step.name.clone(),
+        kind: step.work.kind(),
+        state,
+        reason: record.and_then(|record| record.reason.clone()),
+        items: record.and_then(|record| record.items),
+        run: record.and_then(|record| record.run).and_then(|run| runs.remove(&run)),
+        decided_by: record.and_then(|record| record.decided_by),
+        decided_at: record.map(|record| record.decided_at),
+        ended_at: record.and_then(|record| record.ended_at),
+        is_adopted: record.is_some_and(|record| record.is_adopted),
     }
 }

@@ -13,7 +13,8 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 use uuid::Uuid;
 
-use super::job::{JobSpec, JobView, next_run};
+use super::job::JobSpec;
+use super::job_view::{JobView, next_run};
 use super::mirror::{JobStatus, OnTaskFailure};
 use super::schedule::JobType;
 use super::task::{TaskSpec, payload_of, work};

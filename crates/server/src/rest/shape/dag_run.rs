@@ -209,6 +209,9 @@ pub struct TaskDetail {
     /// Where its output is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logs_url: Option<String>,
+    /// What the caller may do with it: `MARK`, and `DECIDE` if it waits for an approval.
+    #[schema(value_type = Vec<String>)]
+    pub may: Vec<&'static str>,
 }
 
 impl DagRun {
@@ -264,6 +267,10 @@ pub fn status(step: &StepView) -> String {
     match (step.state, &step.run) {
         (StepState::Pending, _) => "PENDING".to_owned(),
         (StepState::Ready, _) => "READY".to_owned(),
+        // The run of a step that waits for an answer or a time is due when the wait is over.
+        (StepState::Open, Some(_)) if matches!(step.kind, "APPROVAL" | "SLEEP") => {
+            "RUNNING".to_owned()
+        }
         (StepState::Open, Some(run)) => run.state.to_string(),
         (StepState::Open, None) => "RUNNING".to_owned(),
         (StepState::Ended(outcome), _) => outcome.name().to_owned(),
@@ -324,6 +331,7 @@ impl TaskDetail {
             task: TaskInstance::of(step, dag),
             definition,
             attempts,
+            may: Vec::new(),
         }
     }
 }

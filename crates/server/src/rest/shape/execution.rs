@@ -1,8 +1,9 @@
 //! Executions: the runs of jobs, and the attempts that were made.
 
 use agent::context::traceparent_in;
+use domain::dag::call::StepCall;
 use domain::partition::Progress;
-use domain::run::{RunState, error_number};
+use domain::run::{Origin as RunOrigin, RunState, error_number};
 use engine::{AttemptView, RunView};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -23,6 +24,12 @@ pub struct Execution {
     /// job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job_name: Option<String>,
+    /// The DAG run that it is, or whose task it executes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dag_run_id: Option<Uuid>,
+    /// The task of the DAG run that it executes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
     /// The version of the job that asked for it.
     pub job_version: u32,
     /// 1 for the first attempt; 0 when none has begun.
@@ -224,10 +231,14 @@ impl Execution {
         let failed = run.error.is_some();
         let ended = run.attempts + run.lost;
         let running = run.state == RunState::Running;
+        let parameters = run.parameters.as_deref().filter(|_| run.origin == RunOrigin::Step);
+        let call = parameters.and_then(StepCall::from_parameters);
         Execution {
             execution_id: run.id.0,
             job_id: run.job.0,
             job_name,
+            dag_run_id: call.as_ref().map(|call| call.dag_run.0),
+            task: call.map(|call| call.name),
             job_version: run.job_version,
             attempt_number: if running { ended + 1 } else { ended },
             status: run.state.to_string(),

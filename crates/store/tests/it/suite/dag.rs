@@ -137,6 +137,15 @@ pub async fn a_decision_counts_if_its_revision_is_the_present_one<B: Bench>(lab:
     assert_eq!((header.revision, header.control), (2, Control::Held));
     assert_eq!(recorded[0], ended);
     assert_eq!(recorded[1..], all[1..]);
+    // Outcomes of a range of steps, those of items, and the attempts of ended runs.
+    let absent = RunId(uuid::Uuid::nil());
+    let ranges = [(run.run.id, 1, 3), (absent, 0, 9), (run.run.id, 0, 0)];
+    let outcomes = lab.store.step_outcomes(&ranges).await.unwrap();
+    let done = Some(Outcome::Completed);
+    assert_eq!(outcomes[0], [(2, Some(Outcome::Skipped)), (3, None)]);
+    assert_eq!((&outcomes[1][..], &outcomes[2][..]), (&[][..], &[(0, done)][..]));
+    assert_eq!(lab.store.item_counts(run.run.id).await.unwrap(), [(3, None, 1)]);
+    assert_eq!(lab.store.step_attempts(run.run.id).await.unwrap(), [], "no run has ended");
     // Pages of steps.
     let page = lab.store.dag_steps(run.run.id, None, None, 2).await.unwrap();
     assert_eq!((page.items.len(), page.next), (2, Some(key(2, None))));
@@ -169,6 +178,15 @@ pub async fn the_last_step_wakes_its_dag_run<B: Bench>(lab: &Lab<B>) {
     let last = Advance { is_over: true, ..advance(run.run.id, 1, vec![ended], vec![]) };
     assert_eq!(lab.store.advance(&[last], None).await.unwrap().written, [true]);
     assert_eq!(lab.store.unrecorded_ends(run.run.id, 10).await.unwrap(), []);
+    let began = lab.store.run(one.id).await.unwrap().unwrap().started_at;
+    assert!(began.is_some());
+    assert_eq!(lab.store.step_attempts(run.run.id).await.unwrap(), [(0, began, 1)]);
+    let ids = [one.id, RunId(uuid::Uuid::nil()), run.run.id];
+    let mut found = lab.store.runs(&ids).await.unwrap();
+    found.sort_by_key(|it| it.id != one.id);
+    let found: Vec<(RunId, RunState)> = found.iter().map(|it| (it.id, it.state)).collect();
+    let done = RunState::Ended(Outcome::Completed);
+    assert_eq!(found, [(one.id, done), (run.run.id, RunState::Queued)]);
     let claimed = lab.store.pump(node, &[], want(9)).await.unwrap().claimed;
     assert_eq!(claimed.iter().map(|it| it.run.id).collect::<Vec<_>>(), [run.run.id]);
     // A DAG run that is over does not wait, even if its holder has not heard of it.

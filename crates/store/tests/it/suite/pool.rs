@@ -105,6 +105,38 @@ pub async fn a_place_that_becomes_free_goes_to_the_first_in_line<B: Bench>(lab: 
     assert_eq!(usage(lab, "mutex").await, (1, 2));
 }
 
+/// A pool that was made smaller: a run that needs more than all of it waits, and no other behind it.
+pub async fn a_run_that_no_pool_can_hold_lets_others_pass<B: Bench>(lab: &Lab<B>) {
+    let (node, job) = (lab.node().await, lab.job("job").await);
+    pool(lab, "small", 2).await;
+    let held = lab.line(node, &job, 3).await;
+    let heavy = request(&held[0], "small", 3);
+    assert_eq!(lab.store.take_places(&[heavy]).await.unwrap(), [false]);
+    wait_for_place(lab, node, &held[0]).await;
+    assert_eq!(lab.store.wake_pools().await.unwrap(), 0);
+    let second = request(&held[1], "small", 2);
+    assert_eq!(lab.store.take_places(&[second]).await.unwrap(), [true]);
+    assert_eq!(take(lab, &[&held[2]], "small").await, [false]);
+    wait_for_place(lab, node, &held[2]).await;
+    lab.finish(node, completed(node, &held[1])).await;
+    assert_eq!(lab.store.wake_pools().await.unwrap(), 1, "the light one");
+    assert_eq!(ids(&lab.claim(node, want(9)).await), [held[2].run.id]);
+}
+
+/// A run whose job is paused has no place in the line of a pool.
+pub async fn a_pause_leaves_the_line_of_a_pool<B: Bench>(lab: &Lab<B>) {
+    let (node, job) = (lab.node().await, lab.job("job").await);
+    pool(lab, "mutex", 1).await;
+    let held = lab.line(node, &job, 3).await;
+    assert_eq!(take(lab, &[&held[0]], "mutex").await, [true]);
+    assert_eq!(take(lab, &[&held[1], &held[2]], "mutex").await, [false, false]);
+    lab.wait(node, &held[1], Wait::Pause, None).await;
+    wait_for_place(lab, node, &held[2]).await;
+    lab.finish(node, completed(node, &held[0])).await;
+    assert_eq!(lab.store.wake_pools().await.unwrap(), 1);
+    assert_eq!(ids(&lab.claim(node, want(9)).await), [held[2].run.id]);
+}
+
 pub async fn urgent_runs_come_first_in_a_pool<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     pool(lab, "mutex", 1).await;

@@ -3,8 +3,9 @@
 use std::future::Future;
 use std::time::Duration;
 
+use domain::job::LostAnswer;
 use domain::run::{ClaimedRun, NewRun, Origin, Outcome, RunState, Wait};
-use store::{Applied, Cancelled, ClaimRequest, Finish, Store, Verdict};
+use store::{Applied, Cancelled, ClaimRequest, Finish, Prepared, Store, Verdict};
 
 use crate::bench::Bench;
 use crate::lab::{
@@ -70,6 +71,34 @@ pub async fn places_that_are_free_are_filled<B: Bench>(lab: &Lab<B>) {
     // One is at work. It saw more, and it need not wait.
     lab.store.pump(node, &[line(&held[6])], want(0)).await.unwrap();
     assert_eq!(ids(&lab.claim(node, want(9)).await), [held[6].run.id]);
+}
+
+/// A run that waits for a decision may be at work: those behind it rest until it is decided.
+pub async fn the_line_behind_a_held_run_rests<B: Bench>(lab: &Lab<B>) {
+    let (node, job) = (lab.node().await, lab.job("job").await);
+    let held = lab.line(node, &job, 2).await;
+    let mut question = lost(node, &held[0]).1;
+    question.verdict = Verdict::Hold { timeout: minutes(9) };
+    lab.finish(node, question).await;
+    assert_eq!(lab.state(held[0].run.id).await, RunState::Held);
+    lab.wait(node, &held[1], Wait::Overlap, None).await;
+    assert_eq!(lab.claim(node, want(9)).await, []);
+    lab.store.decide(held[0].run.id, LostAnswer::Fail, &stop()).await.unwrap();
+    assert_eq!(ids(&lab.claim(node, want(9)).await), [held[1].run.id]);
+}
+
+/// A run whose job was paused before it began goes on with the next change of the job, and with no
+/// other event.
+pub async fn a_run_outlives_a_pause<B: Bench>(lab: &Lab<B>) {
+    let (node, mut job) = (lab.node().await, lab.job("job").await);
+    let held = lab.line(node, &job, 2).await;
+    lab.wait(node, &held[1], Wait::Pause, None).await;
+    assert_eq!(lab.state(held[1].run.id).await, RunState::Pending);
+    lab.finish(node, completed(node, &held[0])).await;
+    assert_eq!(lab.store.reap(9).await.unwrap().woken, 0);
+    assert_eq!(lab.claim(node, want(9)).await, []);
+    lab.update(&mut job, Prepared::Keep).await;
+    assert_eq!(ids(&lab.claim(node, want(9)).await), [held[1].run.id]);
 }
 
 /// Runs that wait for their backfill hold up no other run of the job, and an end wakes the first of
