@@ -3027,6 +3027,12 @@ export interface components {
              * @description Up to this time.
              */
             until: string;
+            /**
+             * Format: int32
+             * @description How many of the runs may be at work at a time, at most the concurrency of the job; as many as
+             *     the job allows if absent.
+             */
+            concurrency?: number | null;
             /** @description Newest first instead of oldest first. */
             newest_first?: boolean;
             /** @description Only say what would run. */
@@ -3746,6 +3752,7 @@ export interface components {
             on_lost_default?: components["schemas"]["LostAnswer"] | null;
             /** @description Jobs that must have ended before this one starts. */
             depends_on?: components["schemas"]["Upstream"][];
+            dependency_rule?: components["schemas"]["DependencyRule"] | null;
             dependency_timeout_seconds?: components["schemas"]["Seconds"] | null;
             /** @description Words to find it by. */
             tags?: string[];
@@ -3851,6 +3858,7 @@ export interface components {
             on_lost_default?: components["schemas"]["LostAnswer"] | null;
             /** @description Jobs that must have ended before this one starts. */
             depends_on?: components["schemas"]["Upstream"][];
+            dependency_rule?: components["schemas"]["DependencyRule"] | null;
             dependency_timeout_seconds?: components["schemas"]["Seconds"] | null;
             /** @description Words to find it by. */
             tags?: string[];
@@ -4095,6 +4103,11 @@ export interface components {
             note?: string;
         };
         /**
+         * @description How many of the jobs that a job depends on must have ended.
+         * @enum {string}
+         */
+        DependencyRule: "ALL" | "ANY";
+        /**
          * @description How an upstream job must have ended.
          * @enum {string}
          */
@@ -4288,6 +4301,13 @@ export interface components {
              * @description How many missed times it stands for besides its own.
              */
             coalesced?: number;
+            /**
+             * Format: int32
+             * @description How many backfilled runs of its job may be at work at a time, if its backfill says so.
+             */
+            backfill_concurrency?: number | null;
+            /** @description Whether its statements were committed together with the record that they were. */
+            exactly_once?: boolean;
             /** @description Whether it waits for somebody to look at it. */
             dead_letter?: boolean;
             /** @description Values for the action. */
@@ -4771,6 +4791,15 @@ export interface components {
             /** @description What may surprise. */
             warnings?: string[];
         };
+        /** @description What jobs of a tenant take that say nothing, when they are created or replaced. */
+        JobDefaultsSpec: {
+            /** @default null */
+            timeout_seconds: components["schemas"]["Seconds"] | null;
+            /** @default null */
+            dst: components["schemas"]["Dst"] | null;
+            /** @default null */
+            retention: components["schemas"]["RetentionRule"] | null;
+        };
         /** @description How many jobs there are of each kind. */
         JobFacets: {
             /**
@@ -4862,6 +4891,7 @@ export interface components {
             on_lost_default?: components["schemas"]["LostAnswer"] | null;
             /** @description Jobs that must have ended before this one starts. */
             depends_on?: components["schemas"]["Upstream"][];
+            dependency_rule?: components["schemas"]["DependencyRule"] | null;
             dependency_timeout_seconds?: components["schemas"]["Seconds"] | null;
             /** @description Words to find it by. */
             tags?: string[];
@@ -4985,6 +5015,7 @@ export interface components {
             on_lost_default?: components["schemas"]["LostAnswer"] | null;
             /** @description Jobs that must have ended before this one starts. */
             depends_on?: components["schemas"]["Upstream"][];
+            dependency_rule?: components["schemas"]["DependencyRule"] | null;
             dependency_timeout_seconds?: components["schemas"]["Seconds"] | null;
             /** @description Words to find it by. */
             tags?: string[];
@@ -5732,6 +5763,7 @@ export interface components {
                 on_lost_default?: components["schemas"]["LostAnswer"] | null;
                 /** @description Jobs that must have ended before this one starts. */
                 depends_on?: components["schemas"]["Upstream"][];
+                dependency_rule?: components["schemas"]["DependencyRule"] | null;
                 dependency_timeout_seconds?: components["schemas"]["Seconds"] | null;
                 /** @description Words to find it by. */
                 tags?: string[];
@@ -6015,6 +6047,13 @@ export interface components {
                  * @description How many missed times it stands for besides its own.
                  */
                 coalesced?: number;
+                /**
+                 * Format: int32
+                 * @description How many backfilled runs of its job may be at work at a time, if its backfill says so.
+                 */
+                backfill_concurrency?: number | null;
+                /** @description Whether its statements were committed together with the record that they were. */
+                exactly_once?: boolean;
                 /** @description Whether it waits for somebody to look at it. */
                 dead_letter?: boolean;
                 /** @description Values for the action. */
@@ -6568,6 +6607,7 @@ export interface components {
                 requests_per_second?: number | null;
                 /** @description Whether its administrators may have commands run, and let others do so. */
                 external_jobs: boolean;
+                job_defaults?: components["schemas"]["JobDefaultsSpec"] | null;
                 /**
                  * Format: int32
                  * @description Grows with every change.
@@ -7883,7 +7923,10 @@ export interface components {
              */
             version: number;
         };
-        /** @description How long history is kept; the cluster's answer where a field is absent. */
+        /**
+         * @description How long history is kept; the defaults of the tenant and then of the cluster where a field is
+         *     absent.
+         */
         RetentionRule: {
             /**
              * Format: int32
@@ -7903,6 +7946,12 @@ export interface components {
              * @default null
              */
             keep_last: number | null;
+            /**
+             * @description Which completed runs are kept: `ALL`, `SAMPLE n` (one of n) or `NONE`; the newest always is.
+             * @default null
+             * @example SAMPLE 100
+             */
+            keep_completed: string | null;
         };
         /**
          * @description When a failed attempt is tried again: `backoff_seconds × backoff_multiplier^n`, at most
@@ -8634,6 +8683,7 @@ export interface components {
              *     absent.
              */
             external_jobs?: boolean | null;
+            job_defaults?: components["schemas"]["JobDefaultsSpec"] | null;
         };
         /** @description What a tenant is. */
         TenantSpec: {
@@ -8663,6 +8713,7 @@ export interface components {
              *     absent.
              */
             external_jobs?: boolean | null;
+            job_defaults?: components["schemas"]["JobDefaultsSpec"] | null;
         };
         /** @description A tenant. */
         TenantView: {
@@ -8692,6 +8743,7 @@ export interface components {
             requests_per_second?: number | null;
             /** @description Whether its administrators may have commands run, and let others do so. */
             external_jobs: boolean;
+            job_defaults?: components["schemas"]["JobDefaultsSpec"] | null;
             /**
              * Format: int32
              * @description Grows with every change.
@@ -9062,6 +9114,7 @@ export interface components {
              * @description When the token ends that they showed.
              */
             token_expires_at?: string | null;
+            job_defaults?: components["schemas"]["JobDefaultsSpec"] | null;
         };
         /** @description A node of the cluster. */
         Worker: {

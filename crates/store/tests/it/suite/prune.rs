@@ -196,11 +196,11 @@ pub async fn a_sample_of_completed_runs_is_kept<B: Bench>(lab: &Lab<B>) {
         SampleCutoff { kept_below: half, before: now - minutes(60), since: now - minutes(85) };
     let rule =
         RetentionCutoff { job: Some(job.id), sample: Some(sample), ..cut(now - minutes(500)) };
-    // Runs of the minutes 85 to 60 before now are looked at; those after and before stay.
+    // Runs that ended in the minutes between are looked at; those before and after stay.
     let goes = |n: usize| {
         let ago = 90 - n as i64;
         let tail = &runs[n].0.as_bytes()[12..];
-        ends[n].1 == Completed && (60..85).contains(&ago) && *tail >= half[..]
+        ends[n].1 == Completed && (61..84).contains(&ago) && *tail >= half[..]
     };
     let surplus: Vec<usize> = (0..40).filter(|n| goes(*n)).collect();
     let stays: Vec<usize> = (0..40).filter(|n| !goes(*n) || surplus.last() == Some(n)).collect();
