@@ -16,7 +16,7 @@
 //! [`super::divide::LOOK_AGAIN`].
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use domain::dag::JsonMap;
 use domain::dag::state::{
@@ -114,6 +114,8 @@ struct KnownRun {
     runs: HashMap<StepKey, RunId>,
     /// Results that were loaded.
     results: HashMap<StepKey, StepResult>,
+    /// The DAGs whose steps led to it, once they were asked for.
+    callers: OnceLock<Vec<String>>,
     /// Whether it was just read: ends may have gone unheard.
     is_fresh: bool,
 }

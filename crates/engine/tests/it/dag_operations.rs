@@ -7,7 +7,7 @@ use std::time::Duration;
 use domain::access::{Actor, Privilege};
 use domain::dag::rerun::{Rerun, RerunFrom, RerunVersion};
 use domain::dag::state::StepState;
-use domain::dag::{ApprovalAnswer, Dag, Step, StepWork, TriggerRule};
+use domain::dag::{ApprovalAnswer, CALLS_MAX, Dag, Step, StepWork, TriggerRule};
 use domain::id::{RunId, TenantId, UserId};
 use domain::job::{Definition, Job, JobState, Overlap, RetryPolicy};
 use domain::queue::QueueSettings;
@@ -17,8 +17,8 @@ use engine::{
     Trigger,
 };
 use jiff::SignedDuration;
-use store::Store;
 use store::sqlite::SqliteStore;
+use store::{DagRecords, Store};
 
 use crate::present::{now, real_parts};
 
@@ -354,4 +354,68 @@ async fn decisions_are_explained_replayed_and_verified() {
     assert_eq!(house.ended(other).await, Outcome::Completed);
     let diff = by.diff_dag_runs(run, other).await.unwrap();
     assert_eq!(diff.steps[0].name, "a", "the first step that differs");
+}
+
+fn calling(name: &str, dag: &str) -> Step {
+    let work = StepWork::Dag { dag: dag.into(), parameters: BTreeMap::new() };
+    Step { work, ..step(name, &[]) }
+}
+
+/// The runs of a chain of calls, the first caller first; each DAG has one step.
+async fn called_runs(house: &House, run: RunId) -> Vec<RunId> {
+    let mut runs = vec![run];
+    loop {
+        let last = runs[runs.len() - 1];
+        let records = house.store.dag_run(last, true).await.unwrap().map(|(_, records)| records);
+        match records.unwrap_or_default().first().and_then(|record| record.run) {
+            Some(called) if called.is_called() => runs.push(called),
+            _ => return runs,
+        }
+    }
+}
+
+#[tokio::test]
+async fn dags_that_call_each_other_end_at_the_deepest_level() {
+    let house = House::open().await;
+    let a = house.dag("a", vec![calling("to_b", "b")]).await;
+    house.dag("b", vec![calling("to_a", "a")]).await;
+    let run = house.run(&a).await;
+    assert_eq!(house.ended(run).await, Outcome::Failed);
+    let runs = called_runs(&house, run).await;
+    assert_eq!(runs.len(), CALLS_MAX + 1, "the first run, and those that were called");
+    let by = house.engine.by(&house.admin);
+    let deepest = by.dag_step(runs[CALLS_MAX], "to_b", None).await.unwrap();
+    let text = "DAG calls are nested deeper than 16 levels: a -> b -> a -> b ...";
+    assert_eq!(deepest.reason.unwrap().text, text);
+    // A DAG that names itself is refused, also when it gets the name that it calls.
+    let rename = |job: &mut Job| {
+        job.name = "b2".into();
+        job.definition.dag.as_mut().unwrap().steps = vec![calling("again", "b2")];
+        Ok::<(), EngineError>(())
+    };
+    let error = by.alter_job(a.id, rename).await.unwrap_err().to_string();
+    assert_eq!(error, "step \"again\": payload: a DAG cannot call itself");
+}
+
+#[tokio::test]
+async fn a_cancel_reaches_the_deepest_call() {
+    let house = House::open().await;
+    let mut wait = step("wait", &[]);
+    wait.work = StepWork::Sleep { duration: Some(SignedDuration::from_hours(1)), until: None };
+    house.dag("d16", vec![wait]).await;
+    let mut first = None;
+    for level in (0..CALLS_MAX).rev() {
+        let call = calling("call", &format!("d{}", level + 1));
+        first = Some(house.dag(&format!("d{level}"), vec![call]).await);
+    }
+    let run = house.run(&first.unwrap()).await;
+    let mut runs = called_runs(&house, run).await;
+    while runs.len() <= CALLS_MAX {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        runs = called_runs(&house, run).await;
+    }
+    house.engine.by(&house.admin).cancel(run, "enough").await.unwrap();
+    for run in runs {
+        assert_eq!(house.ended(run).await, Outcome::Cancelled);
+    }
 }
