@@ -198,10 +198,15 @@ impl AuthorizedEngine<'_> {
             return Err(EngineError::WrongState(format!("DAG run {run} has not ended")));
         };
         let node = self.node();
+        let job = match node.existing(view.job).await {
+            Err(EngineError::NotFound(_)) => {
+                return Err(EngineError::WrongState("the DAG was deleted".to_owned()));
+            }
+            found => found?,
+        };
         let new = match rerun.version {
             RerunVersion::Same => Arc::clone(&old),
             RerunVersion::Latest => {
-                let job = node.existing(view.job).await?;
                 let found = node.dag_version(job.id, job.version).await?;
                 found.ok_or_else(|| EngineError::NotFound(format!("DAG {:?}", job.name)))?
             }

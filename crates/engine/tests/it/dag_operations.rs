@@ -13,8 +13,8 @@ use domain::job::{Definition, Job, JobState, Overlap, RetryPolicy};
 use domain::queue::QueueSettings;
 use domain::run::{AttemptResult, ErrorCode, Outcome, RunState};
 use engine::{
-    Engine, EngineError, Executor, MessageReport, NewJob, Settings, Started, StepMark, Stop,
-    Trigger,
+    Deletion, Engine, EngineError, Executor, MessageReport, NewJob, Settings, Started, StepMark,
+    Stop, Trigger,
 };
 use jiff::SignedDuration;
 use store::sqlite::SqliteStore;
@@ -194,6 +194,13 @@ async fn a_rerun_repeats_what_failed_and_adopts_the_rest() {
     let unknown = Rerun { from: RerunFrom::Step("no".into()), ..Rerun::default() };
     let error = by.rerun_dag(third, unknown, true).await.unwrap_err().to_string();
     assert_eq!(error, "from: there is no step \"no\"");
+    // A run of a deleted DAG is not repeated: its steps could not begin.
+    by.delete_job(job.id, Deletion::default()).await.unwrap();
+    for dry_run in [true, false] {
+        let refused = by.rerun_dag(third, Rerun::default(), dry_run).await.unwrap_err();
+        assert!(matches!(&refused, EngineError::WrongState(_)), "{refused:?}");
+        assert_eq!(refused.to_string(), "the DAG was deleted");
+    }
 }
 
 #[tokio::test]
