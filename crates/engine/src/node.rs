@@ -522,7 +522,7 @@ impl Node {
     /// Asks for the end of a run. One that was divided ends when its parts have.
     pub(crate) async fn cancel(&self, run: RunId, reason: &Reason) -> store::Result<Cancelled> {
         let cancelled = self.note_cancel(run, reason).await?;
-        self.advance_dags().await?;
+        self.settle_dag(run).await?;
         Ok(cancelled)
     }
 

@@ -238,7 +238,34 @@ async fn an_approval_waits_for_its_answer() {
         let text = ask.reason.unwrap().text;
         assert!(text.ends_with("by admin: looks good"), "{text}");
         let late = by.decide_approval(run, "ask", answer, "").await.unwrap_err().to_string();
-        assert!(late.contains("it waits for no answer"), "{late}");
+        assert!(late.contains(&format!("it waits for no answer: {text}")), "{late}");
+    }
+}
+
+#[tokio::test]
+async fn one_of_two_answers_counts() {
+    let house = House::open().await;
+    let mut ask = step("ask", &[]);
+    ask.work = StepWork::Approval { role: None, timeout: None, default: ApprovalAnswer::Reject };
+    let job = house.dag("release", vec![ask, step("deploy", &["ask"])]).await;
+    let by = house.engine.by(&house.admin);
+    for _ in 0..5 {
+        let run = house.run(&job).await;
+        house.reached(run, "ask", StepState::Open).await;
+        let (yes, no) = tokio::join!(
+            by.decide_approval(run, "ask", ApprovalAnswer::Approve, "yes"),
+            by.decide_approval(run, "ask", ApprovalAnswer::Reject, "no"),
+        );
+        let (counted, outcome, other) = match (yes, no) {
+            (Ok(()), Err(other)) => ("approved by admin: yes", Outcome::Completed, other),
+            (Err(other), Ok(())) => ("rejected by admin: no", Outcome::Failed, other),
+            both => panic!("{both:?}"),
+        };
+        let text = format!("step \"ask\" is {outcome} already: {counted}");
+        assert!(matches!(&other, EngineError::WrongState(found) if *found == text), "{other:?}");
+        assert_eq!(house.ended(run).await, outcome);
+        let ask = by.dag_step(run, "ask", None).await.unwrap();
+        assert_eq!(ask.reason.unwrap().text, counted);
     }
 }
 
