@@ -432,6 +432,22 @@ async fn dags_that_call_each_other_end_at_the_deepest_level() {
 }
 
 #[tokio::test]
+async fn a_cancelled_run_is_replayed_with_its_cancellation() {
+    let house = House::open().await;
+    let mut wait = step("wait", &["first"]);
+    wait.work = StepWork::Sleep { duration: Some(SignedDuration::from_hours(1)), until: None };
+    let job = house.dag("etl", vec![step("first", &[]), wait, step("next", &["wait"])]).await;
+    let run = house.run(&job).await;
+    house.reached(run, "wait", StepState::Open).await;
+    let by = house.engine.by(&house.admin);
+    by.cancel(run, "enough").await.unwrap();
+    assert_eq!(house.ended(run).await, Outcome::Cancelled);
+    assert_eq!(house.states(run).await, "first COMPLETED, wait CANCELLED, next CANCELLED");
+    let replayed = by.replay_dag_run(run, &BTreeMap::new(), None).await.unwrap();
+    assert_eq!((replayed.differences, replayed.reproduced), (Vec::new(), 5));
+}
+
+#[tokio::test]
 async fn a_cancel_reaches_the_deepest_call() {
     let house = House::open().await;
     let mut wait = step("wait", &[]);
