@@ -77,6 +77,9 @@ pub const RESULT_BYTES_MAX: u32 = 1 << 20;
 /// The maximum size of all results of a DAG run that steps refer to, in bytes of JSON.
 pub const RESULTS_BYTES_MAX: usize = 16 << 20;
 
+/// The maximum number of DAG calls that lead to a DAG run: a step of the last one calls no DAG.
+pub const CALLS_MAX: usize = 16;
+
 /// The timeout of a step that names none.
 pub const STEP_TIMEOUT: SignedDuration = SignedDuration::from_hours(1);
 

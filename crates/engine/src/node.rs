@@ -521,11 +521,20 @@ impl Node {
 impl Node {
     /// Asks for the end of a run. One that was divided ends when its parts have.
     pub(crate) async fn cancel(&self, run: RunId, reason: &Reason) -> store::Result<Cancelled> {
+        let cancelled = self.note_cancel(run, reason).await?;
+        self.settle_dag(run).await?;
+        Ok(cancelled)
+    }
+
+    /// Asks for the end of a run. What follows for DAG runs is decided by the next
+    /// [`Node::advance_dags`].
+    async fn note_cancel(&self, run: RunId, reason: &Reason) -> store::Result<Cancelled> {
         if !run.is_part() {
             if let Some((header, _)) = self.store.dag_run(run, false).await?
                 && !header.is_over
             {
-                self.change_dag(run, DagNews::Control(Control::Cancelling)).await?;
+                self.dags.note(run, DagNews::Control(Control::Cancelling));
+                self.hint();
                 return Ok(Cancelled::Requested(self.id()));
             }
             let parts = self.store.parts(&[run]).await?;

@@ -91,7 +91,8 @@ pub fn start(
         return Start::Wait(Wait::Pause, None);
     }
     let unscheduled = facts.job_state != Some(JobState::Enabled) && run.run.origin.is_tick();
-    if facts.job_state == Some(JobState::Deleted)
+    // The steps and parts of a run that has begun start until it ends.
+    if facts.job_state == Some(JobState::Deleted) && !run.run.origin.is_child()
         || facts.job_state.is_none()
         || unscheduled && run.attempts == 0
     {

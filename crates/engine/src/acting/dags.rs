@@ -198,10 +198,15 @@ impl AuthorizedEngine<'_> {
             return Err(EngineError::WrongState(format!("DAG run {run} has not ended")));
         };
         let node = self.node();
+        let job = match node.existing(view.job).await {
+            Err(EngineError::NotFound(_)) => {
+                return Err(EngineError::WrongState("the DAG was deleted".to_owned()));
+            }
+            found => found?,
+        };
         let new = match rerun.version {
             RerunVersion::Same => Arc::clone(&old),
             RerunVersion::Latest => {
-                let job = node.existing(view.job).await?;
                 let found = node.dag_version(job.id, job.version).await?;
                 found.ok_or_else(|| EngineError::NotFound(format!("DAG {:?}", job.name)))?
             }
@@ -299,7 +304,8 @@ impl AuthorizedEngine<'_> {
         self.decided(header.job, run, details).await?;
         let text = format!("marked as {outcome} by {}{}", self.actor.name, with_note(note));
         let reason = Reason { code: ReasonCode::Marked, text };
-        self.give_outcome(run, key, outcome, reason, before.run.map(|run| run.id)).await
+        let step = before.run.map(|run| run.id);
+        self.give_outcome((run, &dag), key, outcome, reason, step).await
     }
 
     /// Answers an approval.
@@ -318,7 +324,10 @@ impl AuthorizedEngine<'_> {
         self.answers_for(run, role.as_deref()).await?;
         let before = self.node().step_view_of(run, &dag, key).await?;
         if before.state != StepState::Open || header.is_none_or(|header| header.is_over) {
-            let text = format!("step {step:?} is {}, it waits for no answer", before.state);
+            let counted =
+                before.reason.map_or(String::new(), |reason| format!(": {}", reason.text));
+            let text =
+                format!("step {step:?} is {}, it waits for no answer{counted}", before.state);
             return Err(EngineError::WrongState(text));
         }
         let (outcome, word) = match answer {
@@ -329,7 +338,8 @@ impl AuthorizedEngine<'_> {
         self.decided(dag.job.id, run, details).await?;
         let text = format!("{word} by {}{}", self.actor.name, with_note(note));
         let reason = Reason { code: ReasonCode::Approval, text };
-        self.give_outcome(run, key, outcome, reason, before.run.map(|run| run.id)).await
+        let step = before.run.map(|run| run.id);
+        self.give_outcome((run, &dag), key, outcome, reason, step).await
     }
 
     /// Whether the actor may answer the approval that a step waits for.
@@ -352,16 +362,24 @@ impl AuthorizedEngine<'_> {
         }
     }
 
+    /// Gives a step an outcome, unless another one was given first: the revision of the DAG run
+    /// lets one of them be written, and the others get that one as an error.
     async fn give_outcome(
         &self,
-        run: RunId,
+        (run, dag): (RunId, &CompiledDag),
         key: StepKey,
         outcome: Outcome,
         reason: Reason,
         step: Option<RunId>,
     ) -> Result<()> {
         let text = reason.text.clone();
-        self.node().change_dag(run, DagNews::Mark(key, outcome, reason)).await?;
+        self.node().change_dag(run, DagNews::Mark(key, outcome, reason.clone())).await?;
+        let after = self.node().step_view_of(run, dag, key).await?;
+        if after.state != StepState::Ended(outcome) || after.reason.as_ref() != Some(&reason) {
+            let counted = after.reason.map_or(String::new(), |reason| format!(": {}", reason.text));
+            let text = format!("step {:?} is {} already{counted}", after.name, after.state);
+            return Err(EngineError::WrongState(text));
+        }
         if let Some(step) = step {
             match self.node().cancel_run(step, &text).await {
                 // It has ended meanwhile: its outcome does not count any more.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use domain::action::Action;
 use domain::cluster::Class;
+use domain::dag::{DagError, GraphStep, StepWork};
 use domain::id::JobId;
 use domain::job::{Definition, Job, When};
 use domain::object::{ObjectKind, check_name};
@@ -113,7 +114,13 @@ impl Node {
                     "a DAG has steps instead of an action or a partition rule",
                 );
             }
-            domain::dag::check(dag)?;
+            let graph = domain::dag::check(dag)?;
+            let calls_itself = |it: &&GraphStep| matches!(&it.step.work, StepWork::Dag { dag, .. } if *dag == job.name);
+            if let Some(GraphStep { step, .. }) = graph.steps().iter().find(calls_itself) {
+                let (step, field) = (step.name.clone(), "payload");
+                let problem = "a DAG cannot call itself".to_owned();
+                return Err(DagError::Step { step, field, problem }.into());
+            }
         }
         definition.action.check()?;
         let schedule = definition.schedule(&self.parts.zones)?;

@@ -16,7 +16,7 @@
 //! [`super::divide::LOOK_AGAIN`].
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use domain::dag::JsonMap;
 use domain::dag::state::{
@@ -27,6 +27,7 @@ use domain::job::Job;
 use domain::run::{Outcome, Reason};
 use domain::slot::{PerSlot, SlotKind};
 use store::{Advance, Applied, ClaimFor, DagRun, Finish, SettledMessage};
+use tokio::sync::Notify;
 
 use super::Node;
 use super::call::Call;
@@ -67,6 +68,8 @@ pub(crate) enum DagNews {
 #[derive(Default)]
 pub(super) struct DagDesk {
     inner: Mutex<Desk>,
+    /// Told when a call to the store is over.
+    free: Notify,
 }
 
 #[derive(Default)]
@@ -114,6 +117,8 @@ struct KnownRun {
     runs: HashMap<StepKey, RunId>,
     /// Results that were loaded.
     results: HashMap<StepKey, StepResult>,
+    /// The DAGs whose steps led to it, once they were asked for.
+    callers: OnceLock<Vec<String>>,
     /// Whether it was just read: ends may have gone unheard.
     is_fresh: bool,
 }
@@ -156,6 +161,12 @@ impl DagDesk {
     /// Whether a DAG run is known to be over.
     pub(super) fn is_over(&self, run: RunId) -> bool {
         self.lock().over.contains_key(&run)
+    }
+
+    /// Whether something happened to a DAG run that is not written.
+    fn is_unsettled(&self, run: RunId) -> bool {
+        let desk = self.lock();
+        desk.busy.contains(&run) || desk.news.contains_key(&run)
     }
 
     /// Forgets what is known, for a node that is another one by now.
@@ -214,6 +225,8 @@ impl Drop for Work<'_> {
                 desk.known.insert(run, known);
             }
         }
+        drop(desk);
+        self.desk.free.notify_waiters();
     }
 }
 
@@ -271,14 +284,15 @@ impl Node {
                     self.cancel_open_steps(state).await?;
                 }
             }
-            work.is_done = true;
-            drop(work);
             let mut desk = self.dags.lock();
             for (run, news) in again {
                 let later = desk.news.entry(run).or_default();
                 later.splice(0..0, news);
                 later.push(DagNews::Look);
             }
+            drop(desk);
+            work.is_done = true;
+            drop(work);
         }
     }
 
@@ -368,8 +382,21 @@ impl Node {
     /// Lets a DAG run go on, hold or end, and waits until that is written.
     pub(crate) async fn change_dag(&self, run: RunId, news: DagNews) -> store::Result<()> {
         self.dags.note(run, news);
-        self.advance_dags().await?;
+        self.settle_dag(run).await?;
         self.hint();
         Ok(())
+    }
+
+    /// Decides about DAG runs until all that happened to one of them is written, also by a call
+    /// that is about it already.
+    pub(super) async fn settle_dag(&self, run: RunId) -> store::Result<()> {
+        loop {
+            let free = self.dags.free.notified();
+            self.advance_dags().await?;
+            if !self.dags.is_unsettled(run) {
+                return Ok(());
+            }
+            free.await;
+        }
     }
 }

@@ -7,18 +7,18 @@ use std::time::Duration;
 use domain::access::{Actor, Privilege};
 use domain::dag::rerun::{Rerun, RerunFrom, RerunVersion};
 use domain::dag::state::StepState;
-use domain::dag::{ApprovalAnswer, Dag, Step, StepWork, TriggerRule};
+use domain::dag::{ApprovalAnswer, CALLS_MAX, Dag, Step, StepWork, TriggerRule};
 use domain::id::{RunId, TenantId, UserId};
 use domain::job::{Definition, Job, JobState, Overlap, RetryPolicy};
 use domain::queue::QueueSettings;
 use domain::run::{AttemptResult, ErrorCode, Outcome, RunState};
 use engine::{
-    Engine, EngineError, Executor, MessageReport, NewJob, Settings, Started, StepMark, Stop,
-    Trigger,
+    Deletion, Engine, EngineError, Executor, MessageReport, NewJob, Settings, Started, StepMark,
+    Stop, Trigger,
 };
 use jiff::SignedDuration;
-use store::Store;
 use store::sqlite::SqliteStore;
+use store::{DagRecords, Store};
 
 use crate::present::{now, real_parts};
 
@@ -194,6 +194,13 @@ async fn a_rerun_repeats_what_failed_and_adopts_the_rest() {
     let unknown = Rerun { from: RerunFrom::Step("no".into()), ..Rerun::default() };
     let error = by.rerun_dag(third, unknown, true).await.unwrap_err().to_string();
     assert_eq!(error, "from: there is no step \"no\"");
+    // A run of a deleted DAG is not repeated: its steps could not begin.
+    by.delete_job(job.id, Deletion::default()).await.unwrap();
+    for dry_run in [true, false] {
+        let refused = by.rerun_dag(third, Rerun::default(), dry_run).await.unwrap_err();
+        assert!(matches!(&refused, EngineError::WrongState(_)), "{refused:?}");
+        assert_eq!(refused.to_string(), "the DAG was deleted");
+    }
 }
 
 #[tokio::test]
@@ -231,7 +238,34 @@ async fn an_approval_waits_for_its_answer() {
         let text = ask.reason.unwrap().text;
         assert!(text.ends_with("by admin: looks good"), "{text}");
         let late = by.decide_approval(run, "ask", answer, "").await.unwrap_err().to_string();
-        assert!(late.contains("it waits for no answer"), "{late}");
+        assert!(late.contains(&format!("it waits for no answer: {text}")), "{late}");
+    }
+}
+
+#[tokio::test]
+async fn one_of_two_answers_counts() {
+    let house = House::open().await;
+    let mut ask = step("ask", &[]);
+    ask.work = StepWork::Approval { role: None, timeout: None, default: ApprovalAnswer::Reject };
+    let job = house.dag("release", vec![ask, step("deploy", &["ask"])]).await;
+    let by = house.engine.by(&house.admin);
+    for _ in 0..5 {
+        let run = house.run(&job).await;
+        house.reached(run, "ask", StepState::Open).await;
+        let (yes, no) = tokio::join!(
+            by.decide_approval(run, "ask", ApprovalAnswer::Approve, "yes"),
+            by.decide_approval(run, "ask", ApprovalAnswer::Reject, "no"),
+        );
+        let (counted, outcome, other) = match (yes, no) {
+            (Ok(()), Err(other)) => ("approved by admin: yes", Outcome::Completed, other),
+            (Err(other), Ok(())) => ("rejected by admin: no", Outcome::Failed, other),
+            both => panic!("{both:?}"),
+        };
+        let text = format!("step \"ask\" is {outcome} already: {counted}");
+        assert!(matches!(&other, EngineError::WrongState(found) if *found == text), "{other:?}");
+        assert_eq!(house.ended(run).await, outcome);
+        let ask = by.dag_step(run, "ask", None).await.unwrap();
+        assert_eq!(ask.reason.unwrap().text, counted);
     }
 }
 
@@ -354,4 +388,84 @@ async fn decisions_are_explained_replayed_and_verified() {
     assert_eq!(house.ended(other).await, Outcome::Completed);
     let diff = by.diff_dag_runs(run, other).await.unwrap();
     assert_eq!(diff.steps[0].name, "a", "the first step that differs");
+}
+
+fn calling(name: &str, dag: &str) -> Step {
+    let work = StepWork::Dag { dag: dag.into(), parameters: BTreeMap::new() };
+    Step { work, ..step(name, &[]) }
+}
+
+/// The runs of a chain of calls, the first caller first; each DAG has one step.
+async fn called_runs(house: &House, run: RunId) -> Vec<RunId> {
+    let mut runs = vec![run];
+    loop {
+        let last = runs[runs.len() - 1];
+        let records = house.store.dag_run(last, true).await.unwrap().map(|(_, records)| records);
+        match records.unwrap_or_default().first().and_then(|record| record.run) {
+            Some(called) if called.is_called() => runs.push(called),
+            _ => return runs,
+        }
+    }
+}
+
+#[tokio::test]
+async fn dags_that_call_each_other_end_at_the_deepest_level() {
+    let house = House::open().await;
+    let a = house.dag("a", vec![calling("to_b", "b")]).await;
+    house.dag("b", vec![calling("to_a", "a")]).await;
+    let run = house.run(&a).await;
+    assert_eq!(house.ended(run).await, Outcome::Failed);
+    let runs = called_runs(&house, run).await;
+    assert_eq!(runs.len(), CALLS_MAX + 1, "the first run, and those that were called");
+    let by = house.engine.by(&house.admin);
+    let deepest = by.dag_step(runs[CALLS_MAX], "to_b", None).await.unwrap();
+    let text = "DAG calls are nested deeper than 16 levels: a -> b -> a -> b ...";
+    assert_eq!(deepest.reason.unwrap().text, text);
+    // A DAG that names itself is refused, also when it gets the name that it calls.
+    let rename = |job: &mut Job| {
+        job.name = "b2".into();
+        job.definition.dag.as_mut().unwrap().steps = vec![calling("again", "b2")];
+        Ok::<(), EngineError>(())
+    };
+    let error = by.alter_job(a.id, rename).await.unwrap_err().to_string();
+    assert_eq!(error, "step \"again\": payload: a DAG cannot call itself");
+}
+
+#[tokio::test]
+async fn a_cancelled_run_is_replayed_with_its_cancellation() {
+    let house = House::open().await;
+    let mut wait = step("wait", &["first"]);
+    wait.work = StepWork::Sleep { duration: Some(SignedDuration::from_hours(1)), until: None };
+    let job = house.dag("etl", vec![step("first", &[]), wait, step("next", &["wait"])]).await;
+    let run = house.run(&job).await;
+    house.reached(run, "wait", StepState::Open).await;
+    let by = house.engine.by(&house.admin);
+    by.cancel(run, "enough").await.unwrap();
+    assert_eq!(house.ended(run).await, Outcome::Cancelled);
+    assert_eq!(house.states(run).await, "first COMPLETED, wait CANCELLED, next CANCELLED");
+    let replayed = by.replay_dag_run(run, &BTreeMap::new(), None).await.unwrap();
+    assert_eq!((replayed.differences, replayed.reproduced), (Vec::new(), 5));
+}
+
+#[tokio::test]
+async fn a_cancel_reaches_the_deepest_call() {
+    let house = House::open().await;
+    let mut wait = step("wait", &[]);
+    wait.work = StepWork::Sleep { duration: Some(SignedDuration::from_hours(1)), until: None };
+    house.dag("d16", vec![wait]).await;
+    let mut first = None;
+    for level in (0..CALLS_MAX).rev() {
+        let call = calling("call", &format!("d{}", level + 1));
+        first = Some(house.dag(&format!("d{level}"), vec![call]).await);
+    }
+    let run = house.run(&first.unwrap()).await;
+    let mut runs = called_runs(&house, run).await;
+    while runs.len() <= CALLS_MAX {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        runs = called_runs(&house, run).await;
+    }
+    house.engine.by(&house.admin).cancel(run, "enough").await.unwrap();
+    for run in runs {
+        assert_eq!(house.ended(run).await, Outcome::Cancelled);
+    }
 }

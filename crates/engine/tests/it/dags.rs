@@ -8,7 +8,7 @@ use domain::dag::{Dag, ForEach, Graph, MinSuccess, OnStepFailure, Step, StepWork
 use domain::id::RunId;
 use domain::job::{Definition, Job, RetryPolicy};
 use domain::run::{AttemptResult, ErrorCode, RunState};
-use engine::{Cancelled, Node, Started, Trigger};
+use engine::{Cancelled, Deletion, Node, Started, Trigger};
 use jiff::SignedDuration;
 use store::{DagRecords, Store};
 
@@ -572,4 +572,21 @@ async fn overlapping_dag_runs_take_turns() {
     work(&node, |_| AttemptResult::completed()).await;
     assert_eq!(state(&world, first).await, "COMPLETED");
     assert_eq!(state(&world, second).await, "COMPLETED");
+}
+
+#[tokio::test]
+async fn a_run_of_a_deleted_dag_comes_to_its_end() {
+    let world = World::at(START);
+    let node = world.node().await;
+    let job = node.create("etl", dag(vec![step("a", &[]), step("b", &["a"])])).await;
+    let run = triggered(&node, &job, None).await;
+    let started = node.work().await;
+    node.delete_job(job.id, Deletion::default()).await.unwrap();
+    // The DAG run is looked at again meanwhile.
+    world.pass(11);
+    assert!(node.work().await.is_empty());
+    assert!(node.complete(started[0].run.grant, AttemptResult::completed()));
+    node.flush().await;
+    assert_eq!(work(&node, |_| AttemptResult::completed()).await, ["b"]);
+    assert_eq!(state(&world, run).await, "COMPLETED");
 }

@@ -421,6 +421,12 @@ fn what_changed_since_it_was_planned() {
             "SKIPPED JOB_CHANGED",
         ),
         (
+            run(Origin::Step),
+            StartFacts { job_state: Some(JobState::Deleted), ..held() },
+            "12:00",
+            "go",
+        ),
+        (
             run(Origin::Manual),
             StartFacts { job_state: None, ..held() },
             "12:00",

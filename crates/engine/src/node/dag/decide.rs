@@ -1,7 +1,7 @@
 //! The state of a DAG run, and the decision about it.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use domain::dag::state::{Changes, Control, DagState, Inputs, StepKey, StepRecord, StepResult};
 use domain::dag::{
@@ -82,8 +82,8 @@ impl Node {
     ) -> store::Result<(Option<Advance>, bool)> {
         let dag = Arc::clone(&known.dag);
         let control = known.state.control();
-        let looks = std::mem::take(&mut known.is_fresh)
-            || news.iter().any(|news| matches!(news, DagNews::Look));
+        let is_fresh = std::mem::take(&mut known.is_fresh);
+        let looks = is_fresh || news.iter().any(|news| matches!(news, DagNews::Look));
         let mut ends: Vec<(StepKey, Outcome)> = Vec::new();
         if looks {
             for end in self.store.unrecorded_ends(known.header.run, ENDS_MAX).await? {
@@ -97,7 +97,11 @@ impl Node {
                 }
             }
         }
-        let mut cancels_open = false;
+        // The node that was to cancel them may have died. Handlers run after all other steps.
+        let is_handler = |key: &StepKey| dag.graph.step(key.step).finally.is_some();
+        let mut cancels_open = is_fresh
+            && control == Control::Cancelling
+            && !known.state.open().iter().any(is_handler);
         for news in news {
             match news {
                 DagNews::Begun | DagNews::Look => {}
@@ -269,6 +273,7 @@ impl KnownRun {
             params: params_of(header.parameters.as_deref()),
             open: open.map(|record| (record.key, record)).collect(),
             results: HashMap::new(),
+            callers: OnceLock::new(),
             is_fresh: false,
             header,
             dag,

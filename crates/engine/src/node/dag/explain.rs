@@ -144,6 +144,13 @@ impl Node {
         let adopted: Vec<StepRecord> =
             records.iter().filter(|record| record.is_adopted).cloned().collect();
         let runs = records.iter().filter_map(|it| Some((it.key, it.run?))).collect();
+        // A cancellation counts from its first decision on. Assumed outcomes are those without it.
+        let mut is_cancelled = header.control == Control::Cancelling && assumed.is_empty();
+        let code_of = |record: &StepRecord| record.reason.as_ref().map(|reason| reason.code);
+        let unstarted = records.iter().filter(|record| {
+            record.run.is_none() && code_of(record) == Some(ReasonCode::CancelRequested)
+        });
+        let cancelled_at = unstarted.filter_map(|record| record.ended_at).min();
         let header = DagRun { control: Control::Running, ..header };
         let mut known = KnownRun { runs, ..KnownRun::from_records(header, dag.clone(), adopted) };
         let by_key: HashMap<StepKey, &StepRecord> =
@@ -153,9 +160,8 @@ impl Node {
             .filter(|record| record.ended_at.is_some() && !record.is_adopted)
             // What was decided without a run follows from the others.
             .filter(|record| {
-                let code = record.reason.as_ref().map(|reason| reason.code);
                 record.run.is_some()
-                    || matches!(code, Some(ReasonCode::Marked | ReasonCode::Approval))
+                    || matches!(code_of(record), Some(ReasonCode::Marked | ReasonCode::Approval))
             })
             .collect();
         ends.sort_by_key(|record| (record.ended_at, record.key));
@@ -169,6 +175,16 @@ impl Node {
                 let is_run = record.items.is_none();
                 is_run && known.state.state(record.key) == StepState::Open
             });
+            let is_after = |place: usize| {
+                cancelled_at.is_some_and(|at| pending[place].ended_at.is_some_and(|it| it >= at))
+            };
+            if is_cancelled && next.is_none_or(is_after) {
+                is_cancelled = false;
+                known.state.set_control(Control::Cancelling);
+                changes = self.decide_with_results(&mut known).await?;
+                compare(&dag, &by_key, &changes, assumed, &mut report);
+                continue;
+            }
             let (key, outcome, reason) = match next {
                 Some(place) => {
                     let record = pending.remove(place);

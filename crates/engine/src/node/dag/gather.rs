@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use domain::dag::state::Control;
 use domain::id::{NodeId, RunId};
-use domain::job::{Job, JobState};
+use domain::job::Job;
 use domain::run::{AttemptEnd, AttemptResult, ClaimedRun, ErrorCode, Outcome};
 use store::DagRun;
 
@@ -53,7 +53,7 @@ impl Node {
         for it in held {
             let id = it.run.run.id;
             if it.has_begun {
-                if it.is_cancelled || it.job.state == JobState::Deleted {
+                if it.is_cancelled {
                     self.dags.note(id, DagNews::Control(Control::Cancelling));
                 }
                 if !self.dags.is_over(id) {

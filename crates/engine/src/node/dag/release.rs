@@ -7,7 +7,9 @@ use domain::action::Action;
 use domain::cluster::Place;
 use domain::dag::call::StepCall;
 use domain::dag::state::{Changes, EndedStep, StepKey, StepRecord};
-use domain::dag::{QUEUE_DEFAULT, RESULT_BYTES_DEFAULT, STEP_TIMEOUT, Step, StepWork, object_text};
+use domain::dag::{
+    CALLS_MAX, QUEUE_DEFAULT, RESULT_BYTES_DEFAULT, STEP_TIMEOUT, Step, StepWork, object_text,
+};
 use domain::id::RunId;
 use domain::job::{Definition, Job, Overlap, When};
 use domain::partition::Parameters;
@@ -26,6 +28,9 @@ use crate::error::EngineError;
 use crate::node::Node;
 use crate::queues::Message;
 use crate::register::has_every_right;
+
+/// The number of calls that a message shows.
+const CALLS_SHOWN: usize = 4;
 
 /// A released step: its run, if it gets one with the decision, and the id of the run that it waits
 /// for.
@@ -179,9 +184,15 @@ impl Node {
                 let job = job.filter(|job| !job.definition.is_queue());
                 let job = job.filter(|job| job.definition.is_dag() == is_dag);
                 let what = if is_dag { "DAG" } else { "job" };
-                let Some(job) = job.filter(|job| job.id != dag.job.id) else {
+                let Some(job) = job else {
                     return Ok(Err(format!("{what} {name:?} does not exist")));
                 };
+                if job.id == dag.job.id {
+                    return Ok(Err(format!("DAG {name:?} cannot call itself")));
+                }
+                if is_dag && let Some(problem) = self.nested_too_deep(known).await? {
+                    return Ok(Err(problem));
+                }
                 let may = |actor: &Actor| {
                     domain::access::may(actor, Deed::ExecuteJob(job.owner)).is_ok()
                         && job.definition.actions().all(|action| actor.may_do(action).is_ok())
@@ -204,6 +215,37 @@ impl Node {
                 Ok(Err("waiting for a message is not supported yet".to_owned()))
             }
         }
+    }
+
+    /// Why a step of a DAG run may not call another DAG: the calls that led to it are too many.
+    async fn nested_too_deep(&self, known: &KnownRun) -> store::Result<Option<String>> {
+        if known.callers.get().is_none() {
+            let callers = self.callers_of(known.header.run).await?;
+            let _ = known.callers.set(callers);
+        }
+        let callers = known.callers.get().map(Vec::as_slice).unwrap_or_default();
+        if callers.len() < CALLS_MAX {
+            return Ok(None);
+        }
+        let names = callers.iter().chain([&known.dag.job.name]);
+        let names: Vec<&str> = names.take(CALLS_SHOWN).map(String::as_str).collect();
+        let names = names.join(" -> ");
+        Ok(Some(format!("DAG calls are nested deeper than {CALLS_MAX} levels: {names} ...")))
+    }
+
+    /// The names of the DAGs whose steps led to a run, the first caller first. They are as recorded:
+    /// every node finds the same ones.
+    async fn callers_of(&self, run: RunId) -> store::Result<Vec<String>> {
+        let (mut names, mut run) = (Vec::new(), run);
+        while run.is_called() && names.len() < CALLS_MAX {
+            let Some((_, caller, _)) = self.store.called_steps(&[run]).await?.pop() else { break };
+            let Some((header, _)) = self.store.dag_run(caller, false).await? else { break };
+            let dag = self.dag_version(header.job, header.version).await?;
+            names.push(dag.map_or(header.job.to_string(), |dag| dag.job.name.clone()));
+            run = caller;
+        }
+        names.reverse();
+        Ok(names)
     }
 
     /// Whether the owner of a DAG may do something with another job of its tenant.
@@ -348,7 +390,9 @@ impl Node {
                     }
                 }
                 StepWork::Job { .. } | StepWork::Dag { .. } => {
-                    Box::pin(self.cancel(run, &reason)).await?
+                    // A called DAG run is decided about after this one, not within it: calls may be
+                    // nested.
+                    self.note_cancel(run, &reason).await?
                 }
                 _ => {
                     // The parts of a step on shards end before it.
