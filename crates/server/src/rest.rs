@@ -49,6 +49,7 @@ mod queue_dead_letters;
 mod queue_schedules;
 pub(crate) mod queue_stats;
 pub(crate) mod queues;
+pub(crate) mod resource;
 mod roles;
 mod schedule;
 pub(crate) mod secrets;
@@ -68,7 +69,12 @@ mod workers;
 
 /// Every route that needs a key.
 pub(crate) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
+    let router = resource::add_routes::<databases::Databases>(OpenApiRouter::new());
+    let router = resource::add_routes::<alert_channels::AlertChannels>(router);
+    let router = resource::add_routes::<calendars::Calendars>(router);
+    let router = resource::add_routes::<hooks::Hooks>(router);
+    let router = resource::add_routes::<pools::Pools>(router);
+    resource::add_routes::<shards::Shards>(router)
         .routes(routes!(jobs::create, jobs::list))
         .routes(routes!(bulk::create_many))
         .routes(routes!(outlook::validate))
@@ -107,16 +113,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(upcoming::upcoming))
         .routes(routes!(upcoming::heat))
         .routes(routes!(schedule::preview))
-        .routes(routes!(databases::create, databases::list))
-        .routes(routes!(databases::get, databases::replace, databases::patch, databases::delete))
         .routes(routes!(databases::test))
-        .routes(routes!(alert_channels::create, alert_channels::list))
-        .routes(routes!(
-            alert_channels::get,
-            alert_channels::replace,
-            alert_channels::patch,
-            alert_channels::delete
-        ))
         .routes(routes!(alert_channels::test))
         .routes(routes!(alert_channels::deliveries))
         .routes(routes!(queues::create, queues::list))
@@ -140,16 +137,11 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(queue_dead_letters::list))
         .routes(routes!(queue_dead_letters::redrive))
         .routes(routes!(queue_dead_letters::purge))
-        .routes(routes!(calendars::create, calendars::list))
-        .routes(routes!(calendars::get, calendars::replace, calendars::patch, calendars::delete))
         .routes(routes!(blackouts::create, blackouts::list))
         .routes(routes!(blackouts::get, blackouts::replace, blackouts::delete))
         .routes(routes!(pause::get, pause::put, pause::delete))
-        .routes(routes!(hooks::create, hooks::list))
-        .routes(routes!(hooks::get, hooks::patch, hooks::delete))
+        .routes(routes!(hooks::create))
         .routes(routes!(hooks::rotate))
-        .routes(routes!(pools::create, pools::list))
-        .routes(routes!(pools::get, pools::patch, pools::delete))
         .routes(routes!(dags::create, dags::list))
         .routes(routes!(dags::validate))
         .routes(routes!(dags::get, dags::replace, dags::patch, dags::delete))
@@ -173,8 +165,6 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(dag_truth::explain_task))
         .routes(routes!(dag_truth::replay))
         .routes(routes!(dag_truth::diff))
-        .routes(routes!(shards::create, shards::list))
-        .routes(routes!(shards::get, shards::patch, shards::delete))
         .routes(routes!(executions::parts))
         .routes(routes!(executions::decide))
         .routes(routes!(nodes::list))

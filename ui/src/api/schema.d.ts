@@ -1702,10 +1702,7 @@ export interface paths {
         delete: operations["delete_pool"];
         options?: never;
         head?: never;
-        /**
-         * Changes some fields of a pool (RFC 7396). A smaller size takes no place away: runs that have one
-         *     end first.
-         */
+        /** Changes some fields of a pool (RFC 7396). A smaller size takes no place away: runs that have one end first. */
         patch: operations["patch_pool"];
         trace?: never;
     };
@@ -5289,38 +5286,7 @@ export interface components {
         /** @description A page of a list. */
         List_AlertChannelView: {
             /** @description The items. */
-            data: {
-                /**
-                 * Format: uuid
-                 * @description Its id.
-                 */
-                channel_id: string;
-                /** @description Its name. */
-                name: string;
-                /** @description Where alerts are posted to, with `***` for what comes after the host. */
-                url: string;
-                /** @description Whether something signs them. */
-                has_secret: boolean;
-                /** @description The kinds of alerts that it gets; all when there are none. */
-                kinds: string[];
-                /** @description Whether alerts are carried there now. */
-                enabled: boolean;
-                /**
-                 * Format: int32
-                 * @description Grows with every change, from 1.
-                 */
-                version: number;
-                /**
-                 * Format: date-time
-                 * @description When it was made.
-                 */
-                created_at: string;
-                /**
-                 * Format: date-time
-                 * @description When it was last changed.
-                 */
-                updated_at: string;
-            }[];
+            data: components["schemas"]["AlertChannelView"][];
             /** @description Send it as `cursor` for the next page; null on the last one. */
             next_cursor?: string | null;
         };
@@ -5576,40 +5542,7 @@ export interface components {
         /** @description A page of a list. */
         List_CalendarView: {
             /** @description The items. */
-            data: {
-                /**
-                 * Format: uuid
-                 * @description Its identity.
-                 */
-                calendar_id: string;
-                /** @description Its name. */
-                name: string;
-                /** @description For people. */
-                description?: string | null;
-                /** @description The rules of its days. */
-                days: string[];
-                /** @description The zone of its days for schedules without one. */
-                timezone?: string | null;
-                /** @description Its next days, by the date in UTC. */
-                next_days: string[];
-                /** @description The names of the jobs that use it; where one calendar is read. */
-                jobs?: string[] | null;
-                /**
-                 * Format: int32
-                 * @description Grows with every change.
-                 */
-                version: number;
-                /**
-                 * Format: date-time
-                 * @description When it was made.
-                 */
-                created_at: string;
-                /**
-                 * Format: date-time
-                 * @description When it was last changed.
-                 */
-                updated_at: string;
-            }[];
+            data: components["schemas"]["CalendarView"][];
             /** @description Send it as `cursor` for the next page; null on the last one. */
             next_cursor?: string | null;
         };
@@ -5856,44 +5789,7 @@ export interface components {
         /** @description A page of a list. */
         List_DatabaseView: {
             /** @description The items. */
-            data: {
-                /**
-                 * Format: uuid
-                 * @description Its id; absent when it comes from the settings of the server.
-                 */
-                database_id?: string | null;
-                /** @description Its name. */
-                name: string;
-                /**
-                 * @description What it is: `POSTGRES` or `SQLITE`.
-                 * @example POSTGRES
-                 */
-                kind: string;
-                /** @description Where it is, without its password. */
-                url: string;
-                /** @description For people. */
-                description?: string | null;
-                /**
-                 * @description Where it comes from: `api`, or `settings` of the server, which only they change.
-                 * @example api
-                 */
-                source: string;
-                /**
-                 * Format: int32
-                 * @description Grows with every change, from 1; absent when it comes from the settings.
-                 */
-                version?: number | null;
-                /**
-                 * Format: date-time
-                 * @description When it was made.
-                 */
-                created_at?: string | null;
-                /**
-                 * Format: date-time
-                 * @description When it was last changed.
-                 */
-                updated_at?: string | null;
-            }[];
+            data: components["schemas"]["DatabaseView"][];
             /** @description Send it as `cursor` for the next page; null on the last one. */
             next_cursor?: string | null;
         };
@@ -6110,64 +6006,7 @@ export interface components {
         /** @description A page of a list. */
         List_HookView: {
             /** @description The items. */
-            data: {
-                /**
-                 * Format: uuid
-                 * @description Its identity.
-                 */
-                hook_id: string;
-                /** @description Its name. */
-                name: string;
-                /**
-                 * @description The path of its address.
-                 * @example /v1/hooks/018f2d2e-0000-7000-8000-000000000000
-                 */
-                path: string;
-                /** @description The id of the job that it triggers. */
-                job: string;
-                /** @description How deliveries are checked. */
-                scheme: components["schemas"]["HookSchemeName"];
-                /** @description Where parameters are in the body of a delivery. */
-                parameters?: {
-                    [key: string]: string;
-                };
-                /**
-                 * Format: int32
-                 * @description How many deliveries it accepts in a second.
-                 */
-                requests_per_second: number;
-                /** @description Whether it refuses every delivery. */
-                disabled: boolean;
-                /** @description For people. */
-                description?: string | null;
-                /**
-                 * Format: uuid
-                 * @description The user with whose rights it triggers runs.
-                 */
-                created_by: string;
-                /**
-                 * Format: date-time
-                 * @description Until when the secret before the present one is accepted.
-                 */
-                old_secret_until?: string | null;
-                /** @description The secret: only where it was just made. */
-                secret?: string | null;
-                /**
-                 * Format: int32
-                 * @description Grows with every change.
-                 */
-                version: number;
-                /**
-                 * Format: date-time
-                 * @description When it was made.
-                 */
-                created_at: string;
-                /**
-                 * Format: date-time
-                 * @description When it was last changed.
-                 */
-                updated_at: string;
-            }[];
+            data: components["schemas"]["HookView"][];
             /** @description Send it as `cursor` for the next page; null on the last one. */
             next_cursor?: string | null;
         };
@@ -6279,52 +6118,7 @@ export interface components {
         /** @description A page of a list. */
         List_PoolView: {
             /** @description The items. */
-            data: {
-                /**
-                 * Format: uuid
-                 * @description Its identity.
-                 */
-                pool_id: string;
-                /** @description Its name. */
-                name: string;
-                /**
-                 * Format: int32
-                 * @description The total weight of the runs that may be under way at the same time.
-                 */
-                size: number;
-                /** @description For people. */
-                description?: string | null;
-                /**
-                 * Format: int32
-                 * @description The total weight of the runs that have a place.
-                 */
-                used: number;
-                /**
-                 * Format: int32
-                 * @description How many runs wait for a place.
-                 */
-                waiting: number;
-                /**
-                 * @description The runs that have a place, and then those that wait, in their order; where one pool is
-                 *     read.
-                 */
-                runs?: components["schemas"]["PoolRunView"][];
-                /**
-                 * Format: int32
-                 * @description Grows with every change.
-                 */
-                version: number;
-                /**
-                 * Format: date-time
-                 * @description When it was made.
-                 */
-                created_at: string;
-                /**
-                 * Format: date-time
-                 * @description When it was last changed.
-                 */
-                updated_at: string;
-            }[];
+            data: components["schemas"]["PoolView"][];
             /** @description Send it as `cursor` for the next page; null on the last one. */
             next_cursor?: string | null;
         };
@@ -6525,55 +6319,7 @@ export interface components {
         /** @description A page of a list. */
         List_ShardView: {
             /** @description The items. */
-            data: {
-                /**
-                 * Format: uuid
-                 * @description Its identity.
-                 */
-                shard_id: string;
-                /** @description Its name. */
-                name: string;
-                /** @description The database in which statements of its runs work. */
-                database?: string | null;
-                /** @description The name of the only node that may own it. */
-                node?: string | null;
-                /** @description Labels of the nodes that may own it. */
-                labels?: {
-                    [key: string]: string;
-                };
-                /**
-                 * Format: uuid
-                 * @description The node that owns it; absent while none may.
-                 */
-                owner_id?: string | null;
-                /** @description The name of that node. */
-                owner?: string | null;
-                /**
-                 * Format: int64
-                 * @description Grows each time that it moves.
-                 */
-                fence: number;
-                /**
-                 * Format: date-time
-                 * @description Since when its owner owns it.
-                 */
-                owned_since?: string | null;
-                /**
-                 * Format: int32
-                 * @description Grows with every change.
-                 */
-                version: number;
-                /**
-                 * Format: date-time
-                 * @description When it was made.
-                 */
-                created_at: string;
-                /**
-                 * Format: date-time
-                 * @description When it was last changed.
-                 */
-                updated_at: string;
-            }[];
+            data: components["schemas"]["ShardView"][];
             /** @description Send it as `cursor` for the next page; null on the last one. */
             next_cursor?: string | null;
         };
@@ -16351,15 +16097,6 @@ export interface operations {
                     "application/json": components["schemas"]["List_HookView"];
                 };
             };
-            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
             /** @description Unauthorized: `UNAUTHENTICATED` */
             401: {
                 headers: {
@@ -16526,6 +16263,13 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["HookView"];
                 };
+            };
+            /** @description Not Modified */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description Unauthorized: `UNAUTHENTICATED` */
             401: {

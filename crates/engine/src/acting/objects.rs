@@ -175,7 +175,7 @@ impl AuthorizedEngine<'_> {
 
     /// Whether the actor may see objects of a kind. Calendars and blackouts concern every user who
     /// creates jobs.
-    fn may_see(&self, kind: ObjectKind) -> Result<()> {
+    pub fn may_see(&self, kind: ObjectKind) -> Result<()> {
         match kind {
             ObjectKind::Calendar | ObjectKind::Blackout | ObjectKind::Pause => {
                 self.may(Deed::CreateJob).or_else(|_| self.may(Deed::SeeAccess))

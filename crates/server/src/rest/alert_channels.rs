@@ -3,9 +3,9 @@
 use std::str::FromStr;
 
 use axum::Json;
-use axum::extract::{OriginalUri, Path, Request, State};
-use axum::http::{HeaderMap, StatusCode, Uri};
-use axum::response::{IntoResponse, Response};
+use axum::extract::{OriginalUri, Path, State};
+use axum::http::Uri;
+use axum::response::Response;
 use domain::access::Deed;
 use domain::alert::AlertKind;
 use domain::id::JobId;
@@ -17,15 +17,15 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::objects::{self, Fresh, Kept, PageParams, TrialView, body_of};
+use super::resource::{Resource, ResourceDocs};
 use super::shape::channel::{
     AlertChannelSpec, AlertChannelView, ChannelBody, is_masked, masked, signs,
 };
 use crate::actor::Actor;
 use crate::app::App;
-use crate::body::{Body, Params};
-use crate::condition::{Condition, etag, is_known, not_modified};
+use crate::body::Params;
 use crate::page::{self, List};
-use crate::problem::{Code, Problem, Result};
+use crate::problem::{Problem, Result};
 
 const KIND: ObjectKind = ObjectKind::AlertChannel;
 
@@ -115,146 +115,58 @@ fn same_place(old: &str, new: &str) -> bool {
     place(old).is_some() && place(old) == place(new)
 }
 
-/// Makes a channel for alerts.
-#[utoipa::path(
-    post, path = "/v1/alert-channels", operation_id = "create_alert_channel", tag = "alerts", request_body = AlertChannelSpec,
-    params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same answer for a day.")),
-    responses((status = 201, body = AlertChannelView))
-)]
-pub(crate) async fn create(
-    State(app): State<App>,
-    actor: Actor,
-    Body(spec): Body<AlertChannelSpec>,
-) -> Result<Response> {
-    let (body, fresh) = body(&app, &spec, None)?;
-    let body = (&body, fresh.as_slice());
-    let object = objects::create(&app, &actor, KIND, spec.name, body).await?;
-    Ok(objects::created(&object, "/v1/alert-channels", view(&object)?))
-}
+/// Alert channels as a resource.
+pub(crate) struct AlertChannels;
 
-/// Lists channels by name.
-#[utoipa::path(
-    get, path = "/v1/alert-channels", operation_id = "list_alert_channels", tag = "alerts", params(PageParams),
-    responses((status = 200, body = List<AlertChannelView>))
-)]
-pub(crate) async fn list(
-    State(app): State<App>,
-    actor: Actor,
-    Params(params): Params<PageParams>,
-    OriginalUri(uri): OriginalUri,
-) -> Result<Response> {
-    let limit = page::limit(params.limit)?;
-    let after = page::cursor(params.cursor.as_deref())?;
-    let found = app.engine.by(&actor).list_objects(KIND, after.as_deref(), limit).await?;
-    let items = found.items.iter().map(view).collect::<Result<Vec<_>>>()?;
-    Ok(List::new(items, found.next).answer(&uri))
-}
-
-/// Shows a channel, without its secret and the rest of its address.
-#[utoipa::path(
-    get, path = "/v1/alert-channels/{name}", operation_id = "get_alert_channel", tag = "alerts",
-    params(("name" = String, Path, description = "The channel's name or id.")),
-    responses((status = 200, body = AlertChannelView), (status = 304))
-)]
-pub(crate) async fn get(
-    State(app): State<App>,
-    actor: Actor,
-    Path(name): Path<String>,
-    headers: HeaderMap,
-) -> Result<Response> {
-    let object = objects::find(&app, &actor, KIND, &name).await?;
-    if is_known(&headers, object.version) {
-        return Ok(not_modified(object.version));
-    }
-    Ok(([etag(object.version)], Json(view(&object)?)).into_response())
-}
-
-/// Replaces a channel. Without a secret it keeps the one that it has.
-#[utoipa::path(
-    put, path = "/v1/alert-channels/{name}", operation_id = "replace_alert_channel", tag = "alerts", request_body = AlertChannelSpec,
-    params(
-        ("name" = String, Path, description = "The channel's name or id."),
-        ("If-Match" = Option<String>, Header, description = "The ETag of the channel that the change is based on."),
-    ),
-    responses((status = 200, body = AlertChannelView))
-)]
-pub(crate) async fn replace(
-    State(app): State<App>,
-    actor: Actor,
-    Path(name): Path<String>,
-    request: Request,
-) -> Result<Response> {
-    let old = objects::find(&app, &actor, KIND, &name).await?;
-    let headers = request.headers().clone();
-    let spec = objects::changed(&app, request, None).await?;
-    change(&app, &actor, old, spec, &headers).await
-}
-
-/// Changes some fields of a channel (RFC 7396).
-#[utoipa::path(
-    patch, path = "/v1/alert-channels/{name}", operation_id = "patch_alert_channel", tag = "alerts",
-    request_body(content = AlertChannelSpec, content_type = "application/merge-patch+json"),
-    params(
-        ("name" = String, Path, description = "The channel's name or id."),
-        ("If-Match" = Option<String>, Header, description = "The ETag of the channel that the change is based on."),
-    ),
-    responses((status = 200, body = AlertChannelView))
-)]
-pub(crate) async fn patch(
-    State(app): State<App>,
-    actor: Actor,
-    Path(name): Path<String>,
-    request: Request,
-) -> Result<Response> {
-    let old = objects::find(&app, &actor, KIND, &name).await?;
-    let headers = request.headers().clone();
-    let shown = view(&old)?;
-    let current = AlertChannelSpec {
-        name: shown.name,
-        url: shown.url,
-        secret: None,
-        kinds: shown.kinds,
-        enabled: shown.enabled,
-        version: None,
+impl Resource for AlertChannels {
+    const KIND: ObjectKind = KIND;
+    const DOCS: ResourceDocs = ResourceDocs {
+        path: "/v1/alert-channels",
+        parameter: "name",
+        tag: "alerts",
+        word: "channel",
+        ids: ("alert_channel", "alert_channels"),
+        get_id: "get_alert_channel",
+        is_paged: true,
+        create: Some("Makes a channel for alerts."),
+        list: "Lists channels by name.",
+        get: "Shows a channel, without its secret and the rest of its address.",
+        replace: Some("Replaces a channel. Without a secret it keeps the one that it has."),
+        patch: Some("Changes some fields of a channel (RFC 7396)."),
+        delete: "Removes a channel, and what is known about its deliveries.",
     };
-    let current = serde_json::to_value(current)
-        .map_err(|error| Problem::new(Code::Internal, error.to_string()))?;
-    let spec = objects::changed(&app, request, Some(current)).await?;
-    change(&app, &actor, old, spec, &headers).await
-}
+    type Spec = AlertChannelSpec;
+    type Body = ChannelBody;
+    type View = AlertChannelView;
 
-async fn change(
-    app: &App,
-    actor: &Actor,
-    old: Object,
-    spec: AlertChannelSpec,
-    headers: &HeaderMap,
-) -> Result<Response> {
-    let condition = Condition::of(headers, spec.version, app)?;
-    let kept: ChannelBody = body_of(&old)?;
-    let (body, fresh) = body(app, &spec, Some(&kept))?;
-    let body = (&body, fresh.as_slice());
-    let object = objects::change(app, actor, old, spec.name, body, condition).await?;
-    Ok(([etag(object.version)], Json(view(&object)?)).into_response())
-}
+    fn name_and_version(spec: &AlertChannelSpec) -> (&str, Option<u32>) {
+        (&spec.name, spec.version)
+    }
 
-/// Removes a channel, and what is known about its deliveries.
-#[utoipa::path(
-    delete, path = "/v1/alert-channels/{name}", operation_id = "delete_alert_channel", tag = "alerts",
-    params(
-        ("name" = String, Path, description = "The channel's name or id."),
-        ("If-Match" = Option<String>, Header, description = "The ETag of the channel."),
-    ),
-    responses((status = 204))
-)]
-pub(crate) async fn delete(
-    State(app): State<App>,
-    actor: Actor,
-    Path(name): Path<String>,
-    headers: HeaderMap,
-) -> Result<StatusCode> {
-    let object = objects::find(&app, &actor, KIND, &name).await?;
-    objects::remove(&app, &actor, object, &headers).await
+    fn spec(object: &Object) -> Result<AlertChannelSpec> {
+        let shown = view(object)?;
+        Ok(AlertChannelSpec {
+            name: shown.name,
+            url: shown.url,
+            secret: None,
+            kinds: shown.kinds,
+            enabled: shown.enabled,
+            version: None,
+        })
+    }
+
+    async fn body(
+        app: &App,
+        _: &Actor,
+        spec: &AlertChannelSpec,
+        old: Option<ChannelBody>,
+    ) -> Result<(ChannelBody, Vec<Fresh>)> {
+        body(app, spec, old.as_ref())
+    }
+
+    async fn views(_: &App, _: &Actor, objects: &[Object]) -> Result<Vec<AlertChannelView>> {
+        objects.iter().map(view).collect()
+    }
 }
 
 /// Sends a message of the type `TEST` through a channel, also when it is not enabled.

@@ -1,10 +1,5 @@
 //! Calendars: named sets of days that jobs include or exclude.
 
-use axum::Json;
-use axum::extract::{OriginalUri, Path, Request, State};
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
-use domain::access::Deed;
 use domain::calendar::{Calendar, DayRule, RULES_MAX, read_ics};
 use domain::object::{Object, ObjectKind};
 use jiff::{Timestamp, ToSpan};
@@ -12,15 +7,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::objects::{self, Kept, PageParams, body_of};
+use super::objects::{Fresh, Kept, body_of};
+use super::resource::{Resource, ResourceDocs};
 use crate::actor::Actor;
 use crate::app::App;
-use crate::body::{Body, Params};
-use crate::condition::{Condition, etag, is_known, not_modified};
-use crate::page::{self, List};
 use crate::problem::{Code, Problem, Result};
-
-pub(crate) const KIND: ObjectKind = ObjectKind::Calendar;
 
 /// How many days to come are shown.
 const DAYS_SHOWN: usize = 10;
@@ -130,9 +121,39 @@ impl CalendarSpec {
         };
         Ok(Calendar { description: self.description.clone(), days, timezone })
     }
+}
 
-    /// What is kept, to be changed.
-    pub(crate) fn from_object(object: &Object) -> Result<Self> {
+/// Calendars as a resource.
+pub(crate) struct Calendars;
+
+impl Resource for Calendars {
+    const KIND: ObjectKind = ObjectKind::Calendar;
+    const DOCS: ResourceDocs = ResourceDocs {
+        path: "/v1/calendars",
+        parameter: "name",
+        tag: "calendars",
+        word: "calendar",
+        ids: ("calendar", "calendars"),
+        get_id: "get_calendar_by_name",
+        is_paged: true,
+        create: Some("Creates a calendar, from rules or from an iCalendar file."),
+        list: "Lists calendars by name.",
+        get: "Shows a calendar, its next days and the jobs that use it.",
+        replace: Some(
+            "Replaces a calendar. The jobs that use it are planned again before the answer.",
+        ),
+        patch: Some("Changes some fields of a calendar (RFC 7396)."),
+        delete: "Deletes a calendar that no job uses.",
+    };
+    type Spec = CalendarSpec;
+    type Body = Calendar;
+    type View = CalendarView;
+
+    fn name_and_version(spec: &CalendarSpec) -> (&str, Option<u32>) {
+        (&spec.name, spec.version)
+    }
+
+    fn spec(object: &Object) -> Result<CalendarSpec> {
         let Calendar { description, days, timezone } = body_of(object)?;
         Ok(CalendarSpec {
             name: object.name.clone(),
@@ -141,6 +162,24 @@ impl CalendarSpec {
             timezone,
             ..CalendarSpec::default()
         })
+    }
+
+    async fn body(
+        app: &App,
+        _: &Actor,
+        spec: &CalendarSpec,
+        _: Option<Calendar>,
+    ) -> Result<(Calendar, Vec<Fresh>)> {
+        Ok((spec.body(app)?, Vec::new()))
+    }
+
+    async fn views(app: &App, _: &Actor, objects: &[Object]) -> Result<Vec<CalendarView>> {
+        objects.iter().map(|object| view(app, object)).collect()
+    }
+
+    async fn view(app: &App, actor: &Actor, object: &Object) -> Result<CalendarView> {
+        let jobs = app.engine.by(actor).calendar_users(&object.name).await?;
+        Ok(CalendarView { jobs: Some(jobs), ..view(app, object)? })
     }
 }
 
@@ -160,154 +199,4 @@ fn view(app: &App, object: &Object) -> Result<CalendarView> {
         created_at: object.created_at,
         updated_at: object.changed_at,
     })
-}
-
-/// Makes a calendar.
-pub(crate) async fn make(app: &App, actor: &Actor, spec: CalendarSpec) -> Result<Object> {
-    actor.may(Deed::ChangeAccess)?;
-    let body = spec.body(app)?;
-    objects::create(app, actor, KIND, spec.name, (&body, &[])).await
-}
-
-/// Replaces a calendar, and plans the jobs again that use it.
-pub(crate) async fn alter(
-    app: &App,
-    actor: &Actor,
-    old: Object,
-    spec: CalendarSpec,
-    condition: Condition,
-) -> Result<Object> {
-    actor.may(Deed::ChangeAccess)?;
-    let body = spec.body(app)?;
-    objects::change(app, actor, old, spec.name, (&body, &[]), condition).await
-}
-
-/// Creates a calendar, from rules or from an iCalendar file.
-#[utoipa::path(
-    post, path = "/v1/calendars", operation_id = "create_calendar", tag = "calendars", request_body = CalendarSpec,
-    params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same answer for a day.")),
-    responses((status = 201, body = CalendarView))
-)]
-pub(crate) async fn create(
-    State(app): State<App>,
-    actor: Actor,
-    Body(spec): Body<CalendarSpec>,
-) -> Result<Response> {
-    let object = make(&app, &actor, spec).await?;
-    Ok(objects::created(&object, "/v1/calendars", view(&app, &object)?))
-}
-
-/// Lists calendars by name.
-#[utoipa::path(
-    get, path = "/v1/calendars", operation_id = "list_calendars", tag = "calendars", params(PageParams),
-    responses((status = 200, body = List<CalendarView>))
-)]
-pub(crate) async fn list(
-    State(app): State<App>,
-    actor: Actor,
-    Params(params): Params<PageParams>,
-    OriginalUri(uri): OriginalUri,
-) -> Result<Response> {
-    let limit = page::limit(params.limit)?;
-    let after = page::cursor(params.cursor.as_deref())?;
-    let found = app.engine.by(&actor).list_objects(KIND, after.as_deref(), limit).await?;
-    let items = found.items.iter().map(|object| view(&app, object)).collect::<Result<Vec<_>>>()?;
-    Ok(List::new(items, found.next).answer(&uri))
-}
-
-/// Shows a calendar, its next days and the jobs that use it.
-#[utoipa::path(
-    get, path = "/v1/calendars/{name}", operation_id = "get_calendar_by_name", tag = "calendars",
-    params(("name" = String, Path, description = "The calendar's name or id.")),
-    responses((status = 200, body = CalendarView), (status = 304))
-)]
-pub(crate) async fn get(
-    State(app): State<App>,
-    actor: Actor,
-    Path(name): Path<String>,
-    headers: HeaderMap,
-) -> Result<Response> {
-    let object = objects::find(&app, &actor, KIND, &name).await?;
-    if is_known(&headers, object.version) {
-        return Ok(not_modified(object.version));
-    }
-    let jobs = app.engine.by(&actor).calendar_users(&object.name).await?;
-    let view = CalendarView { jobs: Some(jobs), ..view(&app, &object)? };
-    Ok(([etag(object.version)], Json(view)).into_response())
-}
-
-/// Replaces a calendar. The jobs that use it are planned again before the answer.
-#[utoipa::path(
-    put, path = "/v1/calendars/{name}", operation_id = "replace_calendar", tag = "calendars", request_body = CalendarSpec,
-    params(
-        ("name" = String, Path, description = "The calendar's name or id."),
-        ("If-Match" = Option<String>, Header, description = "The ETag of the calendar that the change is based on."),
-    ),
-    responses((status = 200, body = CalendarView))
-)]
-pub(crate) async fn replace(
-    State(app): State<App>,
-    actor: Actor,
-    Path(name): Path<String>,
-    request: Request,
-) -> Result<Response> {
-    let old = objects::find(&app, &actor, KIND, &name).await?;
-    let headers = request.headers().clone();
-    let spec = objects::changed(&app, request, None).await?;
-    change(&app, &actor, old, spec, &headers).await
-}
-
-/// Changes some fields of a calendar (RFC 7396).
-#[utoipa::path(
-    patch, path = "/v1/calendars/{name}", operation_id = "patch_calendar", tag = "calendars",
-    request_body(content = CalendarSpec, content_type = "application/merge-patch+json"),
-    params(
-        ("name" = String, Path, description = "The calendar's name or id."),
-        ("If-Match" = Option<String>, Header, description = "The ETag of the calendar that the change is based on."),
-    ),
-    responses((status = 200, body = CalendarView))
-)]
-pub(crate) async fn patch(
-    State(app): State<App>,
-    actor: Actor,
-    Path(name): Path<String>,
-    request: Request,
-) -> Result<Response> {
-    let old = objects::find(&app, &actor, KIND, &name).await?;
-    let headers = request.headers().clone();
-    let current = serde_json::to_value(CalendarSpec::from_object(&old)?)
-        .map_err(|error| Problem::new(Code::Internal, error.to_string()))?;
-    let spec = objects::changed(&app, request, Some(current)).await?;
-    change(&app, &actor, old, spec, &headers).await
-}
-
-async fn change(
-    app: &App,
-    actor: &Actor,
-    old: Object,
-    spec: CalendarSpec,
-    headers: &HeaderMap,
-) -> Result<Response> {
-    let condition = Condition::of(headers, spec.version, app)?;
-    let object = alter(app, actor, old, spec, condition).await?;
-    Ok(([etag(object.version)], Json(view(app, &object)?)).into_response())
-}
-
-/// Deletes a calendar that no job uses.
-#[utoipa::path(
-    delete, path = "/v1/calendars/{name}", operation_id = "delete_calendar", tag = "calendars",
-    params(
-        ("name" = String, Path, description = "The calendar's name or id."),
-        ("If-Match" = Option<String>, Header, description = "The ETag of the calendar."),
-    ),
-    responses((status = 204))
-)]
-pub(crate) async fn delete(
-    State(app): State<App>,
-    actor: Actor,
-    Path(name): Path<String>,
-    headers: HeaderMap,
-) -> Result<StatusCode> {
-    let object = objects::find(&app, &actor, KIND, &name).await?;
-    objects::remove(&app, &actor, object, &headers).await
 }

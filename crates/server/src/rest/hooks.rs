@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use axum::Json;
-use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::extract::{Path, State};
+use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,12 +18,12 @@ use uuid::Uuid;
 
 use super::find;
 use super::objects::{self, Fresh, Kept, body_of};
+use super::resource::{self, Resource, ResourceDocs};
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::Body;
 use crate::condition::{Condition, etag};
-use crate::page::List;
-use crate::problem::{Code, ErrorBody, Problem, Result};
+use crate::problem::{ErrorBody, Problem, Result};
 
 const KIND: ObjectKind = ObjectKind::Hook;
 
@@ -169,21 +169,6 @@ fn view(object: &Object, now: Timestamp) -> Result<HookView> {
     })
 }
 
-/// What is kept, to be changed.
-pub(crate) fn spec_of(object: &Object) -> Result<HookSpec> {
-    let body: HookBody = body_of(object)?;
-    Ok(HookSpec {
-        name: object.name.clone(),
-        job: body.job.to_string(),
-        scheme: body.scheme.into(),
-        parameters: body.parameters,
-        requests_per_second: Some(body.requests_per_second),
-        disabled: body.disabled,
-        description: body.description,
-        version: None,
-    })
-}
-
 /// A new secret: 32 random bytes.
 fn new_secret(app: &App, scheme: HookScheme) -> String {
     let bytes = [(app.random)().to_be_bytes(), (app.random)().to_be_bytes()].concat();
@@ -195,9 +180,8 @@ fn new_secret(app: &App, scheme: HookScheme) -> String {
     }
 }
 
-/// Makes a hook; answers with its secret.
-pub(crate) async fn make(app: &App, actor: &Actor, spec: HookSpec) -> Result<(Object, HookView)> {
-    actor.may(Deed::ChangeAccess)?;
+/// The body of a new hook, its secret, and the secret to be sealed.
+async fn new_body(app: &App, actor: &Actor, spec: &HookSpec) -> Result<(HookBody, String, Fresh)> {
     let job = find::job(app, actor, &spec.job).await?;
     let scheme = HookScheme::from(spec.scheme);
     let secret = new_secret(app, scheme);
@@ -207,47 +191,22 @@ pub(crate) async fn make(app: &App, actor: &Actor, spec: HookSpec) -> Result<(Ob
         user: actor.user,
         scheme,
         secrets: vec![HookSecret { name: fresh.name.clone(), until: None }],
-        parameters: spec.parameters,
+        parameters: spec.parameters.clone(),
         requests_per_second: spec.requests_per_second.unwrap_or(RATE_DEFAULT),
         disabled: spec.disabled,
-        description: spec.description,
+        description: spec.description.clone(),
     };
     body.check().map_err(|(field, problem)| Problem::invalid(field, problem))?;
+    Ok((body, secret, fresh))
+}
+
+/// Makes a hook; answers with its secret.
+pub(crate) async fn make(app: &App, actor: &Actor, spec: HookSpec) -> Result<(Object, HookView)> {
+    actor.may(Deed::ChangeAccess)?;
+    let (body, secret, fresh) = new_body(app, actor, &spec).await?;
     let object = objects::create(app, actor, KIND, spec.name, (&body, &[fresh])).await?;
     let shown = HookView { secret: Some(secret), ..view(&object, app.now())? };
     Ok((object, shown))
-}
-
-/// Changes a hook. Its scheme stays.
-pub(crate) async fn alter(
-    app: &App,
-    actor: &Actor,
-    old: Object,
-    spec: HookSpec,
-    condition: Condition,
-) -> Result<Object> {
-    actor.may(Deed::ChangeAccess)?;
-    let before: HookBody = body_of(&old)?;
-    if HookScheme::from(spec.scheme) != before.scheme {
-        let text = "stays what the hook was made with; make another hook";
-        return Err(Problem::invalid("scheme", text));
-    }
-    let job = match spec.job.parse() == Ok(before.job) {
-        true => before.job,
-        false => find::job(app, actor, &spec.job).await?.id,
-    };
-    let body = HookBody {
-        job,
-        // Whoever changes it answers for what it triggers.
-        user: actor.user,
-        parameters: spec.parameters,
-        requests_per_second: spec.requests_per_second.unwrap_or(RATE_DEFAULT),
-        disabled: spec.disabled,
-        description: spec.description,
-        ..before
-    };
-    body.check().map_err(|(field, problem)| Problem::invalid(field, problem))?;
-    objects::change(app, actor, old, spec.name, (&body, &[]), condition).await
 }
 
 /// Gives a hook another secret; the present one is accepted for another day.
@@ -262,33 +221,82 @@ pub(crate) async fn renew(app: &App, actor: &Actor, old: Object) -> Result<HookV
     Ok(HookView { secret: Some(secret), ..view(&object, app.now())? })
 }
 
-/// Removes a hook.
-pub(crate) async fn remove(
-    app: &App,
-    actor: &Actor,
-    object: Object,
-    headers: &HeaderMap,
-) -> Result<StatusCode> {
-    objects::remove(app, actor, object, headers).await
-}
+/// Hooks as a resource. They are created by [`create`], which shows the secret.
+pub(crate) struct Hooks;
 
-/// A hook by its name or id.
-pub(crate) async fn found(app: &App, actor: &Actor, text: &str) -> Result<Object> {
-    objects::find(app, actor, KIND, text).await
-}
+impl Resource for Hooks {
+    const KIND: ObjectKind = KIND;
+    const DOCS: ResourceDocs = ResourceDocs {
+        path: "/v1/hooks",
+        parameter: "hook",
+        tag: "hooks",
+        word: "hook",
+        ids: ("hook", "hooks"),
+        get_id: "get_hook",
+        is_paged: false,
+        create: None,
+        list: "Lists hooks by name.",
+        get: "Shows a hook, without its secret.",
+        replace: None,
+        patch: Some("Changes some fields of a hook (RFC 7396)."),
+        delete: "Removes a hook: its address answers as if it had never been.",
+    };
+    type Spec = HookSpec;
+    type Body = HookBody;
+    type View = HookView;
 
-/// All hooks of the tenant by name.
-pub(crate) async fn all(app: &App, actor: &Actor) -> Result<Vec<HookView>> {
-    let (mut views, mut after) = (Vec::new(), None::<String>);
-    loop {
-        let page = app.engine.by(actor).list_objects(KIND, after.as_deref(), 500).await?;
-        for object in &page.items {
-            views.push(view(object, app.now())?);
+    fn name_and_version(spec: &HookSpec) -> (&str, Option<u32>) {
+        (&spec.name, spec.version)
+    }
+
+    fn spec(object: &Object) -> Result<HookSpec> {
+        let body: HookBody = body_of(object)?;
+        Ok(HookSpec {
+            name: object.name.clone(),
+            job: body.job.to_string(),
+            scheme: body.scheme.into(),
+            parameters: body.parameters,
+            requests_per_second: Some(body.requests_per_second),
+            disabled: body.disabled,
+            description: body.description,
+            version: None,
+        })
+    }
+
+    /// The scheme of a hook stays; the user who changes a hook answers for what it triggers.
+    async fn body(
+        app: &App,
+        actor: &Actor,
+        spec: &HookSpec,
+        old: Option<HookBody>,
+    ) -> Result<(HookBody, Vec<Fresh>)> {
+        let Some(before) = old else {
+            let (body, _, fresh) = new_body(app, actor, spec).await?;
+            return Ok((body, vec![fresh]));
+        };
+        if HookScheme::from(spec.scheme) != before.scheme {
+            let text = "stays what the hook was made with; make another hook";
+            return Err(Problem::invalid("scheme", text));
         }
-        after = page.next;
-        if after.is_none() {
-            return Ok(views);
-        }
+        let job = match spec.job.parse() == Ok(before.job) {
+            true => before.job,
+            false => find::job(app, actor, &spec.job).await?.id,
+        };
+        let body = HookBody {
+            job,
+            user: actor.user,
+            parameters: spec.parameters.clone(),
+            requests_per_second: spec.requests_per_second.unwrap_or(RATE_DEFAULT),
+            disabled: spec.disabled,
+            description: spec.description.clone(),
+            ..before
+        };
+        body.check().map_err(|(field, problem)| Problem::invalid(field, problem))?;
+        Ok((body, Vec::new()))
+    }
+
+    async fn views(app: &App, _: &Actor, objects: &[Object]) -> Result<Vec<HookView>> {
+        objects.iter().map(|object| view(object, app.now())).collect()
     }
 }
 
@@ -310,76 +318,6 @@ pub(crate) async fn create(
     Ok((NO_STORE, objects::created(&object, "/v1/hooks", shown)).into_response())
 }
 
-/// Lists hooks by name.
-#[utoipa::path(
-    get, path = "/v1/hooks", operation_id = "list_hooks", tag = "hooks",
-    responses((status = 200, body = List<HookView>), (status = 400, body = ErrorBody))
-)]
-pub(crate) async fn list(State(app): State<App>, actor: Actor) -> Result<Json<List<HookView>>> {
-    Ok(Json(List { data: all(&app, &actor).await?, next_cursor: None }))
-}
-
-/// Shows a hook, without its secret.
-#[utoipa::path(
-    get, path = "/v1/hooks/{hook}", operation_id = "get_hook", tag = "hooks",
-    params(("hook" = String, Path, description = "The hook's name or id.")),
-    responses((status = 200, body = HookView))
-)]
-pub(crate) async fn get(
-    State(app): State<App>,
-    actor: Actor,
-    Path(hook): Path<String>,
-) -> Result<Response> {
-    let object = found(&app, &actor, &hook).await?;
-    let shown = view(&object, app.now())?;
-    Ok(([etag(shown.version)], Json(shown)).into_response())
-}
-
-/// Changes some fields of a hook (RFC 7396).
-#[utoipa::path(
-    patch, path = "/v1/hooks/{hook}", operation_id = "patch_hook", tag = "hooks",
-    request_body(content = HookSpec, content_type = "application/merge-patch+json"),
-    params(
-        ("hook" = String, Path, description = "The hook's name or id."),
-        ("If-Match" = Option<String>, Header, description = "The ETag of the hook that the change is based on."),
-    ),
-    responses((status = 200, body = HookView))
-)]
-pub(crate) async fn patch(
-    State(app): State<App>,
-    actor: Actor,
-    Path(hook): Path<String>,
-    request: Request,
-) -> Result<Response> {
-    let old = found(&app, &actor, &hook).await?;
-    let headers = request.headers().clone();
-    let current = serde_json::to_value(spec_of(&old)?)
-        .map_err(|error| Problem::new(Code::Internal, error.to_string()))?;
-    let spec: HookSpec = objects::changed(&app, request, Some(current)).await?;
-    let condition = Condition::of(&headers, spec.version, &app)?;
-    let object = alter(&app, &actor, old, spec, condition).await?;
-    Ok(([etag(object.version)], Json(view(&object, app.now())?)).into_response())
-}
-
-/// Removes a hook: its address answers as if it had never been.
-#[utoipa::path(
-    delete, path = "/v1/hooks/{hook}", operation_id = "delete_hook", tag = "hooks",
-    params(
-        ("hook" = String, Path, description = "The hook's name or id."),
-        ("If-Match" = Option<String>, Header, description = "The ETag of the hook."),
-    ),
-    responses((status = 204))
-)]
-pub(crate) async fn delete(
-    State(app): State<App>,
-    actor: Actor,
-    Path(hook): Path<String>,
-    headers: HeaderMap,
-) -> Result<StatusCode> {
-    let object = found(&app, &actor, &hook).await?;
-    remove(&app, &actor, object, &headers).await
-}
-
 /// Gives a hook a new secret, which is in the answer. The old one is accepted for another day.
 #[utoipa::path(
     post, path = "/v1/hooks/{hook}/rotate", operation_id = "rotate_hook", tag = "hooks",
@@ -391,7 +329,7 @@ pub(crate) async fn rotate(
     actor: Actor,
     Path(hook): Path<String>,
 ) -> Result<Response> {
-    let object = found(&app, &actor, &hook).await?;
+    let object = resource::find::<Hooks>(&app, &actor, &hook).await?;
     let shown = renew(&app, &actor, object).await?;
     Ok((NO_STORE, [etag(shown.version)], Json(shown)).into_response())
 }

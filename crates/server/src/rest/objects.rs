@@ -118,8 +118,8 @@ fn word(kind: ObjectKind) -> &'static str {
     }
 }
 
-/// What somebody must be allowed to who changes one.
-fn changing(kind: ObjectKind) -> Deed {
+/// The privilege that a caller needs to change one.
+pub(super) fn changing(kind: ObjectKind) -> Deed {
     match kind {
         ObjectKind::Database | ObjectKind::Shard => Deed::ChangeCluster,
         ObjectKind::AlertChannel | ObjectKind::Pool | ObjectKind::Hook => Deed::ChangeAccess,
@@ -151,14 +151,14 @@ pub(super) async fn find(app: &App, actor: &Actor, kind: ObjectKind, text: &str)
 }
 
 /// What is kept of an object: what it says, and the names of what it keeps secret.
-pub(super) trait Kept: Serialize + DeserializeOwned {
+pub(crate) trait Kept: Serialize + DeserializeOwned {
     /// Which secrets of the object belong to it.
     fn sealed(&self) -> Vec<&str>;
 }
 
 /// A new value that nobody may see. It has a name of its own: the old value stays what the old body
 /// means until the new body is there.
-pub(super) struct Fresh {
+pub(crate) struct Fresh {
     pub name: String,
     value: String,
 }

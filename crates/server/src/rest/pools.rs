@@ -2,11 +2,6 @@
 
 use std::collections::HashMap;
 
-use axum::Json;
-use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
-use domain::access::Deed;
 use domain::object::{Object, ObjectKind};
 use domain::pool::{PoolBody, PoolRun};
 use jiff::Timestamp;
@@ -14,15 +9,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::objects::{self, Kept, body_of};
+use super::objects::{Fresh, Kept, body_of};
+use super::resource::{Resource, ResourceDocs};
 use crate::actor::Actor;
 use crate::app::App;
-use crate::body::Body;
-use crate::condition::{Condition, etag, is_known, not_modified};
-use crate::page::List;
 use crate::problem::{Code, Problem, Result};
-
-const KIND: ObjectKind = ObjectKind::Pool;
 
 /// What a pool is.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
@@ -97,21 +88,6 @@ impl Kept for PoolBody {
     }
 }
 
-impl PoolSpec {
-    /// What is kept of it.
-    fn body(&self) -> Result<PoolBody> {
-        let body = PoolBody { size: self.size, description: self.description.clone() };
-        body.check().map_err(|problem| Problem::invalid("size", problem))?;
-        Ok(body)
-    }
-
-    /// What is kept, to be changed.
-    pub(crate) fn of(object: &Object) -> Result<Self> {
-        let PoolBody { size, description } = body_of(object)?;
-        Ok(PoolSpec { name: object.name.clone(), size, description, version: None })
-    }
-}
-
 /// What runs use of a pool.
 #[derive(Clone, Copy, Default)]
 struct PoolUsage {
@@ -148,183 +124,94 @@ fn view(object: &Object, usage: PoolUsage) -> Result<PoolView> {
     })
 }
 
-/// A pool and the runs that use it.
-async fn shown(app: &App, actor: &Actor, object: &Object) -> Result<PoolView> {
-    let runs = app.engine.by(actor).pool_runs(Some(&object.name)).await?;
-    let used = usage(&runs).get(object.name.as_str()).copied().unwrap_or_default();
-    let run = |it: &PoolRun| PoolRunView {
-        execution_id: it.run.0,
-        job_id: it.job.0,
-        weight: it.weight,
-        has_place: it.has_place,
-        since: it.since,
+/// Pools as a resource.
+pub(crate) struct Pools;
+
+impl Resource for Pools {
+    const KIND: ObjectKind = ObjectKind::Pool;
+    const DOCS: ResourceDocs = ResourceDocs {
+        path: "/v1/pools",
+        parameter: "name",
+        tag: "pools",
+        word: "pool",
+        ids: ("pool", "pools"),
+        get_id: "get_pool",
+        is_paged: false,
+        create: Some("Makes a pool."),
+        list: "Lists pools by name, with their use.",
+        get: "Shows a pool and the runs that use it.",
+        replace: None,
+        patch: Some(
+            "Changes some fields of a pool (RFC 7396). A smaller size takes no place away: runs \
+             that have one end first.",
+        ),
+        delete: "Removes a pool that no job uses.",
     };
-    Ok(PoolView { runs: runs.iter().map(run).collect(), ..view(object, used)? })
-}
+    type Spec = PoolSpec;
+    type Body = PoolBody;
+    type View = PoolView;
 
-/// All pools of the tenant by name, with their use.
-pub(crate) async fn all(app: &App, actor: &Actor) -> Result<Vec<PoolView>> {
-    let engine = app.engine.by(actor);
-    let runs = engine.pool_runs(None).await?;
-    let usage = usage(&runs);
-    let mut views = Vec::new();
-    let mut after: Option<String> = None;
-    loop {
-        let page = engine.list_objects(KIND, after.as_deref(), 500).await?;
-        for object in &page.items {
-            views.push(view(object, usage.get(object.name.as_str()).copied().unwrap_or_default())?);
+    fn name_and_version(spec: &PoolSpec) -> (&str, Option<u32>) {
+        (&spec.name, spec.version)
+    }
+
+    fn spec(object: &Object) -> Result<PoolSpec> {
+        let PoolBody { size, description } = body_of(object)?;
+        Ok(PoolSpec { name: object.name.clone(), size, description, version: None })
+    }
+
+    async fn body(
+        _: &App,
+        _: &Actor,
+        spec: &PoolSpec,
+        _: Option<PoolBody>,
+    ) -> Result<(PoolBody, Vec<Fresh>)> {
+        let body = PoolBody { size: spec.size, description: spec.description.clone() };
+        body.check().map_err(|problem| Problem::invalid("size", problem))?;
+        Ok((body, Vec::new()))
+    }
+
+    async fn views(app: &App, actor: &Actor, objects: &[Object]) -> Result<Vec<PoolView>> {
+        let runs = app.engine.by(actor).pool_runs(None).await?;
+        let usage = usage(&runs);
+        let used = |object: &Object| usage.get(object.name.as_str()).copied().unwrap_or_default();
+        objects.iter().map(|object| view(object, used(object))).collect()
+    }
+
+    /// With the runs that use it.
+    async fn view(app: &App, actor: &Actor, object: &Object) -> Result<PoolView> {
+        let runs = app.engine.by(actor).pool_runs(Some(&object.name)).await?;
+        let used = usage(&runs).get(object.name.as_str()).copied().unwrap_or_default();
+        let run = |it: &PoolRun| PoolRunView {
+            execution_id: it.run.0,
+            job_id: it.job.0,
+            weight: it.weight,
+            has_place: it.has_place,
+            since: it.since,
+        };
+        Ok(PoolView { runs: runs.iter().map(run).collect(), ..view(object, used)? })
+    }
+
+    /// Jobs name their pool, so its name stays while jobs use it.
+    async fn check_unused(
+        app: &App,
+        actor: &Actor,
+        object: &Object,
+        change: &'static str,
+    ) -> Result<()> {
+        let jobs = app.engine.by(actor).jobs_of_pool(&object.name).await?;
+        if jobs.is_empty() {
+            return Ok(());
         }
-        after = page.next;
-        if after.is_none() {
-            return Ok(views);
-        }
+        let text = format!(
+            "the pool {:?} is used by jobs and cannot be {change}: {}",
+            object.name,
+            jobs.join(", ")
+        );
+        Err(Problem::new(Code::WrongState, text))
     }
-}
 
-/// Makes a pool.
-pub(crate) async fn make(app: &App, actor: &Actor, spec: PoolSpec) -> Result<Object> {
-    actor.may(Deed::ChangeAccess)?;
-    let body = spec.body()?;
-    objects::create(app, actor, KIND, spec.name, (&body, &[])).await
-}
-
-/// Changes a pool. Jobs name their pool, so its name stays while jobs use it.
-pub(crate) async fn alter(
-    app: &App,
-    actor: &Actor,
-    old: Object,
-    spec: PoolSpec,
-    condition: Condition,
-) -> Result<Object> {
-    actor.may(Deed::ChangeAccess)?;
-    let body = spec.body()?;
-    if old.name != spec.name {
-        unused(app, actor, &old, "renamed").await?;
+    async fn after_change(app: &App, actor: &Actor) -> Result<()> {
+        Ok(app.engine.by(actor).wake_pools().await?)
     }
-    let object = objects::change(app, actor, old, spec.name, (&body, &[]), condition).await?;
-    app.engine.by(actor).wake_pools().await?;
-    Ok(object)
-}
-
-/// Removes a pool that no job uses.
-pub(crate) async fn remove(
-    app: &App,
-    actor: &Actor,
-    object: Object,
-    headers: &HeaderMap,
-) -> Result<StatusCode> {
-    actor.may(Deed::ChangeAccess)?;
-    unused(app, actor, &object, "deleted").await?;
-    objects::remove(app, actor, object, headers).await
-}
-
-/// Refuses if jobs use a pool.
-async fn unused(app: &App, actor: &Actor, object: &Object, what: &str) -> Result<()> {
-    let jobs = app.engine.by(actor).jobs_of_pool(&object.name).await?;
-    if jobs.is_empty() {
-        return Ok(());
-    }
-    let text = format!(
-        "the pool {:?} is used by jobs and cannot be {what}: {}",
-        object.name,
-        jobs.join(", ")
-    );
-    Err(Problem::new(Code::WrongState, text))
-}
-
-/// A pool by its name or id.
-pub(crate) async fn found(app: &App, actor: &Actor, text: &str) -> Result<Object> {
-    objects::find(app, actor, KIND, text).await
-}
-
-/// Makes a pool.
-#[utoipa::path(
-    post, path = "/v1/pools", operation_id = "create_pool", tag = "pools", request_body = PoolSpec,
-    params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same answer for a day.")),
-    responses((status = 201, body = PoolView))
-)]
-pub(crate) async fn create(
-    State(app): State<App>,
-    actor: Actor,
-    Body(spec): Body<PoolSpec>,
-) -> Result<Response> {
-    let object = make(&app, &actor, spec).await?;
-    let shown = shown(&app, &actor, &object).await?;
-    Ok(objects::created(&object, "/v1/pools", shown))
-}
-
-/// Lists pools by name, with their use.
-#[utoipa::path(
-    get, path = "/v1/pools", operation_id = "list_pools", tag = "pools",
-    responses((status = 200, body = List<PoolView>))
-)]
-pub(crate) async fn list(State(app): State<App>, actor: Actor) -> Result<Json<List<PoolView>>> {
-    Ok(Json(List { data: all(&app, &actor).await?, next_cursor: None }))
-}
-
-/// Shows a pool and the runs that use it.
-#[utoipa::path(
-    get, path = "/v1/pools/{name}", operation_id = "get_pool", tag = "pools",
-    params(("name" = String, Path, description = "The pool's name or id.")),
-    responses((status = 200, body = PoolView), (status = 304))
-)]
-pub(crate) async fn get(
-    State(app): State<App>,
-    actor: Actor,
-    Path(name): Path<String>,
-    headers: HeaderMap,
-) -> Result<Response> {
-    let object = found(&app, &actor, &name).await?;
-    if is_known(&headers, object.version) {
-        return Ok(not_modified(object.version));
-    }
-    let shown = shown(&app, &actor, &object).await?;
-    Ok(([etag(shown.version)], Json(shown)).into_response())
-}
-
-/// Changes some fields of a pool (RFC 7396). A smaller size takes no place away: runs that have one
-/// end first.
-#[utoipa::path(
-    patch, path = "/v1/pools/{name}", operation_id = "patch_pool", tag = "pools",
-    request_body(content = PoolSpec, content_type = "application/merge-patch+json"),
-    params(
-        ("name" = String, Path, description = "The pool's name or id."),
-        ("If-Match" = Option<String>, Header, description = "The ETag of the pool that the change is based on."),
-    ),
-    responses((status = 200, body = PoolView))
-)]
-pub(crate) async fn patch(
-    State(app): State<App>,
-    actor: Actor,
-    Path(name): Path<String>,
-    request: Request,
-) -> Result<Response> {
-    let old = found(&app, &actor, &name).await?;
-    let headers = request.headers().clone();
-    let current = serde_json::to_value(PoolSpec::of(&old)?)
-        .map_err(|error| Problem::new(Code::Internal, error.to_string()))?;
-    let spec: PoolSpec = objects::changed(&app, request, Some(current)).await?;
-    let condition = Condition::of(&headers, spec.version, &app)?;
-    let object = alter(&app, &actor, old, spec, condition).await?;
-    let shown = shown(&app, &actor, &object).await?;
-    Ok(([etag(object.version)], Json(shown)).into_response())
-}
-
-/// Removes a pool that no job uses.
-#[utoipa::path(
-    delete, path = "/v1/pools/{name}", operation_id = "delete_pool", tag = "pools",
-    params(
-        ("name" = String, Path, description = "The pool's name or id."),
-        ("If-Match" = Option<String>, Header, description = "The ETag of the pool."),
-    ),
-    responses((status = 204))
-)]
-pub(crate) async fn delete(
-    State(app): State<App>,
-    actor: Actor,
-    Path(name): Path<String>,
-    headers: HeaderMap,
-) -> Result<StatusCode> {
-    let object = found(&app, &actor, &name).await?;
-    remove(&app, &actor, object, &headers).await
 }

@@ -2,30 +2,21 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use axum::Json;
-use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
-use domain::access::Deed;
 use domain::cluster::Labels;
-use domain::id::NodeId;
+use domain::id::{NodeId, ObjectId};
 use domain::object::{Object, ObjectKind};
-use domain::shard::{Shard, ShardBody};
+use domain::shard::ShardBody;
 use engine::OwnedShard;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::objects::{self, Kept, body_of};
+use super::objects::{Fresh, Kept, body_of};
+use super::resource::{Resource, ResourceDocs};
 use crate::actor::Actor;
 use crate::app::App;
-use crate::body::Body;
-use crate::condition::{Condition, etag, is_known, not_modified};
-use crate::page::List;
-use crate::problem::{Code, Problem, Result};
-
-const KIND: ObjectKind = ObjectKind::Shard;
+use crate::problem::{Problem, Result};
 
 /// What a shard is.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
@@ -96,32 +87,6 @@ impl Kept for ShardBody {
     }
 }
 
-impl ShardSpec {
-    /// What is kept of it.
-    fn body(&self) -> Result<ShardBody> {
-        for (field, word) in [("database", &self.database), ("node", &self.node)] {
-            if word.as_ref().is_some_and(String::is_empty) {
-                return Err(Problem::invalid(field, "must not be empty; leave it out instead"));
-            }
-        }
-        let labels = Labels(self.labels.clone());
-        labels.check().map_err(|error| Problem::invalid("labels", error.to_string()))?;
-        Ok(ShardBody { database: self.database.clone(), node: self.node.clone(), labels })
-    }
-
-    /// What is kept, to be changed.
-    pub(crate) fn of(object: &Object) -> Result<Self> {
-        let ShardBody { database, node, labels } = body_of(object)?;
-        Ok(ShardSpec { name: object.name.clone(), database, node, labels: labels.0, version: None })
-    }
-}
-
-/// The names of the nodes.
-async fn names(app: &App, actor: &Actor) -> Result<HashMap<NodeId, String>> {
-    let nodes = app.engine.by(actor).nodes().await?;
-    Ok(nodes.into_iter().map(|node| (node.id, node.info.name)).collect())
-}
-
 fn view(shard: &OwnedShard, names: &HashMap<NodeId, String>) -> Result<ShardView> {
     let object = &shard.object;
     let ShardBody { database, node, labels } = body_of(object)?;
@@ -141,129 +106,66 @@ fn view(shard: &OwnedShard, names: &HashMap<NodeId, String>) -> Result<ShardView
     })
 }
 
-/// A shard by its name or id, with its owner.
-async fn shown(app: &App, actor: &Actor, text: &str) -> Result<ShardView> {
-    let shards = app.engine.by(actor).shards().await?;
-    let is_called = |it: &&OwnedShard| Shard::of(&it.object).is_some_and(|it| it.is_called(text));
-    let shard = shards.iter().find(is_called).ok_or_else(|| objects::none(KIND, text))?;
-    view(shard, &names(app, actor).await?)
-}
+/// Shards as a resource.
+pub(crate) struct Shards;
 
-/// Makes a shard.
-pub(crate) async fn make(app: &App, actor: &Actor, spec: ShardSpec) -> Result<Object> {
-    actor.may(Deed::ChangeCluster)?;
-    let body = spec.body()?;
-    objects::create(app, actor, KIND, spec.name, (&body, &[])).await
-}
+impl Resource for Shards {
+    const KIND: ObjectKind = ObjectKind::Shard;
+    const DOCS: ResourceDocs = ResourceDocs {
+        path: "/v1/shards",
+        parameter: "name",
+        tag: "shards",
+        word: "shard",
+        ids: ("shard", "shards"),
+        get_id: "get_shard",
+        is_paged: false,
+        create: Some("Makes a shard. The leader finds an owner for it."),
+        list: "Lists shards by name, with their owners.",
+        get: "Shows a shard with its owner.",
+        replace: None,
+        patch: Some("Changes some fields of a shard (RFC 7396)."),
+        delete: "Removes a shard. Runs that wait for it fail when they are started.",
+    };
+    type Spec = ShardSpec;
+    type Body = ShardBody;
+    type View = ShardView;
 
-/// Changes a shard.
-pub(crate) async fn alter(
-    app: &App,
-    actor: &Actor,
-    old: Object,
-    spec: ShardSpec,
-    condition: Condition,
-) -> Result<Object> {
-    actor.may(Deed::ChangeCluster)?;
-    let body = spec.body()?;
-    objects::change(app, actor, old, spec.name, (&body, &[]), condition).await
-}
-
-/// A shard by its name or id.
-pub(crate) async fn found(app: &App, actor: &Actor, text: &str) -> Result<Object> {
-    actor.may(Deed::ChangeCluster)?;
-    objects::find(app, actor, KIND, text).await
-}
-
-/// Makes a shard. The leader finds an owner for it.
-#[utoipa::path(
-    post, path = "/v1/shards", operation_id = "create_shard", tag = "shards", request_body = ShardSpec,
-    params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same answer for a day.")),
-    responses((status = 201, body = ShardView))
-)]
-pub(crate) async fn create(
-    State(app): State<App>,
-    actor: Actor,
-    Body(spec): Body<ShardSpec>,
-) -> Result<Response> {
-    let object = make(&app, &actor, spec).await?;
-    let shown = shown(&app, &actor, &object.id.to_string()).await?;
-    Ok(objects::created(&object, "/v1/shards", shown))
-}
-
-/// Lists shards by name, with their owners.
-#[utoipa::path(
-    get, path = "/v1/shards", operation_id = "list_shards", tag = "shards",
-    responses((status = 200, body = List<ShardView>))
-)]
-pub(crate) async fn list(State(app): State<App>, actor: Actor) -> Result<Json<List<ShardView>>> {
-    let shards = app.engine.by(&actor).shards().await?;
-    let names = names(&app, &actor).await?;
-    let data = shards.iter().map(|shard| view(shard, &names)).collect::<Result<_>>()?;
-    Ok(Json(List { data, next_cursor: None }))
-}
-
-/// Shows a shard with its owner.
-#[utoipa::path(
-    get, path = "/v1/shards/{name}", operation_id = "get_shard", tag = "shards",
-    params(("name" = String, Path, description = "The shard's name or id.")),
-    responses((status = 200, body = ShardView), (status = 304))
-)]
-pub(crate) async fn get(
-    State(app): State<App>,
-    actor: Actor,
-    Path(name): Path<String>,
-    headers: HeaderMap,
-) -> Result<Response> {
-    let shown = shown(&app, &actor, &name).await?;
-    if is_known(&headers, shown.version) {
-        return Ok(not_modified(shown.version));
+    fn name_and_version(spec: &ShardSpec) -> (&str, Option<u32>) {
+        (&spec.name, spec.version)
     }
-    Ok(([etag(shown.version)], Json(shown)).into_response())
-}
 
-/// Changes some fields of a shard (RFC 7396).
-#[utoipa::path(
-    patch, path = "/v1/shards/{name}", operation_id = "patch_shard", tag = "shards",
-    request_body(content = ShardSpec, content_type = "application/merge-patch+json"),
-    params(
-        ("name" = String, Path, description = "The shard's name or id."),
-        ("If-Match" = Option<String>, Header, description = "The ETag of the shard that the change is based on."),
-    ),
-    responses((status = 200, body = ShardView))
-)]
-pub(crate) async fn patch(
-    State(app): State<App>,
-    actor: Actor,
-    Path(name): Path<String>,
-    request: Request,
-) -> Result<Response> {
-    let old = found(&app, &actor, &name).await?;
-    let headers = request.headers().clone();
-    let current = serde_json::to_value(ShardSpec::of(&old)?)
-        .map_err(|error| Problem::new(Code::Internal, error.to_string()))?;
-    let spec: ShardSpec = objects::changed(&app, request, Some(current)).await?;
-    let condition = Condition::of(&headers, spec.version, &app)?;
-    let object = alter(&app, &actor, old, spec, condition).await?;
-    let shown = shown(&app, &actor, &object.id.to_string()).await?;
-    Ok(([etag(object.version)], Json(shown)).into_response())
-}
+    fn spec(object: &Object) -> Result<ShardSpec> {
+        let ShardBody { database, node, labels } = body_of(object)?;
+        Ok(ShardSpec { name: object.name.clone(), database, node, labels: labels.0, version: None })
+    }
 
-/// Removes a shard. Runs that wait for it fail when they are started.
-#[utoipa::path(
-    delete, path = "/v1/shards/{name}", operation_id = "delete_shard", tag = "shards",
-    params(
-        ("name" = String, Path, description = "The shard's name or id."),
-        ("If-Match" = Option<String>, Header, description = "The ETag of the shard."),
-    ),
-    responses((status = 204))
-)]
-pub(crate) async fn delete(
-    State(app): State<App>,
-    actor: Actor,
-    Path(name): Path<String>,
-    headers: HeaderMap,
-) -> Result<StatusCode> {
-    let object = found(&app, &actor, &name).await?;
-    objects::remove(&app, &actor, object, &headers).await
+    async fn body(
+        _: &App,
+        _: &Actor,
+        spec: &ShardSpec,
+        _: Option<ShardBody>,
+    ) -> Result<(ShardBody, Vec<Fresh>)> {
+        for (field, word) in [("database", &spec.database), ("node", &spec.node)] {
+            if word.as_ref().is_some_and(String::is_empty) {
+                return Err(Problem::invalid(field, "must not be empty; leave it out instead"));
+            }
+        }
+        let labels = Labels(spec.labels.clone());
+        labels.check().map_err(|error| Problem::invalid("labels", error.to_string()))?;
+        let (database, node) = (spec.database.clone(), spec.node.clone());
+        Ok((ShardBody { database, node, labels }, Vec::new()))
+    }
+
+    async fn views(app: &App, actor: &Actor, objects: &[Object]) -> Result<Vec<ShardView>> {
+        let engine = app.engine.by(actor);
+        let names = engine.nodes().await?;
+        let names: HashMap<NodeId, String> =
+            names.into_iter().map(|node| (node.id, node.info.name)).collect();
+        let owned = engine.shards().await?;
+        let owned: HashMap<ObjectId, &OwnedShard> =
+            owned.iter().map(|shard| (shard.object.id, shard)).collect();
+        // One that was removed in between is left out.
+        let found = objects.iter().filter_map(|object| owned.get(&object.id).copied());
+        found.map(|shard| view(shard, &names)).collect()
+    }
 }

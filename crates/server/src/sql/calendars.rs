@@ -12,8 +12,9 @@ use super::{Answer, Result, Session, SqlError};
 use crate::condition::Condition;
 use crate::problem::Code;
 use crate::rest::blackouts::{self, BlackoutSpec, ScopeName};
-use crate::rest::calendars::{CalendarSpec, alter, make};
+use crate::rest::calendars::{CalendarSpec, Calendars};
 use crate::rest::pause::PauseSpec;
+use crate::rest::resource::{Resource, alter, make};
 use crate::rest::shape::duration::Seconds;
 
 /// So many calendars are shown.
@@ -43,12 +44,12 @@ impl Session {
             }
             (Verb::Create | Verb::CreateIfAbsent | Verb::CreateOrAlter, None) => {
                 let spec = CalendarSpec { name: name.clone(), ..CalendarSpec::default() };
-                make(app, actor, changed(asked, spec)?).await?;
+                make::<Calendars>(app, actor, changed(asked, spec)?).await?;
             }
             (Verb::Alter | Verb::Drop, None) => return Err(missing("calendar", name)),
             (Verb::Alter | Verb::CreateOrAlter, Some(old)) => {
-                let spec = changed(asked, CalendarSpec::from_object(&old)?)?;
-                alter(app, actor, old, spec, Condition::None).await?;
+                let spec = changed(asked, Calendars::spec(&old)?)?;
+                alter::<Calendars>(app, actor, old, spec, Condition::None).await?;
             }
             (Verb::DropIfPresent, None) => {
                 return Ok(Some(format!("calendar {name:?} does not exist, skipping")));

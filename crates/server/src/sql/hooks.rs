@@ -8,7 +8,8 @@ use super::answer::{HOOK_MADE, HOOK_ROTATED, HOOKS, or_null, text};
 use super::{Answer, Result, Session, SqlError};
 use crate::condition::Condition;
 use crate::problem::Code;
-use crate::rest::hooks::{HookSpec, HookView, all, alter, found, make, remove, renew, spec_of};
+use crate::rest::hooks::{HookSpec, HookView, Hooks, make, renew};
+use crate::rest::resource::{Resource, all, alter, find, remove};
 
 impl Session {
     pub(super) async fn hook(&self, asked: &HookStatement) -> Result<Answer> {
@@ -18,7 +19,7 @@ impl Session {
 
     async fn hook_in_place(&self, asked: &HookStatement) -> Result<Answer> {
         let (app, actor, name) = (&self.app, &self.actor, &asked.name.value);
-        let known = match found(app, actor, name).await {
+        let known = match find::<Hooks>(app, actor, name).await {
             Ok(object) => Some(object),
             Err(problem) if problem.code == Code::NotFound => None,
             Err(problem) => return Err(problem.into()),
@@ -46,15 +47,15 @@ impl Session {
                 Ok(secret(HOOK_ROTATED, renew(app, actor, old).await?))
             }
             (Verb::Alter, Some(old)) => {
-                let spec = changed(asked, spec_of(&old)?);
-                alter(app, actor, old, spec, Condition::None).await?;
+                let spec = changed(asked, Hooks::spec(&old)?);
+                alter::<Hooks>(app, actor, old, spec, Condition::None).await?;
                 Ok(done)
             }
             (Verb::DropIfPresent, None) => {
                 Ok(done.with_notice(format!("hook {name:?} does not exist, skipping")))
             }
             (Verb::Drop | Verb::DropIfPresent, Some(old)) => {
-                remove(app, actor, old, &HeaderMap::new()).await?;
+                remove::<Hooks>(app, actor, old, &HeaderMap::new()).await?;
                 Ok(done)
             }
         }
@@ -73,7 +74,7 @@ impl Session {
                 or_null(hook.description, text),
             ]
         };
-        let hooks = all(&self.app, &self.actor).await?;
+        let hooks = all::<Hooks>(&self.app, &self.actor).await?;
         Ok(Answer::rows(HOOKS, hooks.into_iter().map(row).collect()))
     }
 }

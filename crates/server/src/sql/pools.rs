@@ -8,7 +8,8 @@ use super::answer::{POOLS, or_null, text};
 use super::{Answer, Result, Session, SqlError};
 use crate::condition::Condition;
 use crate::problem::Code;
-use crate::rest::pools::{PoolSpec, PoolView, all, alter, found, make, remove};
+use crate::rest::pools::{PoolSpec, PoolView, Pools};
+use crate::rest::resource::{Resource, all, alter, find, make, remove};
 
 impl Session {
     pub(super) async fn pool(&self, asked: &PoolStatement) -> Result<Answer> {
@@ -24,7 +25,7 @@ impl Session {
     /// Answers what its author should know.
     async fn pool_in_place(&self, asked: &PoolStatement) -> Result<Option<String>> {
         let (app, actor, name) = (&self.app, &self.actor, &asked.name.value);
-        let known = match found(app, actor, name).await {
+        let known = match find::<Pools>(app, actor, name).await {
             Ok(object) => Some(object),
             Err(problem) if problem.code == Code::NotFound => None,
             Err(problem) => return Err(problem.into()),
@@ -39,21 +40,21 @@ impl Session {
             }
             (Verb::Create | Verb::CreateIfAbsent | Verb::CreateOrAlter, None) => {
                 let spec = PoolSpec { name: name.clone(), ..PoolSpec::default() };
-                make(app, actor, changed(asked, spec)).await?;
+                make::<Pools>(app, actor, changed(asked, spec)).await?;
             }
             (Verb::Alter | Verb::Drop, None) => {
                 let error = SqlError::new(Code::NotFound, format!("there is no pool {name:?}"));
                 return Err(error.with_state("42704"));
             }
             (Verb::Alter | Verb::CreateOrAlter, Some(old)) => {
-                let spec = changed(asked, PoolSpec::of(&old)?);
-                alter(app, actor, old, spec, Condition::None).await?;
+                let spec = changed(asked, Pools::spec(&old)?);
+                alter::<Pools>(app, actor, old, spec, Condition::None).await?;
             }
             (Verb::DropIfPresent, None) => {
                 return Ok(Some(format!("pool {name:?} does not exist, skipping")));
             }
             (Verb::Drop | Verb::DropIfPresent, Some(old)) => {
-                remove(app, actor, old, &HeaderMap::new()).await?;
+                remove::<Pools>(app, actor, old, &HeaderMap::new()).await?;
             }
         }
         Ok(None)
@@ -70,7 +71,7 @@ impl Session {
                 or_null(pool.description, text),
             ]
         };
-        let pools = all(&self.app, &self.actor).await?;
+        let pools = all::<Pools>(&self.app, &self.actor).await?;
         Ok(Answer::rows(POOLS, pools.into_iter().map(row).collect()))
     }
 }

@@ -11,7 +11,8 @@ use super::answer::{SHARDS, or_null, text};
 use super::{Answer, Result, Session, SqlError};
 use crate::condition::Condition;
 use crate::problem::Code;
-use crate::rest::shards::{ShardSpec, alter, found, make};
+use crate::rest::resource::{Resource, alter, find, make};
+use crate::rest::shards::{ShardSpec, Shards};
 
 impl Session {
     pub(super) async fn shard(&self, asked: &ShardStatement) -> Result<Answer> {
@@ -27,7 +28,7 @@ impl Session {
     /// Answers what its author should know.
     async fn shard_in_place(&self, asked: &ShardStatement) -> Result<Option<String>> {
         let (app, actor, name) = (&self.app, &self.actor, &asked.name.value);
-        let known = match found(app, actor, name).await {
+        let known = match find::<Shards>(app, actor, name).await {
             Ok(object) => Some(object),
             Err(problem) if problem.code == Code::NotFound => None,
             Err(problem) => return Err(problem.into()),
@@ -47,12 +48,12 @@ impl Session {
             }
             (Verb::Create | Verb::CreateIfAbsent | Verb::CreateOrAlter, None) => {
                 let spec = changed(asked, ShardSpec { name: name.clone(), ..ShardSpec::default() });
-                make(app, actor, spec).await?;
+                make::<Shards>(app, actor, spec).await?;
             }
             (Verb::Alter | Verb::Drop, None) => return Err(missing()),
             (Verb::Alter, Some(old)) => {
-                let spec = changed(asked, ShardSpec::of(&old)?);
-                alter(app, actor, old, spec, Condition::None).await?;
+                let spec = changed(asked, Shards::spec(&old)?);
+                alter::<Shards>(app, actor, old, spec, Condition::None).await?;
             }
             (Verb::DropIfPresent, None) => {
                 return Ok(Some(format!("shard {name:?} does not exist, skipping")));

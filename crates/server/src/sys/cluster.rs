@@ -38,7 +38,8 @@ pub(super) fn nodes(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
 }
 
 pub(super) fn hooks(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
-    let hooks = sys.ask(crate::rest::hooks::all(&sys.app, &sys.actor))?;
+    let hooks =
+        sys.ask(crate::rest::resource::all::<crate::rest::hooks::Hooks>(&sys.app, &sys.actor))?;
     let row = |hook: crate::rest::hooks::HookView| {
         vec![
             Value::Uuid(hook.hook_id),
@@ -57,7 +58,8 @@ pub(super) fn hooks(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
 }
 
 pub(super) fn pools(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
-    let pools = sys.ask(crate::rest::pools::all(&sys.app, &sys.actor))?;
+    let pools =
+        sys.ask(crate::rest::resource::all::<crate::rest::pools::Pools>(&sys.app, &sys.actor))?;
     let row = |pool: crate::rest::pools::PoolView| {
         vec![
             Value::Uuid(pool.pool_id),
