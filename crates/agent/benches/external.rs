@@ -6,6 +6,8 @@
 //! with it. The first run of an agent, which starts the launcher, is not counted.
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
+extern crate punctual_agent as agent;
+
 use std::process::{ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -4,6 +4,8 @@
 //! round by round, on the same instants, so that a busy machine slows both; a metric is the median
 //! of its rounds.
 
+extern crate punctual_domain as domain;
+
 use std::hint::black_box;
 use std::time::Instant;
 

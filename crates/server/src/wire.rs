@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agent::{DatabaseSource, Secrets};
+use agent_protocol::shape::{AGENT, ASK_BYTES_MAX};
 use axum::extract::{FromRequest, Request, State};
 use axum::http::{HeaderMap, Version, header};
 use axum::middleware::{Next, from_fn};
@@ -23,7 +24,6 @@ use engine::Engine;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
-use wire::shape::{AGENT, ASK_BYTES_MAX};
 
 use crate::app::App;
 use crate::body::{parse, read, require_json};

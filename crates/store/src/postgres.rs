@@ -65,9 +65,9 @@ mod vacuum;
 mod versions;
 
 pub use address::PostgresAddress;
-pub use dial::AddressError;
 use holdings::Holdings;
 use pipeline::Value;
+pub use postgres_connect::AddressError;
 use signal::Signal;
 use vacuum::Vacuum;
 

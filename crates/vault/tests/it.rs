@@ -1,5 +1,7 @@
 //! The vault over a real store: scopes, lost keys, and rotation under load.
 
+extern crate punctual_vault as vault;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -25,8 +25,12 @@ fn the_workspace_is_as_the_architecture_page_says() {
     let root = root();
     let page = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
     let crates = crates::parse(&page).unwrap();
-    let packages = packages::read(&root);
+    let metadata = packages::read(&root);
+    let packages = packages::parse(&metadata);
     let mut problems = differences(&crates, &packages);
+    let misnamed = packages::misnamed(&metadata).into_iter();
+    problems
+        .extend(misnamed.map(|name| format!("package `{name}` is not `punctual-` and its folder")));
     problems.extend(forbidden_paths(&root, &crates, &packages));
     assert!(
         problems.is_empty(),

@@ -9,6 +9,8 @@
     reason = "a benchmark reads the clock, starts processes and kills them"
 )]
 
+extern crate punctual_engine as engine;
+
 mod args;
 mod child;
 mod databases;

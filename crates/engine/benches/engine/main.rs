@@ -10,6 +10,8 @@
     reason = "a benchmark reads the clock, looks for a database server and starts it"
 )]
 
+extern crate punctual_engine as engine;
+
 mod args;
 mod bed;
 mod dag;

@@ -1,5 +1,7 @@
 //! The engine on a virtual clock: each test moves the time and takes the steps itself.
 
+extern crate punctual_engine as engine;
+
 mod alerts;
 mod audit;
 mod calendars;

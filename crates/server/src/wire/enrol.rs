@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use agent_protocol::shape::{ASK_BYTES_MAX, Join, Joined, PROTOCOL};
 use axum::extract::{Request, State};
 use axum::{Extension, Json};
 use domain::cluster::Labels;
@@ -10,7 +11,6 @@ use domain::object::{Object, ObjectKind, check_name};
 use engine::as_author;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use wire::shape::{ASK_BYTES_MAX, Join, Joined, PROTOCOL};
 
 use super::{AgentBody, AgentDoor, ROLE, hash_of, hash_text, read_call, shown};
 use crate::app::App;

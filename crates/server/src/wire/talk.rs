@@ -5,6 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::output::Stream;
+use agent_protocol::shape::{
+    AskDatabase, AskSecret, Begun, CAPACITY_MAX, CHUNK_BYTES_MAX, Chunk, Done, Ended, Hello, Item,
+    POLL_MAX, Poll, RESULTS_BYTES_MAX, Renewed, Results, Settled, Skills, Told, WORK_MAX, Welcome,
+    Word, Work,
+};
 use axum::extract::{Request, State};
 use axum::{Extension, Json};
 use domain::action::{Action, Assignment};
@@ -15,11 +20,6 @@ use domain::slot::PerSlot;
 use engine::{AgentLimits, Applied, Carried, CarriedRun, Elsewhere, NodeInfo, Renewal, Started};
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
-use wire::shape::{
-    AskDatabase, AskSecret, Begun, CAPACITY_MAX, CHUNK_BYTES_MAX, Chunk, Done, Ended, Hello, Item,
-    POLL_MAX, Poll, RESULTS_BYTES_MAX, Renewed, Results, Settled, Skills, Told, WORK_MAX, Welcome,
-    Word, Work,
-};
 
 use super::enrol::require_version;
 use super::session::Session;

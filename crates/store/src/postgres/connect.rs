@@ -7,7 +7,7 @@ use std::time::Duration;
 use deadpool_postgres::{
     Hook, HookError, Manager, ManagerConfig, Pool, QueueMode, RecyclingMethod, Runtime, Timeouts,
 };
-use dial::Tls;
+use postgres_connect::Tls;
 use refinery::Target;
 use tokio_postgres::Client;
 use tokio_postgres::types::ToSql;
@@ -114,7 +114,7 @@ async fn look_at(client: &Client, address: &PostgresAddress) -> Result<()> {
     if !row.try_get::<_, bool>(1)? {
         return Err(StoreError::Refused {
             problem: "the settings of a session did not reach the database".to_owned(),
-            advice: dial::POOLER.to_owned(),
+            advice: postgres_connect::POOLER.to_owned(),
         });
     }
     match row.try_get::<_, Option<bool>>(2)? {

@@ -2,7 +2,7 @@
 //! becomes the same, and one from the future or from before the first release is refused.
 //!
 //! The dump of a released version with data is a file of `tests/data`, named `<store>_v<number>.sql`
-//! after its newest migration. Before a migration is added, `WRITE_DUMP=1 cargo test -p store schema`
+//! after its newest migration. Before a migration is added, `WRITE_DUMP=1 cargo test -p punctual-store schema`
 //! writes the dump of the tables as they are; from then on it never changes.
 #![expect(
     clippy::disallowed_methods,
