@@ -1,12 +1,12 @@
 //! A node: what it holds, and the steps that change it.
 //!
 //! ```text
-//!             plan                 pump                    start_due
+//!             plan                 exchange                    start_due
 //!   jobs ───────────▶ live runs ─────────▶ prepared ───────────────▶ running
 //!                         ▲      (claim)      │  (facts, decide)        │
 //!                         │                   ▼                         │ complete
 //!                         └── retry, wait ── done ◀─────────────────────┘
-//!                                             │ pump (finish)
+//!                                             │ exchange (finish)
 //!                                             ▼
 //!                                          history
 //! ```
@@ -49,6 +49,7 @@ mod definitions;
 mod divide;
 mod elect;
 mod ends;
+mod exchange;
 mod guest;
 mod lease;
 mod line;
@@ -58,7 +59,6 @@ mod place;
 mod plan;
 mod pool;
 mod prune;
-mod pump;
 mod reap;
 mod reconcile;
 mod seal;
@@ -363,7 +363,7 @@ impl Node {
         self.state().id
     }
 
-    /// Something may have been submitted: ask the store at the next pump.
+    /// Something may have been submitted: ask the store at the next exchange.
     pub fn hint(&self) {
         self.state().want_claim();
     }
@@ -401,7 +401,7 @@ impl Node {
         self.state().done.len()
     }
 
-    /// Whether a pump has something to tell the store or to ask of it.
+    /// Whether a exchange has something to tell the store or to ask of it.
     pub fn has_news(&self) -> bool {
         let state = self.state();
         if state.unsure {

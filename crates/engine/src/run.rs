@@ -50,8 +50,8 @@ use sessions::Sessions;
 pub(crate) use sessions::{LastPolls, to_cancel};
 pub use sessions::{PollAnswer, SessionView, WorkerState};
 
-/// Pumps that run side by side, so that the store works while results come in.
-const PUMPS: usize = 3;
+/// Exchanges that run side by side, so that the store works while results come in.
+const EXCHANGES_AT_ONCE: usize = 3;
 
 /// Reports of workers that share a commit at most.
 const SETTLE_MAX: usize = 10_000;
@@ -215,10 +215,10 @@ impl Engine {
             tasks.spawn(driver.clone().deliver(courier));
         }
         tasks.spawn(driver.clone().raise());
-        for _ in 1..PUMPS {
-            tasks.spawn(driver.clone().help_pump());
+        for _ in 1..EXCHANGES_AT_ONCE {
+            tasks.spawn(driver.clone().help_exchange());
         }
-        tasks.spawn(driver.clone().pump());
+        tasks.spawn(driver.clone().exchange());
         let settling = driver.clone();
         let settles = Batcher::start(SETTLE_MAX, move |settled, sizes| {
             let driver = settling.clone();
@@ -399,7 +399,7 @@ impl Engine {
             self.shared.stop_all(AttemptEnd::Lost);
             self.executors_gone(STOP_WAIT).await;
         }
-        while let Ok(true) = self.node.pump().await {}
+        while let Ok(true) = self.node.exchange().await {}
         if let Err(error) = self.node.tell_refusals(true).await {
             tracing::warn!(%error, "refused attempts could not be recorded");
         }

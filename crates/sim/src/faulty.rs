@@ -238,18 +238,23 @@ impl<S: Store> Store for FaultyStore<S> {
         self.link.back(submitted).await
     }
 
-    async fn pump(&self, node: NodeId, done: &[Finish], want: ClaimRequest) -> Result<Exchanged> {
+    async fn complete_and_claim(
+        &self,
+        node: NodeId,
+        done: &[Finish],
+        want: ClaimRequest,
+    ) -> Result<Exchanged> {
         self.link.there().await?;
         let at = self.link.clock.stamp();
         let before = self.states(done.iter().map(|finish| finish.grant.run)).await?;
-        let pumped = self.inner.pump(node, done, want).await;
-        if let Ok(pumped) = &pumped {
-            let Exchanged { applied, claimed, .. } = pumped;
+        let exchanged = self.inner.complete_and_claim(node, done, want).await;
+        if let Ok(exchanged) = &exchanged {
+            let Exchanged { applied, claimed, .. } = exchanged;
             self.saw_finishes(done.iter().map(|finish| (node, finish)), applied);
             self.moved_by(done.iter(), &before, applied, claimed, at).await?;
             self.saw_claims(at, node, claimed).await?;
         }
-        self.link.back(pumped).await
+        self.link.back(exchanged).await
     }
 
     async fn held(&self, node: NodeId) -> Result<Vec<ClaimedRun>> {

@@ -126,7 +126,7 @@ pub struct ClaimRequest {
     pub tenant_max: Option<u32>,
 }
 
-/// What a pump brought.
+/// The result of [`Store::complete_and_claim`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exchanged {
     /// What became of each [`Finish`].

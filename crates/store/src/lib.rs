@@ -146,7 +146,7 @@ pub trait Store: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Submitted>> + Send;
 
     /// Ends grants and takes new ones, in one commit.
-    fn pump(
+    fn complete_and_claim(
         &self,
         node: NodeId,
         done: &[Finish],

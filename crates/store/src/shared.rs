@@ -171,7 +171,7 @@ operations! {
         DueJobs due_jobs(ahead: SignedDuration, limit: u32, of: &Buckets) -> DueJobs;
         RecordPlan fire(batch: &[RecordPlan]) -> Vec<bool>;
         Submit submit(runs: &[NewRun], claim: Option<ClaimFor>) -> Submitted;
-        Pump pump(node: NodeId, done: &[Finish], want: ClaimRequest) -> Exchanged;
+        CompleteAndClaim complete_and_claim(node: NodeId, done: &[Finish], want: ClaimRequest) -> Exchanged;
         Held held(node: NodeId) -> Vec<ClaimedRun>;
         Facts facts(node: NodeId, questions: &[FactsFor]) -> Vec<StartFacts>;
         StartTokens start_tokens(count: usize) -> Vec<i64>;
@@ -415,8 +415,11 @@ mod tests {
         let shared = SharedStore::measured(store, Arc::clone(&seen) as Arc<dyn StoreMetrics>);
         assert_eq!(shared.counts().await.unwrap().jobs, 0);
         let lost = async { Err::<(), _>(StoreError::Unavailable("gone".into())) };
-        shared.measure(Operation::Pump, lost).await.unwrap_err();
-        assert_eq!(*seen.0.lock().unwrap(), [(Operation::Counts, true), (Operation::Pump, false)]);
+        shared.measure(Operation::CompleteAndClaim, lost).await.unwrap_err();
+        assert_eq!(
+            *seen.0.lock().unwrap(),
+            [(Operation::Counts, true), (Operation::CompleteAndClaim, false)]
+        );
     }
 
     #[test]

@@ -238,13 +238,19 @@ impl Store for SqliteStore {
         submitted
     }
 
-    async fn pump(&self, node: NodeId, done: &[Finish], want: ClaimRequest) -> Result<Exchanged> {
+    async fn complete_and_claim(
+        &self,
+        node: NodeId,
+        done: &[Finish],
+        want: ClaimRequest,
+    ) -> Result<Exchanged> {
         let done = done.to_vec();
-        let pumped = self.writer.write(move |tx| claim::pump(tx, node, &done, want)).await;
-        if pumped.as_ref().is_ok_and(|pumped| pumped.left_work) {
+        let exchanged =
+            self.writer.write(move |tx| claim::complete_and_claim(tx, node, &done, want)).await;
+        if exchanged.as_ref().is_ok_and(|exchanged| exchanged.left_work) {
             self.changed.notify_waiters();
         }
-        pumped
+        exchanged
     }
 
     async fn held(&self, node: NodeId) -> Result<Vec<ClaimedRun>> {

@@ -58,8 +58,11 @@ fn the_figures_are_well_formed_and_add_up() {
         |name| value(&figures, "punctual_store_operation_duration_seconds", &[("operation", name)]);
     assert_eq!(operation("define"), 2.0);
     assert_eq!(operation("submit"), 2.0);
-    assert!(operation("pump") >= 1.0);
-    assert_eq!(value(&figures, "punctual_store_errors", &[("operation", "pump")]), 0.0);
+    assert!(operation("complete_and_claim") >= 1.0);
+    assert_eq!(
+        value(&figures, "punctual_store_errors", &[("operation", "complete_and_claim")]),
+        0.0
+    );
 
     // Names say their unit, and what a caller makes up is nowhere.
     for (name, figure) in &figures {

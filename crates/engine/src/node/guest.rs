@@ -180,7 +180,7 @@ impl Node {
     }
 
     /// Gives runs that nobody has begun back at once, and lets other nodes come first. Should the
-    /// store not answer, the next pump tells it.
+    /// store not answer, the next exchange tells it.
     pub(crate) async fn pass_on(&self, grants: &[Grant]) -> store::Result<()> {
         let (node, released) = {
             let mut state = self.state();
@@ -202,7 +202,7 @@ impl Node {
         if released.is_empty() {
             return Ok(());
         }
-        let told = self.store.pump(node, &released, ClaimRequest::default()).await;
+        let told = self.store.complete_and_claim(node, &released, ClaimRequest::default()).await;
         let mut state = self.state();
         if told.is_err() && state.id == node {
             state.done.extend(released);
@@ -228,7 +228,7 @@ impl Node {
         if grants.is_empty() { Ok(()) } else { self.pass_on(&grants).await }
     }
 
-    /// Another process may have claimed for this node, too: the next pump asks the store.
+    /// Another process may have claimed for this node, too: the next exchange asks the store.
     pub fn doubt(&self) {
         self.state().unsure = true;
     }
@@ -245,7 +245,7 @@ impl Node {
         }
     }
 
-    /// What was let in and nobody has begun goes back to the store with the next pump.
+    /// What was let in and nobody has begun goes back to the store with the next exchange.
     pub fn return_unbegun(&self, grant: Grant) {
         let mut state = self.state();
         if let Some(slot) = state.held(grant).map(|held| held.run.run.slot) {
@@ -276,10 +276,11 @@ impl Node {
             .collect();
         let mut applied = HashMap::new();
         if !finishes.is_empty() {
-            let pumped = self.store.pump(node, &finishes, ClaimRequest::default()).await?;
-            for (finish, became) in finishes.iter().zip(&pumped.applied) {
+            let exchanged =
+                self.store.complete_and_claim(node, &finishes, ClaimRequest::default()).await?;
+            for (finish, became) in finishes.iter().zip(&exchanged.applied) {
                 self.ends.applied(finish, *became);
-                self.traces.settled(finish, *became, pumped.now);
+                self.traces.settled(finish, *became, exchanged.now);
                 self.note_parts(finish, *became);
                 applied.insert(finish.grant, *became);
             }

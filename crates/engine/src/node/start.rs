@@ -58,7 +58,7 @@ impl Drop for Starting<'_> {
 
 impl Node {
     /// Starts what is due and has a slot. Call it when the first prepared run is due and after
-    /// every pump.
+    /// every exchange.
     pub async fn start_due(&self) -> store::Result<Vec<Started>> {
         self.wake_divided().await?;
         let (node, due) = self.take_due(self.now());

@@ -84,11 +84,11 @@ impl Driver {
         }
     }
 
-    pub async fn pump(self) {
-        let mut patience = Backoff::new(&self.shared, "pump");
+    pub async fn exchange(self) {
+        let mut patience = Backoff::new(&self.shared, "exchange");
         let poll = std_duration(self.node.settings.poll_every);
         loop {
-            self.pump_news(&mut patience).await;
+            self.exchange_news(&mut patience).await;
             self.shared.pulse.beat(Vital::Claim);
             if tokio::time::timeout(poll, self.shared.news.notified()).await.is_err() {
                 self.node.hint();
@@ -96,16 +96,16 @@ impl Driver {
         }
     }
 
-    /// The same where there is more than one pump can do; it does not look by the clock.
-    pub async fn help_pump(self) {
-        let mut patience = Backoff::in_background(&self.shared, "pump");
+    /// The same where there is more than one exchange can do; it does not look by the clock.
+    pub async fn help_exchange(self) {
+        let mut patience = Backoff::in_background(&self.shared, "exchange");
         loop {
-            self.pump_news(&mut patience).await;
+            self.exchange_news(&mut patience).await;
             self.shared.news.notified().await;
         }
     }
 
-    async fn pump_news(&self, patience: &mut Backoff<'_>) {
+    async fn exchange_news(&self, patience: &mut Backoff<'_>) {
         while self.node.has_news() {
             // What was let in begins first; what ends at once is told of together.
             let mut ended = self.node.untold();
@@ -118,7 +118,7 @@ impl Driver {
             }
             // There may be work for another one.
             self.shared.news.notify_one();
-            if patience.after(self.node.pump().await).await.is_some() {
+            if patience.after(self.node.exchange().await).await.is_some() {
                 self.shared.pulse.beat(Vital::Claim);
                 self.start_due(patience).await;
                 self.shared.prepared.notify_one();

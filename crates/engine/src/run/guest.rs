@@ -1,7 +1,7 @@
 //! The stand-in of an agent that works elsewhere.
 //!
 //! ```text
-//!   store ◀── pump, attend, start ── stand-in ── outbox ──▶ agent
+//!   store ◀── exchange, attend, start ── stand-in ── outbox ──▶ agent
 //!     ▲                                                       │
 //!     ├────────── renew: only when the agent asks ────────────┤
 //!     └────────── results: settled as they come ──────────────┘
@@ -221,7 +221,7 @@ impl Engine {
         tasks.spawn_on(driver.clone().listen(), &self.runtime);
         tasks.spawn_on(driver.clone().listen_for_places(), &self.runtime);
         tasks.spawn_on(oversee(driver.clone(), Arc::clone(&outbox)), &self.runtime);
-        tasks.spawn_on(driver.pump(), &self.runtime);
+        tasks.spawn_on(driver.exchange(), &self.runtime);
         let tasks = std::sync::Mutex::new(tasks);
         let guest = Arc::new(AgentProxy { node, shared, outbox, tasks, doubts_since });
         let mut guests = self.guests();
@@ -365,7 +365,7 @@ impl AgentProxy {
     pub async fn leave(&self) -> store::Result<()> {
         self.drain();
         self.end();
-        while self.node.pump().await? {}
+        while self.node.exchange().await? {}
         self.node.leave_idle().await
     }
 

@@ -212,7 +212,7 @@ async fn who_records_runs_still_asks_for_those_that_wait() {
     assert!(begun);
     node.hint();
     assert!(node.has_news());
-    node.pump().await.unwrap();
+    node.exchange().await.unwrap();
     let started = node.start_due().await.unwrap();
     assert_eq!(
         started.iter().map(|started| started.run.run.id).collect::<Vec<_>>(),
@@ -233,13 +233,13 @@ async fn who_leaves_tells_of_every_end() {
     }
     let started = node.work().await;
     node.complete(started[0].run.grant, AttemptResult::completed());
-    let mut telling = std::pin::pin!(node.pump());
+    let mut telling = std::pin::pin!(node.exchange());
     let begun = poll_fn(|context| Poll::Ready(telling.as_mut().poll(context).is_pending())).await;
     assert!(begun);
     node.complete(started[1].run.grant, AttemptResult::completed());
     assert!(!node.has_news(), "it waits for the answer");
     node.drain();
-    while node.pump().await.unwrap() {}
+    while node.exchange().await.unwrap() {}
     telling.await.unwrap();
     node.leave().await.unwrap();
     assert_eq!(world.ledger(job.id).await, ["00:00 COMPLETED", "00:00 COMPLETED"]);

@@ -366,7 +366,7 @@ async fn at_most_once_is_failed_only_if_it_had_begun() {
     let first = dead.trigger(&begun).await;
     assert_eq!(dead.work().await.len(), 1);
     let second = dead.trigger(&unbegun).await;
-    dead.pump().await.unwrap();
+    dead.exchange().await.unwrap();
     let heir = world.node().await;
     world.pass(11);
     heir.reap().await.unwrap();

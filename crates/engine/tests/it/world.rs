@@ -202,7 +202,7 @@ impl Steps for TestNode {
         self.hint();
         let mut started = Vec::new();
         loop {
-            let more = self.pump().await.unwrap();
+            let more = self.exchange().await.unwrap();
             let starts = self.start_due().await.unwrap();
             let idle = starts.is_empty() && !more && !self.has_news();
             started.extend(starts);
@@ -229,7 +229,7 @@ impl Steps for TestNode {
 
     async fn flush(&self) {
         while self.has_news() {
-            self.pump().await.unwrap();
+            self.exchange().await.unwrap();
         }
     }
 

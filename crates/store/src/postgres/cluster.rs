@@ -13,8 +13,8 @@ use domain::run::{ClaimedRun, Grant};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use super::exchange::{fences, wanted};
 use super::pipeline::{Pipeline, values};
-use super::pump::{fences, wanted};
 use super::row::{claimed, signed, span_us, text, unsigned};
 use super::{PostgresStore, Shared, first, lock_of};
 use crate::author::author;

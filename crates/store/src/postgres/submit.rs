@@ -8,8 +8,8 @@ use domain::run::{ClaimedRun, Grant, NewRun};
 use domain::slot::PerSlot;
 use uuid::Uuid;
 
+use super::exchange::changed_lately;
 use super::pipeline::{Pipeline, Value, values};
-use super::pump::changed_lately;
 use super::row::{signed, unsigned};
 use super::runs::{RunColumns, place};
 use super::{Shared, first, lock_of};

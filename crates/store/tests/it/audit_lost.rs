@@ -38,8 +38,11 @@ async fn nothing_happens_unrecorded<B: Bench>(lab: &Lab<B>, rename: impl AsyncFn
     assert!(lab.store.cancel(held.run.id, &stop()).await.is_err());
     assert!(lab.store.set("limit", Some("1"), 0).await.is_err());
     assert!(lab.store.keep_secret(&secret).await.is_err());
-    let pumped = lab.store.pump(node, std::slice::from_ref(&finish), ClaimRequest::default()).await;
-    assert!(pumped.is_err());
+    let exchanged = lab
+        .store
+        .complete_and_claim(node, std::slice::from_ref(&finish), ClaimRequest::default())
+        .await;
+    assert!(exchanged.is_err());
     rename("audit_gone", "audit").await;
     assert_eq!(lab.stored(&job).await.unwrap().version, 1);
     assert_eq!(lab.state(queued.id).await, RunState::Queued);

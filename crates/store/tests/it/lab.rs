@@ -307,7 +307,7 @@ impl<B: Bench> Lab<B> {
     }
 
     pub async fn claim(&self, node: NodeId, want: ClaimRequest) -> Vec<ClaimedRun> {
-        self.store.pump(node, &[], want).await.unwrap().claimed
+        self.store.complete_and_claim(node, &[], want).await.unwrap().claimed
     }
 
     /// Claims the one run that is due.
@@ -326,7 +326,12 @@ impl<B: Bench> Lab<B> {
     }
 
     pub async fn finish(&self, node: NodeId, finish: Finish) -> Applied {
-        self.store.pump(node, &[finish], ClaimRequest::default()).await.unwrap().applied.remove(0)
+        self.store
+            .complete_and_claim(node, &[finish], ClaimRequest::default())
+            .await
+            .unwrap()
+            .applied
+            .remove(0)
     }
 
     pub async fn view(&self, run: RunId) -> RunView {

@@ -101,13 +101,13 @@ async fn work(store: Arc<PostgresStore>, stage: Arc<Stage>, mut dice: Dice, batc
         }
         let claim = Some(ClaimFor { node, max: processes(3) });
         held.extend(store.submit(&runs, claim).await.unwrap().claimed);
-        held.extend(store.pump(node, &[], want(8)).await.unwrap().claimed);
+        held.extend(store.complete_and_claim(node, &[], want(8)).await.unwrap().claimed);
         let ahead = ClaimRequest { soon: 4, ahead: seconds(600), ..ClaimRequest::default() };
-        held.extend(store.pump(node, &[], ahead).await.unwrap().claimed);
+        held.extend(store.complete_and_claim(node, &[], ahead).await.unwrap().claimed);
         let grants: Vec<_> = held.iter().map(|held| held.grant).rev().collect();
         store.begin(node, &grants).await.unwrap();
         let done: Vec<_> = held.iter().map(|held| decided(&mut dice, &stage, node, held)).collect();
-        held = store.pump(node, &done, want(4)).await.unwrap().claimed;
+        held = store.complete_and_claim(node, &done, want(4)).await.unwrap().claimed;
         store.acknowledge_runs(node).await.unwrap();
         store.wake_divided(&[stage.any_run(&mut dice)]).await.unwrap();
         let old = node;

@@ -62,10 +62,10 @@ async fn work(
     loop {
         fences.extend(held.iter().map(|held| held.grant.fence));
         let done: Vec<_> = held.iter().map(|held| completed(node, held)).collect();
-        let pumped = insist(async || store.pump(node, &done, want(7)).await).await;
+        let exchanged = insist(async || store.complete_and_claim(node, &done, want(7)).await).await;
         // An end whose answer was lost is an end when it is sent again.
-        assert_eq!(pumped.applied, vec![Applied::Ended(Outcome::Completed); done.len()]);
-        held = pumped.claimed;
+        assert_eq!(exchanged.applied, vec![Applied::Ended(Outcome::Completed); done.len()]);
+        held = exchanged.claimed;
         if held.is_empty() {
             // Claims whose answer was lost come back with a renewal.
             insist(async || store.renew(node, seconds(3_600)).await).await.unwrap();
@@ -244,18 +244,17 @@ async fn an_end_under_way_is_not_missed() {
     let lock = "BEGIN; SELECT * FROM punctual.last_ends FOR UPDATE";
     other.batch_execute(lock).await.unwrap();
     let (store, done) = (Arc::clone(&lab.store), completed(node, &first));
-    let ending =
-        tokio::spawn(
-            async move { store.pump(node, &[done], ClaimRequest::default()).await.unwrap() },
-        );
+    let ending = tokio::spawn(async move {
+        store.complete_and_claim(node, &[done], ClaimRequest::default()).await.unwrap()
+    });
     held_up(&look, 1, || false).await;
     let store = Arc::clone(&lab.store);
     let starting = tokio::spawn(async move {
-        let held = store.pump(node, &[], want(1)).await.unwrap().claimed.remove(0);
+        let held = store.complete_and_claim(node, &[], want(1)).await.unwrap().claimed.remove(0);
         let about = FactsFor { upstream: vec![cause.id], ..question(&held) };
         if store.facts(node, &[about]).await.unwrap()[0].upstream == known {
             let wait = untried(&held, Verdict::Wait(Wait::Upstream, None));
-            store.pump(node, &[wait], ClaimRequest::default()).await.unwrap();
+            store.complete_and_claim(node, &[wait], ClaimRequest::default()).await.unwrap();
         }
     });
     // It may have to wait for the end, or not. Either is right, as long as it does not miss it.
@@ -284,10 +283,9 @@ async fn what_is_sent_again_while_it_ends_does_not_run_again() {
     let lock = "BEGIN; SELECT * FROM punctual.last_ends FOR UPDATE";
     other.batch_execute(lock).await.unwrap();
     let (store, done) = (Arc::clone(&lab.store), completed(node, &held));
-    let ending =
-        tokio::spawn(
-            async move { store.pump(node, &[done], ClaimRequest::default()).await.unwrap() },
-        );
+    let ending = tokio::spawn(async move {
+        store.complete_and_claim(node, &[done], ClaimRequest::default()).await.unwrap()
+    });
     held_up(&look, 1, || false).await;
     let (store, again) = (Arc::clone(&lab.store), held.run.clone());
     let sending = tokio::spawn(async move {

@@ -54,7 +54,7 @@ async fn usual_day(lab: &Lab<PostgresBench>, store: &PostgresStore, node: NodeId
         let runs: Vec<_> = (0..20).map(|_| lab.run(job, past)).collect();
         store.submit(&runs, Some(ClaimFor { node, max: processes(5) })).await.unwrap();
         store.submit(&runs[..3], None).await.unwrap();
-        let held = store.pump(node, &[], want(100)).await.unwrap().claimed;
+        let held = store.complete_and_claim(node, &[], want(100)).await.unwrap().claimed;
         let about = |held: &ClaimedRun| FactsFor {
             others: true,
             upstream: vec![jobs[0].id],
@@ -70,9 +70,9 @@ async fn usual_day(lab: &Lab<PostgresBench>, store: &PostgresStore, node: NodeId
             _ => completed(node, held),
         });
         let done: Vec<_> = done.collect();
-        store.pump(node, &done, ClaimRequest::default()).await.unwrap();
+        store.complete_and_claim(node, &done, ClaimRequest::default()).await.unwrap();
         // What was ended before is found in history.
-        store.pump(node, &done, ClaimRequest::default()).await.unwrap();
+        store.complete_and_claim(node, &done, ClaimRequest::default()).await.unwrap();
         store.cancel(runs[9].id, &stop()).await.unwrap();
         store.run(runs[10].id).await.unwrap();
         store.jobs_by_id(&[job.id]).await.unwrap();

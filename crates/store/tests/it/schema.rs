@@ -159,11 +159,11 @@ async fn goes_on<S: Store + Alerts>(store: Arc<S>) {
     assert_eq!(store.bury(&settled).await.unwrap(), [Applied::Again]);
     let node = NodeId(Uuid::from_u128(99));
     store.join(node, &NodeInfo::named("new"), seconds(60)).await.unwrap();
-    let held = store.pump(node, &[], want(9)).await.unwrap().claimed;
+    let held = store.complete_and_claim(node, &[], want(9)).await.unwrap().claimed;
     assert_eq!(held.len(), 2);
     assert!(held.iter().all(|held| held.grant.fence > reaped.lost[0].run.grant.fence));
     let done: Vec<_> = held.iter().map(|held| completed(node, held)).collect();
-    let pumped = store.pump(node, &done, want(9)).await.unwrap();
-    assert_eq!(pumped.applied, [Applied::Ended(Outcome::Completed); 2]);
-    assert_eq!(pumped.claimed.len(), 1, "the end of the upstream job woke its dependent");
+    let exchanged = store.complete_and_claim(node, &done, want(9)).await.unwrap();
+    assert_eq!(exchanged.applied, [Applied::Ended(Outcome::Completed); 2]);
+    assert_eq!(exchanged.claimed.len(), 1, "the end of the upstream job woke its dependent");
 }

@@ -277,7 +277,7 @@ promises! {
         a_grant_that_is_over_writes_nothing
         a_grant_belongs_to_one_node
         an_end_may_change_the_state_of_the_job
-        a_pump_ends_and_takes_in_one_call;
+        one_exchange_records_ends_and_claims_runs;
     cancel:
         a_run_that_nobody_holds_ends_at_once
         the_holder_is_told

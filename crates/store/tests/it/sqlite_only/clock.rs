@@ -27,7 +27,7 @@ async fn time_does_not_go_back_with_the_clock() {
     lab.submit(std::slice::from_ref(&later)).await;
     assert_eq!(lab.state(later.id).await, RunState::Queued);
     assert_eq!(lab.claim(node, want(1)).await.len(), 1);
-    assert!(lab.store.pump(node, &[], want(1)).await.unwrap().now >= before);
+    assert!(lab.store.complete_and_claim(node, &[], want(1)).await.unwrap().now >= before);
     assert_eq!(lab.store.reap(9).await.unwrap().buried, []);
     lab.bench.clock.set(before + seconds(11));
     assert_eq!(lab.store.reap(9).await.unwrap().buried, [node]);

@@ -192,9 +192,9 @@ pub async fn runs_that_end_together_are_one_row<B: Bench>(lab: &Lab<B>) {
         retried(node, &again, seconds(1)),
     ];
     let finished_at = done.iter().map(|finish| finish.attempt.clone()).collect::<Vec<_>>();
-    lab.store.pump(node, &done, ClaimRequest::default()).await.unwrap();
+    lab.store.complete_and_claim(node, &done, ClaimRequest::default()).await.unwrap();
     // Sent again, it says nothing new.
-    lab.store.pump(node, &done, ClaimRequest::default()).await.unwrap();
+    lab.store.complete_and_claim(node, &done, ClaimRequest::default()).await.unwrap();
     let lists = async |tenant| -> Vec<Record> {
         let rows = all(lab, tenant).await.into_iter();
         rows.filter(|row| row.event.kind == Kind::RunsEnded).collect()

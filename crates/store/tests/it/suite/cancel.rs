@@ -154,11 +154,11 @@ pub async fn a_cancel_that_races_the_end_has_one_answer<B: Bench>(lab: &Lab<B>) 
         let claimed = lab.started(node, &job).await;
         let done = [completed(node, &claimed)];
         let why = stop();
-        let (pumped, cancelled) = tokio::join!(
-            lab.store.pump(node, &done, store::ClaimRequest::default()),
+        let (exchanged, cancelled) = tokio::join!(
+            lab.store.complete_and_claim(node, &done, store::ClaimRequest::default()),
             door.cancel(claimed.run.id, &why)
         );
-        let applied = pumped.unwrap().applied.remove(0);
+        let applied = exchanged.unwrap().applied.remove(0);
         let expected = match cancelled.unwrap() {
             Cancelled::Requested(holder) if holder == node => Outcome::Cancelled,
             Cancelled::EndedBefore(Outcome::Completed) => Outcome::Completed,

@@ -178,7 +178,7 @@ pub async fn no_run_is_handed_out_twice<B: Bench>(lab: &Lab<B>) {
         tasks.spawn(async move {
             let mut mine = Vec::new();
             while taken.load(Ordering::SeqCst) < RUNS {
-                let claimed = store.pump(node, &[], want(7)).await.unwrap().claimed;
+                let claimed = store.complete_and_claim(node, &[], want(7)).await.unwrap().claimed;
                 taken.fetch_add(claimed.len(), Ordering::SeqCst);
                 mine.extend(claimed);
             }
@@ -219,12 +219,12 @@ pub async fn every_run_ends_once_among_many_nodes<B: Bench>(lab: &Lab<B>) {
                         _ => completed(node, claimed),
                     })
                     .collect();
-                let pumped = store.pump(node, &done, want(20)).await.unwrap();
-                let ends = pumped.applied.iter();
+                let exchanged = store.complete_and_claim(node, &done, want(20)).await.unwrap();
+                let ends = exchanged.applied.iter();
                 let ends = ends.filter(|applied| **applied == Applied::Ended(Outcome::Completed));
                 ended.fetch_add(ends.count(), Ordering::SeqCst);
-                assert!(!pumped.applied.contains(&Applied::Stale));
-                mine = pumped.claimed;
+                assert!(!exchanged.applied.contains(&Applied::Stale));
+                mine = exchanged.claimed;
             }
             fences
         });

@@ -81,13 +81,19 @@ pub async fn an_end_that_is_sent_again_answers_the_same<B: Bench>(lab: &Lab<B>) 
         assert_eq!(lab.finish(node, finish.clone()).await, first);
         // Two copies in one call are no different.
         let twice = [finish.clone(), finish];
-        let applied = lab.store.pump(node, &twice, ClaimRequest::default()).await.unwrap().applied;
+        let applied = lab
+            .store
+            .complete_and_claim(node, &twice, ClaimRequest::default())
+            .await
+            .unwrap()
+            .applied;
         assert_eq!(applied, [first, first]);
         assert_eq!(lab.view(claimed.run.id).await, before);
     }
     let claimed = lab.started(node, &job).await;
     let twice = [completed(node, &claimed), completed(node, &claimed)];
-    let applied = lab.store.pump(node, &twice, ClaimRequest::default()).await.unwrap().applied;
+    let applied =
+        lab.store.complete_and_claim(node, &twice, ClaimRequest::default()).await.unwrap().applied;
     assert_eq!(applied, [Applied::Ended(Outcome::Completed); 2]);
 }
 
@@ -105,7 +111,7 @@ pub async fn a_batch_answers_in_its_order<B: Bench>(lab: &Lab<B>) {
         untried(&held[2], Verdict::Release),
         ended(node, &held[3], Outcome::Timeout),
     ];
-    let pumped = lab.store.pump(node, &done, want(9)).await.unwrap();
+    let exchanged = lab.store.complete_and_claim(node, &done, want(9)).await.unwrap();
     let expected = [
         Applied::Again,
         Applied::Ended(Outcome::Completed),
@@ -113,9 +119,9 @@ pub async fn a_batch_answers_in_its_order<B: Bench>(lab: &Lab<B>) {
         Applied::Again,
         Applied::Ended(Outcome::Timeout),
     ];
-    assert_eq!(pumped.applied, expected);
+    assert_eq!(exchanged.applied, expected);
     // What the call gave back can be claimed by the same call.
-    let mut again = ids(&pumped.claimed);
+    let mut again = ids(&exchanged.claimed);
     again.sort();
     assert_eq!(again, [runs[0].id, runs[2].id]);
     assert_eq!(lab.state(runs[4].id).await, RunState::Running);
@@ -205,7 +211,8 @@ async fn refuses<B: Bench>(lab: &Lab<B>, node: NodeId, old: &ClaimedRun, how: &s
         untried(old, Verdict::Release),
         untried(old, Verdict::Wait(Wait::Overlap, None)),
     ];
-    let applied = lab.store.pump(node, &writes, ClaimRequest::default()).await.unwrap().applied;
+    let applied =
+        lab.store.complete_and_claim(node, &writes, ClaimRequest::default()).await.unwrap().applied;
     assert_eq!(applied, [Applied::Stale; 4], "after {how}");
     assert!(!lab.store.facts(node, &[question(old)]).await.unwrap()[0].held, "after {how}");
     assert_eq!(lab.view(old.run.id).await, before, "after {how}");
@@ -291,7 +298,7 @@ pub async fn an_end_may_change_the_state_of_the_job<B: Bench>(lab: &Lab<B>) {
 }
 
 /// Born claimed, finished, and claimed anew in one call: the node never stands still.
-pub async fn a_pump_ends_and_takes_in_one_call<B: Bench>(lab: &Lab<B>) {
+pub async fn one_exchange_records_ends_and_claims_runs<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     let due_at = lab.ago(60).await;
     let runs: Vec<_> = (0..4).map(|n| lab.run(&job, due_at + seconds(n))).collect();
@@ -299,8 +306,8 @@ pub async fn a_pump_ends_and_takes_in_one_call<B: Bench>(lab: &Lab<B>) {
     let held = lab.store.submit(&runs, born).await.unwrap().claimed;
     let done: Vec<_> = held.iter().map(|held| completed(node, held)).collect();
     let before = lab.now().await;
-    let pumped = lab.store.pump(node, &done, want(9)).await.unwrap();
-    assert_eq!(pumped.applied, [Applied::Ended(Outcome::Completed); 2]);
-    assert_eq!(ids(&pumped.claimed), [runs[2].id, runs[3].id]);
-    assert!(pumped.now >= before);
+    let exchanged = lab.store.complete_and_claim(node, &done, want(9)).await.unwrap();
+    assert_eq!(exchanged.applied, [Applied::Ended(Outcome::Completed); 2]);
+    assert_eq!(ids(&exchanged.claimed), [runs[2].id, runs[3].id]);
+    assert!(exchanged.now >= before);
 }

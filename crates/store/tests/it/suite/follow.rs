@@ -33,7 +33,7 @@ pub async fn ended_runs_come_in_the_order_of_their_ends<B: Bench>(lab: &Lab<B>) 
         done.push(finish);
         expected.push((ends[place], held.run.id));
     }
-    lab.store.pump(node, &done, ClaimRequest::default()).await.unwrap();
+    lab.store.complete_and_claim(node, &done, ClaimRequest::default()).await.unwrap();
     expected.sort();
     let mut seen = Vec::new();
     let mut cursor = Cursor::from(now - minutes(99));

@@ -463,12 +463,16 @@ pub async fn a_tenant_has_no_more_runs_at_work_than_it_may<B: Bench>(lab: &Lab<B
     assert_eq!(lab.claim(node, want(9)).await, []);
     assert_eq!(lab.claim(node, want_soon(9)).await, []);
     let done = [ended(node, &held[0], Outcome::Completed)];
-    let pumped = lab
+    let exchanged = lab
         .store
-        .pump(node, &done, ClaimRequest { due: processes(9), ..ClaimRequest::default() })
+        .complete_and_claim(
+            node,
+            &done,
+            ClaimRequest { due: processes(9), ..ClaimRequest::default() },
+        )
         .await
         .unwrap();
-    assert_eq!(pumped.claimed.len(), 1);
+    assert_eq!(exchanged.claimed.len(), 1);
 }
 
 pub async fn a_job_remembers_its_owner<B: Bench>(lab: &Lab<B>) {

@@ -204,9 +204,9 @@ pub async fn a_buried_node_can_do_nothing<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.store.reap(9).await.unwrap().buried, [], "one burial is enough");
     assert_eq!(lab.store.renew(node, minutes(1)).await.unwrap(), None);
     let done = [completed(node, &claimed), retried(node, &claimed, seconds(0))];
-    let pumped = lab.store.pump(node, &done, want(9)).await.unwrap();
-    assert_eq!(pumped.applied, [Applied::Stale; 2]);
-    assert_eq!(pumped.claimed, []);
+    let exchanged = lab.store.complete_and_claim(node, &done, want(9)).await.unwrap();
+    assert_eq!(exchanged.applied, [Applied::Stale; 2]);
+    assert_eq!(exchanged.claimed, []);
     let facts = lab.store.facts(node, &[question(&claimed)]).await.unwrap();
     assert!(!facts[0].held);
     // It cannot talk itself back to life while its runs are open.

@@ -53,7 +53,7 @@ pub async fn live_runs_of_a_tenant_are_counted<B: Bench>(lab: &Lab<B>) {
     lab.submit(&runs).await;
     let held = lab.claim(node, want(2)).await;
     let wait = untried(&held[0], Verdict::Wait(Wait::Upstream, None));
-    lab.store.pump(node, &[wait], ClaimRequest::default()).await.unwrap();
+    lab.store.complete_and_claim(node, &[wait], ClaimRequest::default()).await.unwrap();
     lab.submit(&[lab.run(&job, now + minutes(5)), lab.run(&elsewhere, now)]).await;
     let oldest_due = Some(runs[2].due_at);
     let expected = LiveCounts { pending: 2, queued: 1, running: 1, oldest_due };

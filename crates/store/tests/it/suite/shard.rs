@@ -251,8 +251,9 @@ pub async fn who_waits_for_parts_that_end_in_the_same_call_goes_on<B: Bench>(lab
         attempt.result = AttemptResult::completed();
     }
     let done = [ends, waits];
-    let pumped = lab.store.pump(node, &done, ClaimRequest::default()).await.unwrap();
-    assert_eq!(pumped.applied, [Applied::Ended(Outcome::Completed), Applied::Again]);
+    let exchanged =
+        lab.store.complete_and_claim(node, &done, ClaimRequest::default()).await.unwrap();
+    assert_eq!(exchanged.applied, [Applied::Ended(Outcome::Completed), Applied::Again]);
     assert_eq!(lab.claim_one(node).await.run.id, run.run.id);
 }
 

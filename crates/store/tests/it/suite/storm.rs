@@ -104,14 +104,14 @@ async fn work<S: Store>(store: Arc<S>, mut dice: Dice, runs: Vec<NewRun>, past: 
         };
         store.facts(node, &held.iter().map(about).collect::<Vec<_>>()).await.unwrap();
         let done: Vec<_> = held.iter().map(|held| finish(&mut dice, node, held, past)).collect();
-        let pumped = store.pump(node, &done, want(3)).await.unwrap();
-        let ends = held.iter().zip(&pumped.applied);
+        let exchanged = store.complete_and_claim(node, &done, want(3)).await.unwrap();
+        let ends = held.iter().zip(&exchanged.applied);
         let ends = ends.filter(|(_, end)| **end == Applied::Ended(Outcome::Completed));
         for (held, _) in ends {
             assert!(seen.completed.insert(held.run.id), "a run ended twice");
         }
-        seen.took(&pumped.claimed);
-        held = pumped.claimed;
+        seen.took(&exchanged.claimed);
+        held = exchanged.claimed;
         let leaves = match dice.roll(12) {
             0 => store.renew(node, seconds(-1)).await.unwrap().is_none(),
             1 => store.leave(node, &[]).await.map(|()| true).unwrap(),
@@ -190,7 +190,7 @@ async fn sweep<B: Bench>(lab: &Lab<B>) -> Vec<i64> {
         let held = lab.claim(node, want(100)).await;
         fences.extend(held.iter().map(|held| held.grant.fence));
         let done: Vec<_> = held.iter().map(|held| completed(node, held)).collect();
-        lab.store.pump(node, &done, store::ClaimRequest::default()).await.unwrap();
+        lab.store.complete_and_claim(node, &done, store::ClaimRequest::default()).await.unwrap();
         let counts = lab.store.counts().await.unwrap();
         if counts.live.running + counts.live.queued + counts.live.pending == 0 {
             return fences;
@@ -256,7 +256,7 @@ fn decided(node: NodeId, held: &ClaimedRun, facts: &StartFacts) -> Finish {
 /// A node that claims, looks and decides until every run has ended.
 async fn take_turns<S: Store>(store: Arc<S>, node: NodeId, upstream: HashMap<JobId, JobId>) {
     loop {
-        let held = store.pump(node, &[], want(2)).await.unwrap().claimed;
+        let held = store.complete_and_claim(node, &[], want(2)).await.unwrap().claimed;
         if held.is_empty() {
             let counts = store.counts().await.unwrap();
             if counts.live.running + counts.live.queued + counts.live.pending == 0 {
@@ -279,7 +279,7 @@ async fn take_turns<S: Store>(store: Arc<S>, node: NodeId, upstream: HashMap<Job
         let done = held.iter().zip(&facts).map(|(held, facts)| decided(node, held, facts));
         // Each by itself: who asks or waits besides passes other locks than who only ends.
         for finish in done {
-            store.pump(node, &[finish], ClaimRequest::default()).await.unwrap();
+            store.complete_and_claim(node, &[finish], ClaimRequest::default()).await.unwrap();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The pump: tells the store what ended and asks it for more, in one call.
+//! The exchange: tells the store what ended and asks it for more, in one call.
 
 use domain::run::{ClaimedRun, Grant, NewRun};
 use domain::slot::{PerSlot, SlotKind};
@@ -56,22 +56,22 @@ impl State {
 
 impl Node {
     /// One call to the store. Answers whether another one would have something to say.
-    pub async fn pump(&self) -> store::Result<bool> {
+    pub async fn exchange(&self) -> store::Result<bool> {
         if !self.recollect().await? {
             return Ok(false);
         }
         let Some((call, want)) = self.take_news() else { return Ok(false) };
         let (asked, asked_at) = (self.ask(), self.now());
-        let pumped = self.store.pump(call.node, &call.done, want).await?;
-        self.heard(asked, pumped.now);
+        let exchanged = self.store.complete_and_claim(call.node, &call.done, want).await?;
+        self.heard(asked, exchanged.now);
         if let Some(log) = &self.parts.start_log {
             let made = call.done.iter().filter(|finish| finish.attempt.is_some());
             made.for_each(|finish| log.end(finish.grant));
         }
-        for (finish, applied) in call.done.iter().zip(&pumped.applied) {
+        for (finish, applied) in call.done.iter().zip(&exchanged.applied) {
             self.ends.applied(finish, *applied);
             self.note_parts(finish, *applied);
-            self.traces.settled(finish, *applied, pumped.now);
+            self.traces.settled(finish, *applied, exchanged.now);
             if *applied == Applied::Stale {
                 let attempt = finish.attempt.as_ref().map(|attempt| attempt.number);
                 tracing::warn!(
@@ -81,14 +81,14 @@ impl Node {
                 );
             }
         }
-        self.definitions.forget_older(&pumped.changed_jobs);
+        self.definitions.forget_older(&exchanged.changed_jobs);
         self.wake_pools(&call.done).await;
         let now = self.now();
-        let due = self.count_due(&pumped.claimed);
-        let soon = pumped.claimed.len() as u32 - due.total();
+        let due = self.count_due(&exchanged.claimed);
+        let soon = exchanged.claimed.len() as u32 - due.total();
         let is_full = PerSlot::from_fn(|slot| due[slot] >= want.due[slot] && want.due[slot] > 0);
         let has_more_soon = soon >= want.soon && soon > 0;
-        let full = is_full.process || is_full.http || has_more_soon || pumped.left_work;
+        let full = is_full.process || is_full.http || has_more_soon || exchanged.left_work;
         {
             let mut state = self.state();
             if state.id != call.node {
@@ -96,12 +96,12 @@ impl Node {
                 return Ok(false);
             }
             for slot in SlotKind::ALL {
-                state.claim_wanted[slot] |= is_full[slot] || has_more_soon || pumped.left_work;
+                state.claim_wanted[slot] |= is_full[slot] || has_more_soon || exchanged.left_work;
             }
         }
-        let ahead: Vec<_> = pumped.claimed.iter().filter(|run| run.run.due_at > now).collect();
+        let ahead: Vec<_> = exchanged.claimed.iter().filter(|run| run.run.due_at > now).collect();
         let ahead: Vec<_> = ahead.iter().map(|run| (run.run.job, run.run.job_version)).collect();
-        self.take_in(pumped.claimed, asked_at);
+        self.take_in(exchanged.claimed, asked_at);
         call.answered();
         if !ahead.is_empty() {
             // Read before their time comes. If that fails now, the start will say so.
@@ -231,7 +231,7 @@ impl Node {
     }
 
     /// What has been in line here for a while, with every slot of its kind taken, goes back to the
-    /// store with the next pump: another node may have room.
+    /// store with the next exchange: another node may have room.
     pub fn hand_back_crowd(&self) {
         let longest = self.now().saturating_sub(IN_LINE_MAX).unwrap_or(Timestamp::MIN);
         let mut state = self.state();
@@ -242,7 +242,7 @@ impl Node {
         }
     }
 
-    /// What this node holds and has not started goes back to the store with the next pump.
+    /// What this node holds and has not started goes back to the store with the next exchange.
     pub fn hand_back(&self) {
         let mut state = self.state();
         state.prepared.clear();

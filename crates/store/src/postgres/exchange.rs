@@ -45,7 +45,7 @@ const FRONT_LOOKS_MAX: i32 = 8;
 const DEPTH_MAX: i64 = 1_024;
 
 impl Shared {
-    pub(super) async fn pump(
+    pub(super) async fn complete_and_claim(
         &self,
         node: NodeId,
         done: &[Finish],
