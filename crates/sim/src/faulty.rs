@@ -356,18 +356,18 @@ impl<S: Store> Store for FaultyStore<S> {
         self.link.there().await?;
         let reaped = self.inner.reap(limit).await;
         if let Ok(reaped) = &reaped {
-            for node in &reaped.buried {
+            for node in &reaped.dead {
                 self.link.saw(SimEvent::Unleased { node: *node });
             }
         }
         self.link.back(reaped).await
     }
 
-    async fn bury(&self, lost: &[(NodeId, Finish)]) -> Result<Vec<Applied>> {
+    async fn settle_lost(&self, lost: &[(NodeId, Finish)]) -> Result<Vec<Applied>> {
         self.link.there().await?;
         let at = self.link.clock.stamp();
         let before = self.states(lost.iter().map(|(_, finish)| finish.grant.run)).await?;
-        let applied = self.inner.bury(lost).await;
+        let applied = self.inner.settle_lost(lost).await;
         if let Ok(applied) = &applied {
             self.saw_finishes(lost.iter().map(|(node, finish)| (*node, finish)), applied);
             let finishes = lost.iter().map(|(_, finish)| finish);

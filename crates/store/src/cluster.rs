@@ -4,18 +4,18 @@
 //! # The lead
 //!
 //! ```text
-//!   nobody leads ──take_lead──▶ epoch n, node A ──(A is buried, leaves, resigns)──▶ nobody leads
+//!   nobody leads ──take_lead──▶ epoch n, node A ──(A is declared dead, leaves, resigns)──▶ nobody leads
 //!                                                                │
 //!                                          take_lead ──▶ epoch n + 1, node B
 //! ```
 //!
 //! The lead has no lease of its own: it is as good as the lease of the node that has it. A leader
-//! that fell silent is buried first, which refuses all its writes, and only then can another one
+//! that fell silent is declared dead first, which refuses all its writes, and only then can another one
 //! take the lead. An epoch belongs to one node for ever. What only the leader may write checks in
 //! its own transaction that the node still leads in the epoch it believes in.
 //!
 //! A leader cannot resign while it holds runs that only the leader may execute. So whoever holds
-//! such a run leads, or is buried.
+//! such a run leads, or is declared dead.
 //!
 //! # Places
 //!
@@ -38,7 +38,7 @@ pub const POLICY: &str = "cluster.policy";
 /// A store that several nodes share.
 pub trait Cluster: Store {
     /// Takes the lead for a node if nobody living has it and the node may have it: it plans, and
-    /// is neither buried nor draining. Answers who leads now.
+    /// is neither declared dead nor draining. Answers who leads now.
     fn take_lead(&self, node: NodeId) -> impl Future<Output = Result<Lead>> + Send;
 
     /// The nodes of the cluster, by when they joined.
@@ -52,7 +52,7 @@ pub trait Cluster: Store {
     fn resign(&self, node: NodeId, epoch: i64) -> impl Future<Output = Result<bool>> + Send;
 
     /// Hands runs to a node that ask for what it offers: its labels, and the lead if it leads in
-    /// this epoch. Nothing is handed to a node that is buried or drained.
+    /// this epoch. Nothing is handed to a node that is declared dead or drained.
     fn claim_placed(
         &self,
         node: NodeId,

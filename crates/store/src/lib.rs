@@ -17,7 +17,7 @@
 //! # Grants, fences, turns
 //!
 //! ```text
-//!   node joins ──▶ lease ──renew──▶ lease ──renew──▶ … ──(silence)──▶ expired ──▶ buried
+//!   node joins ──▶ lease ──renew──▶ lease ──renew──▶ … ──(silence)──▶ expired ──▶ dead
 //!                    │                                                  │
 //!   claim ───────────┴─▶ Grant { run, fence, turn } ──▶ finish          └─▶ its grants are lost
 //! ```
@@ -25,7 +25,7 @@
 //! A node has one lease, for all that it holds. A grant is the right to one run: its fence is
 //! larger than that of every grant before it, and its turn says which grant of this run it is.
 //! Whatever ends a grant (finish, retry, release, loss) makes the run's turn grow, so a write
-//! under an old grant finds no row. A node whose lease ran out is buried first, which refuses all
+//! under an old grant finds no row. A node whose lease ran out is declared dead first, which refuses all
 //! its writes, and only then are its runs handed on.
 
 use std::future::Future;
@@ -154,7 +154,7 @@ pub trait Store: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Exchanged>> + Send;
 
     /// Everything that a node holds, after every call of the node that was sent before. A node
-    /// asks when the answer to a claim was lost; nothing when it was buried.
+    /// asks when the answer to a claim was lost; nothing when it was declared dead.
     fn held(&self, node: NodeId) -> impl Future<Output = Result<Vec<ClaimedRun>>> + Send;
 
     /// What is known about runs that are about to start, in the order of the questions.
@@ -223,11 +223,14 @@ pub trait Store: Send + Sync + 'static {
     fn leave(&self, node: NodeId, begun: &[Grant]) -> impl Future<Output = Result<()>> + Send;
 
     /// Buries the nodes whose lease ran out, makes runs claimable whose wait is over, and returns
-    /// up to `limit` grants of buried nodes. They are settled with [`Store::bury`].
+    /// up to `limit` grants of dead nodes. They are settled with [`Store::settle_lost`].
     fn reap(&self, limit: u32) -> impl Future<Output = Result<Reaped>> + Send;
 
-    /// Settles grants of buried nodes, each with the node that held it.
-    fn bury(&self, lost: &[(NodeId, Finish)]) -> impl Future<Output = Result<Vec<Applied>>> + Send;
+    /// Settles grants of dead nodes, each with the node that held it.
+    fn settle_lost(
+        &self,
+        lost: &[(NodeId, Finish)],
+    ) -> impl Future<Output = Result<Vec<Applied>>> + Send;
 
     /// Deletes old history, at most `limit` rows; answers how many. PostgreSQL also drops partitions
     /// that are old as a whole, and lets the rows of a large one wait for that.
@@ -504,8 +507,8 @@ pub struct Renewed {
 /// What a reaping found.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reaped {
-    /// Nodes that were buried now.
-    pub buried: Vec<NodeId>,
+    /// Nodes that were declared dead now.
+    pub dead: Vec<NodeId>,
     /// Grants that their nodes can no longer use.
     pub lost: Vec<LostRun>,
     /// How many waiting runs became claimable.

@@ -293,8 +293,8 @@ impl Store for PostgresStore {
         self.shared.reap(limit).await
     }
 
-    async fn bury(&self, lost: &[(NodeId, Finish)]) -> Result<Vec<Applied>> {
-        let applied = self.shared.bury(lost).await;
+    async fn settle_lost(&self, lost: &[(NodeId, Finish)]) -> Result<Vec<Applied>> {
+        let applied = self.shared.settle_lost(lost).await;
         self.shared.signal.send_placed();
         applied
     }

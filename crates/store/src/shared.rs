@@ -184,7 +184,7 @@ operations! {
         Retire retire(node: NodeId) -> ();
         Leave leave(node: NodeId, begun: &[Grant]) -> ();
         Reap reap(limit: u32) -> Reaped;
-        Bury bury(lost: &[(NodeId, Finish)]) -> Vec<Applied>;
+        SettleLost settle_lost(lost: &[(NodeId, Finish)]) -> Vec<Applied>;
         Prune prune(cut: &RetentionCutoff, limit: u32) -> u64;
         RetentionRules retention_rules(after: Option<JobId>, limit: u32)
             -> Vec<(JobId, Retention)>;

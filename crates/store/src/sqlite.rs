@@ -323,9 +323,9 @@ impl Store for SqliteStore {
         self.writer.write(move |tx| nodes::reap(tx, limit)).await
     }
 
-    async fn bury(&self, lost: &[(NodeId, Finish)]) -> Result<Vec<Applied>> {
+    async fn settle_lost(&self, lost: &[(NodeId, Finish)]) -> Result<Vec<Applied>> {
         let lost = lost.to_vec();
-        let applied = self.writer.write(move |tx| finish::bury(tx, &lost)).await;
+        let applied = self.writer.write(move |tx| finish::settle_lost(tx, &lost)).await;
         self.changed.notify_waiters();
         self.placed.notify_waiters();
         applied

@@ -3,12 +3,12 @@
 //! ```text
 //!            ┌────────────── nobody leads ◀──────────────┐
 //!            │ take_lead: epoch + 1                      │ resigned (drained, clock off),
-//!            ▼                                           │ left, or buried
+//!            ▼                                           │ left, or declared dead
 //!        A leads in epoch n ── claims what only the leader may, under (A, n) ──┘
 //! ```
 //!
 //! The lead is not renewed: it lasts as long as the lease of the node. A node that cannot renew its
-//! lease stops its work before the lease ends, is buried by the others, and only then is there room
+//! lease stops its work before the lease ends, is declared dead by the others, and only then is there room
 //! for another leader. So a leader that slept for an hour and wakes holds nothing, and every write
 //! that it tries is refused, before it has found out by itself.
 //!
@@ -26,17 +26,17 @@
 //!  lease of A   ├──────── 10 s ────────┤
 //!  A            r   r   r   ✗ cut off, or asleep
 //!  A's own end              ├── 8 s after its last renewal: it stops what it runs ──┤
-//!  store                               ├ lease over ┤ reap: A is buried │ take_lead: epoch + 1
+//!  store                               ├ lease over ┤ reap: A is declared dead │ take_lead: epoch + 1
 //!  B                                                └── a second later ──┘ and leads
 //! ```
 //!
 //! *What must not happen* is that A and B both write as the leader. It cannot, and no clock of a
 //! node is part of the argument. Whether a lease is over is decided by the store's clock, in the
-//! statement that buries. A burial takes the node's lock alone, and every write of a node takes it
-//! for sharing; so a write of A is before the burial, and then the burial waits for it, or after
-//! it, and then it finds the burial. `take_lead` locks the row of the lead and looks whether the
+//! statement that declares it dead. That statement takes the node's lock alone, and every write of a node takes it
+//! for sharing; so a write of A is before it, and then the statement waits for the write, or after
+//! it, and then it finds that it was declared dead. `take_lead` locks the row of the lead and looks whether the
 //! node in it still counts. So between the last write of A as leader and the first of B lies a
-//! burial, a resignation or a leave, in one order for everybody.
+//! death, a resignation or a leave, in one order for everybody.
 //!
 //! *What may happen* is that A is still at work when B begins: the job's effect elsewhere is not
 //! ours to refuse. Two things make it rare and one makes it harmless. A measures by a clock that

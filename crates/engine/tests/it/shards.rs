@@ -260,7 +260,7 @@ async fn a_shard_that_kills_its_nodes_ends_and_the_others_are_done() {
         }
         cluster.nodes[victim].flush().await;
         cluster.silence(victim);
-        // The others bury it and find the next owner, and do nothing else meanwhile.
+        // The others declare it dead and find the next owner, and do nothing else meanwhile.
         for _ in 0..12 {
             cluster.idle_second().await;
         }

@@ -124,7 +124,7 @@ impl TestCluster {
         count
     }
 
-    /// One second in which nodes are buried and shards move, and nothing is claimed.
+    /// One second in which nodes are declared dead and shards move, and nothing is claimed.
     pub async fn idle_second(&self) {
         self.world.pass(1);
         for node in self.awake() {

@@ -5,14 +5,14 @@ WITH known AS MATERIALIZED (
     SELECT count(*) = cardinality($7::bigint[]) AS yes
     FROM nodes n
     JOIN claims c ON c.node_id = n.id
-    WHERE n.id = $1 AND NOT n.buried AND n.lease_until >= clock() AND c.id = ANY ($7) AND c.whole
+    WHERE n.id = $1 AND NOT n.dead AND n.lease_until >= clock() AND c.id = ANY ($7) AND c.whole
 ),
 held AS (
     SELECT h.run_id, c.id + h.k AS fence
     FROM nodes n
     JOIN claims c ON c.node_id = n.id
     CROSS JOIN LATERAL unnest(c.run_ids) WITH ORDINALITY AS h (run_id, k)
-    WHERE n.id = $1 AND NOT n.buried AND n.lease_until >= clock()
+    WHERE n.id = $1 AND NOT n.dead AND n.lease_until >= clock()
 )
 SELECT u.place, r.cancel_code IS NOT NULL AS cancel_requested, j.state, e.id, e.origin, e.wait,
     CASE WHEN r.origin IN (1, 2) AND r.scheduled_for > clock() THEN r.scheduled_for - clock() END AS early_by,

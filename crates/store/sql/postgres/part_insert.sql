@@ -11,7 +11,7 @@ parent AS MATERIALIZED (
                 SELECT 1 FROM nodes n
                 JOIN claims c ON c.node_id = n.id
                 CROSS JOIN LATERAL unnest(c.run_ids, c.turns) WITH ORDINALITY AS h (id, turn, k)
-                WHERE n.id = $2 AND NOT n.buried AND h.id = r.id AND h.turn = r.turn AND c.id + h.k = $3::bigint
+                WHERE n.id = $2 AND NOT n.dead AND h.id = r.id AND h.turn = r.turn AND c.id + h.k = $3::bigint
             )
         END
 ),

@@ -145,7 +145,7 @@ impl Cluster for PostgresStore {
 
     async fn schedulers(&self) -> Result<Vec<NodeId>> {
         // The nodes that plan: alive and not draining.
-        let sql = "SELECT n.id FROM nodes n WHERE NOT n.buried AND NOT n.draining
+        let sql = "SELECT n.id FROM nodes n WHERE NOT n.dead AND NOT n.draining
                    AND 'SCHEDULER' = ANY (n.roles)";
         let rows = self.shared.query(sql, values![]).await?;
         rows.iter().map(|row| Ok(NodeId(row.try_get(0)?))).collect()
@@ -159,7 +159,7 @@ impl Cluster for PostgresStore {
 
     async fn steer(&self, node: NodeId, steer: NodeControl) -> Result<NodeControlOutcome> {
         // How a node that is not gone stands to the cluster.
-        let sql = "SELECT buried, name FROM nodes WHERE id = $1 AND gone_at IS NULL";
+        let sql = "SELECT dead, name FROM nodes WHERE id = $1 AND gone_at IS NULL";
         let found = self.shared.query(sql, values![node.0]).await?;
         let Some(row) = found.first() else { return Ok(NodeControlOutcome::NotFound) };
         let name: String = row.try_get(1)?;

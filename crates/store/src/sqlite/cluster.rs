@@ -120,7 +120,7 @@ impl Cluster for SqliteStore {
         self.read(|connection| {
             // The nodes that plan: alive and not draining.
             let sql = "SELECT n.id FROM nodes AS n
-                       WHERE NOT n.buried AND NOT n.draining
+                       WHERE NOT n.dead AND NOT n.draining
                            AND EXISTS (SELECT 1 FROM json_each(n.roles) AS role
                            WHERE upper(role.value) = 'SCHEDULER')";
             let mut query = connection.prepare_cached(sql)?;
@@ -148,7 +148,7 @@ impl Cluster for SqliteStore {
 pub(super) fn lead(connection: &Connection) -> Result<Lead> {
     // The epoch, and who leads in it, if that node lives.
     let sql = "SELECT r.epoch, n.id FROM roles AS r LEFT JOIN nodes AS n ON n.id = r.node_id
-               AND NOT n.buried WHERE r.name = 'LEADER'";
+               AND NOT n.dead WHERE r.name = 'LEADER'";
     let mut query = connection.prepare_cached(sql)?;
     let lead = query.query_row([], |row| {
         Ok(Lead { epoch: row.get(0)?, node: row.get::<_, Option<_>>(1)?.map(NodeId) })
@@ -188,7 +188,7 @@ fn resign(tx: &mut Tx<'_>, node: NodeId, epoch: i64) -> Result<bool> {
 fn offer(connection: &Connection, node: NodeId, epoch: Option<i64>) -> Result<Option<Vec<String>>> {
     // What a node offers, if it takes runs at all, and the epoch that it leads in.
     let sql = "SELECT n.labels, (SELECT r.epoch FROM roles AS r WHERE r.node_id = n.id)
-               FROM nodes AS n WHERE n.id = ?1 AND NOT n.buried AND NOT n.draining";
+               FROM nodes AS n WHERE n.id = ?1 AND NOT n.dead AND NOT n.draining";
     let mut query = connection.prepare_cached(sql)?;
     let found: Option<(String, Option<i64>)> =
         query.query_row((node.0,), |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
@@ -294,20 +294,20 @@ fn steer_node(
     by: String,
 ) -> Result<NodeControlOutcome> {
     // How a node that is not gone stands to the cluster.
-    let sql = "SELECT buried, name FROM nodes WHERE id = ?1 AND gone_at IS NULL";
+    let sql = "SELECT dead, name FROM nodes WHERE id = ?1 AND gone_at IS NULL";
     let found: Option<(bool, String)> = tx
         .connection
         .prepare_cached(sql)?
         .query_row((node.0,), |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
-    let Some((buried, name)) = found else { return Ok(NodeControlOutcome::NotFound) };
+    let Some((dead, name)) = found else { return Ok(NodeControlOutcome::NotFound) };
     let connection = tx.connection;
     let draining = |yes: bool| -> Result<usize> {
         // A node takes nothing new, or does again.
         let sql = "UPDATE nodes SET draining = ?2 WHERE id = ?1";
         Ok(connection.prepare_cached(sql)?.execute((node.0, yes))?)
     };
-    match (steer, buried) {
+    match (steer, dead) {
         (NodeControl::Remove, false) => return Ok(NodeControlOutcome::Alive),
         (NodeControl::Drain | NodeControl::Resume, true) => return Ok(NodeControlOutcome::Down),
         (NodeControl::Drain, false) => draining(true)?,

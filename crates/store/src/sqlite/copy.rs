@@ -130,9 +130,9 @@ pub fn revive(path: &Path, restore: Restore<'_>) -> Result<Revived> {
     let holdings = Holdings::read(&tx)?;
     {
         // Every node of a database that was restored: none of them works on this copy.
-        let sql = "UPDATE nodes SET buried = 1 RETURNING id";
-        let mut bury = tx.prepare(sql)?;
-        let mut nodes = bury.query([])?;
+        let sql = "UPDATE nodes SET dead = 1 RETURNING id";
+        let mut expire = tx.prepare(sql)?;
+        let mut nodes = expire.query([])?;
         while let Some(row) = nodes.next()? {
             running += holdings.of_node(domain::id::NodeId(row.get(0)?)).len() as u64;
         }

@@ -72,8 +72,8 @@ fn keep_output(tx: &Tx<'_>, finish: &Finish) -> Result<()> {
     Ok(())
 }
 
-/// Ends grants of nodes that were buried.
-pub(super) fn bury(tx: &mut Tx<'_>, lost: &[(NodeId, Finish)]) -> Result<Vec<Applied>> {
+/// Ends grants of nodes that were declared dead.
+pub(super) fn settle_lost(tx: &mut Tx<'_>, lost: &[(NodeId, Finish)]) -> Result<Vec<Applied>> {
     let mut applied = Vec::with_capacity(lost.len());
     for (node, finish) in lost {
         if is_alive(tx.connection, *node)? {

@@ -216,7 +216,7 @@ async fn plan(store: Arc<PostgresStore>, stage: Arc<Stage>) {
 async fn reap(store: &PostgresStore) -> usize {
     let reaped = store.reap(50).await.unwrap();
     let settled: Vec<_> = reaped.lost.iter().map(|it| lost(it.node, &it.run)).collect();
-    store.bury(&settled).await.unwrap();
+    store.settle_lost(&settled).await.unwrap();
     settled.len()
 }
 

@@ -301,9 +301,9 @@ async fn what_is_sent_again_while_it_ends_does_not_run_again() {
     lab.close().await;
 }
 
-/// Who is about to be buried is not handed what it sends.
+/// A node that is about to be declared dead is not handed the runs that it submits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_is_being_buried_is_handed_nothing() {
+async fn a_node_that_is_being_declared_dead_is_handed_nothing() {
     let bench = PostgresBench::empty().await;
     let store = bench.door().await;
     let lab = Lab::new(bench, store);
@@ -312,8 +312,8 @@ async fn a_node_that_is_being_buried_is_handed_nothing() {
     let lock = node.0.as_u64_pair().1.cast_signed();
     other.batch_execute("BEGIN").await.unwrap();
     other.query("SELECT pg_advisory_xact_lock($1)", &[&lock]).await.unwrap();
-    let bury = "UPDATE punctual.nodes SET buried = true WHERE id = $1";
-    other.execute(bury, &[&node.0]).await.unwrap();
+    let declare_dead = "UPDATE punctual.nodes SET dead = true WHERE id = $1";
+    other.execute(declare_dead, &[&node.0]).await.unwrap();
     let (store, run) = (Arc::clone(&lab.store), lab.run(&job, lab.ago(1).await));
     let id = run.id;
     let sending = tokio::spawn(async move {

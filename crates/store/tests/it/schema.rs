@@ -154,9 +154,9 @@ async fn goes_on<S: Store + Alerts>(store: Arc<S>) {
     assert_eq!(store.attempts(runs[2].id).await.unwrap().len(), 2);
     // The node that was at work then is gone; another one takes over.
     let reaped = store.reap(9).await.unwrap();
-    assert_eq!((reaped.buried.len(), reaped.lost.len()), (1, 1));
+    assert_eq!((reaped.dead.len(), reaped.lost.len()), (1, 1));
     let settled: Vec<_> = reaped.lost.iter().map(|it| lost(it.node, &it.run)).collect();
-    assert_eq!(store.bury(&settled).await.unwrap(), [Applied::Again]);
+    assert_eq!(store.settle_lost(&settled).await.unwrap(), [Applied::Again]);
     let node = NodeId(Uuid::from_u128(99));
     store.join(node, &NodeInfo::named("new"), seconds(60)).await.unwrap();
     let held = store.complete_and_claim(node, &[], want(9)).await.unwrap().claimed;

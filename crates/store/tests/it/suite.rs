@@ -158,7 +158,7 @@ promises! {
         no_run_is_handed_out_twice
         every_run_ends_once_among_many_nodes;
     cluster:
-        one_node_leads_until_it_is_buried
+        one_node_leads_until_it_is_declared_dead
         a_leader_that_leaves_makes_room_at_once
         only_an_active_scheduler_takes_the_lead
         racing_nodes_share_no_epoch
@@ -319,11 +319,11 @@ promises! {
         a_join_releases_what_the_process_before_had_not_begun
         a_node_that_leaves_keeps_what_it_had_begun
         after_an_outage_reapers_wait_for_start_logs
-        a_buried_node_can_do_nothing
-        what_a_buried_node_held_is_listed_until_it_is_settled
+        a_dead_node_can_write_nothing
+        runs_of_a_dead_node_are_listed_until_they_are_settled
         a_loss_is_settled_once
         a_loss_that_is_settled_again_answers_the_same
-        only_the_dead_are_buried
+        only_runs_of_dead_nodes_can_be_settled_as_lost
         several_nodes_fall_silent_at_once
         losses_are_settled_in_portions
         a_node_that_leaves_returns_its_runs_untouched

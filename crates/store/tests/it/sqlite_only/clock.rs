@@ -28,9 +28,9 @@ async fn time_does_not_go_back_with_the_clock() {
     assert_eq!(lab.state(later.id).await, RunState::Queued);
     assert_eq!(lab.claim(node, want(1)).await.len(), 1);
     assert!(lab.store.complete_and_claim(node, &[], want(1)).await.unwrap().now >= before);
-    assert_eq!(lab.store.reap(9).await.unwrap().buried, []);
+    assert_eq!(lab.store.reap(9).await.unwrap().dead, []);
     lab.bench.clock.set(before + seconds(11));
-    assert_eq!(lab.store.reap(9).await.unwrap().buried, [node]);
+    assert_eq!(lab.store.reap(9).await.unwrap().dead, [node]);
 }
 
 /// A lease is over after its last instant, a run is due at its first.
@@ -44,7 +44,7 @@ async fn the_instant_itself_counts() {
     lab.bench.clock.set(now + seconds(10) - jiff::SignedDuration::from_micros(1));
     assert_eq!(lab.claim(node, want(1)).await, []);
     lab.bench.clock.set(now + seconds(10));
-    assert_eq!(lab.store.reap(9).await.unwrap().buried, []);
+    assert_eq!(lab.store.reap(9).await.unwrap().dead, []);
     assert_eq!(lab.claim(node, want(1)).await.len(), 1);
 }
 

@@ -105,7 +105,7 @@ pub async fn a_cancelled_run_ends_with_its_lost_node<B: Bench>(lab: &Lab<B>) {
     lab.store.cancel(claimed.run.id, &stop()).await.unwrap();
     lab.expire(node).await;
     lab.store.reap(9).await.unwrap();
-    let applied = lab.store.bury(&[lost(node, &claimed)]).await.unwrap();
+    let applied = lab.store.settle_lost(&[lost(node, &claimed)]).await.unwrap();
     assert_eq!(applied, [Applied::Ended(Outcome::Cancelled)]);
     let view = lab.view(claimed.run.id).await;
     assert_eq!((view.state, view.attempts, view.lost), (CANCELLED, 0, 1));

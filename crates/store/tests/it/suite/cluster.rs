@@ -57,7 +57,7 @@ async fn placed<B: Bench>(lab: &Lab<B>, node: NodeId, epoch: Option<i64>) -> Vec
     lab.store.claim_placed(node, epoch, want(10)).await.unwrap()
 }
 
-pub async fn one_node_leads_until_it_is_buried<B: Bench>(lab: &Lab<B>) {
+pub async fn one_node_leads_until_it_is_declared_dead<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.store.lead().await.unwrap().node, None);
     let (first, second) = (scheduler(lab, "a").await, scheduler(lab, "b").await);
     let lead = lab.store.take_lead(first).await.unwrap();
@@ -183,7 +183,7 @@ pub async fn a_placed_run_keeps_its_place_through_all_that_happens<B: Bench>(lab
     let held = nobody_else("waited long enough").await;
     lab.expire(eu).await;
     lab.store.reap(9).await.unwrap();
-    lab.store.bury(&[lost(eu, &held)]).await.unwrap();
+    lab.store.settle_lost(&[lost(eu, &held)]).await.unwrap();
     let again = node(lab, "eu", &NodeRole::ALL, "zone=eu").await;
     assert_eq!(lab.claim(us, want(10)).await, []);
     assert_eq!(ids(&placed(lab, again, None).await), [run.id]);
@@ -231,7 +231,7 @@ pub async fn only_the_leader_of_the_present_epoch_gets_its_runs<B: Bench>(lab: &
     let next = lab.store.take_lead(other).await.unwrap();
     assert_eq!(lab.finish(leader, completed(leader, &held)).await, Applied::Stale);
     assert_eq!(placed(lab, leader, Some(lead.epoch)).await, []);
-    assert_eq!(lab.store.bury(&[lost(leader, &held)]).await.unwrap(), [Applied::Again]);
+    assert_eq!(lab.store.settle_lost(&[lost(leader, &held)]).await.unwrap(), [Applied::Again]);
     let again = placed(lab, other, Some(next.epoch)).await.remove(0);
     assert_eq!((again.run.id, again.lost), (run.id, 1));
     assert!(again.grant.fence > held.grant.fence);
@@ -466,7 +466,7 @@ pub async fn schedulers_are_those_that_take_part<B: Bench>(lab: &Lab<B>) {
     lab.store.steer(a, NodeControl::Resume).await.unwrap();
     lab.store.leave(b, &[]).await.unwrap();
     lab.expire(c).await;
-    assert_eq!(schedulers().await, [a, c], "nobody has buried it yet");
+    assert_eq!(schedulers().await, [a, c], "it is not declared dead yet");
     lab.store.reap(9).await.unwrap();
     assert_eq!(schedulers().await, [a]);
 }

@@ -153,7 +153,7 @@ pub async fn attempts_are_listed_in_order<B: Bench>(lab: &Lab<B>) {
     let second = lab.claim_one(lossy).await;
     lab.expire(lossy).await;
     lab.store.reap(9).await.unwrap();
-    assert_eq!(lab.store.bury(&[lost(lossy, &second)]).await.unwrap(), [Applied::Again]);
+    assert_eq!(lab.store.settle_lost(&[lost(lossy, &second)]).await.unwrap(), [Applied::Again]);
     let given_back = lab.claim_one(node).await;
     assert_eq!((given_back.attempts, given_back.lost), (1, 1));
     lab.finish(node, untried(&given_back, Verdict::Release)).await;
@@ -244,17 +244,17 @@ pub async fn a_grant_that_is_over_writes_nothing<B: Bench>(lab: &Lab<B>) {
     let old = lab.claim_one(leaver).await;
     lab.store.leave(leaver, &[]).await.unwrap();
     refuses(lab, leaver, &old, "leaving").await;
-    let buried = lab.node().await;
-    let old = lab.claim_one(buried).await;
-    lab.expire(buried).await;
+    let dead = lab.node().await;
+    let old = lab.claim_one(dead).await;
+    lab.expire(dead).await;
     lab.store.reap(9).await.unwrap();
-    refuses(lab, buried, &old, "the burial of the node").await;
-    lab.store.bury(&[lost(buried, &old)]).await.unwrap();
-    refuses(lab, buried, &old, "the loss").await;
+    refuses(lab, dead, &old, "the death of the node").await;
+    lab.store.settle_lost(&[lost(dead, &old)]).await.unwrap();
+    refuses(lab, dead, &old, "the loss").await;
     assert!(enabled(lab, &job).await, "a late finish must not change the job");
     let last = lab.claim_one(node).await;
     assert_eq!(lab.finish(node, completed(node, &last)).await, Applied::Ended(Outcome::Completed));
-    assert_eq!(lab.finish(buried, completed(buried, &old)).await, Applied::Stale);
+    assert_eq!(lab.finish(dead, completed(dead, &old)).await, Applied::Stale);
 }
 
 pub async fn a_grant_belongs_to_one_node<B: Bench>(lab: &Lab<B>) {

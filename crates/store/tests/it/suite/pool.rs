@@ -203,7 +203,7 @@ pub async fn every_end_of_a_claim_frees_its_place<B: Bench>(lab: &Lab<B>) {
                 lab.expire(doomed).await;
                 lab.store.reap(9).await.unwrap();
                 assert_eq!(usage(lab, "mutex").await, (1, 0), "it may be at work");
-                lab.store.bury(&[lost(doomed, &run)]).await.unwrap();
+                lab.store.settle_lost(&[lost(doomed, &run)]).await.unwrap();
             }
         }
         assert_eq!(usage(lab, "mutex").await, (0, 0), "{kind}");

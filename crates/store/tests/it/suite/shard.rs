@@ -110,7 +110,7 @@ pub async fn only_the_leader_moves_shards_and_each_move_has_a_larger_fence<B: Be
     assert_eq!(assign(first, step(1, None)).await, Some(1));
     assert_eq!(owner(lab, one).await, Ownership { node: None, fence: 2 });
     assert_eq!(owner(lab, two).await, Ownership::default());
-    // A buried leader moves nothing, in whichever epoch.
+    // A dead leader moves nothing, in whichever epoch.
     lab.expire(first.0).await;
     lab.store.reap(9).await.unwrap();
     assert_eq!(assign(first, step(2, Some(first.0))).await, None);
@@ -156,7 +156,7 @@ pub async fn only_the_owner_is_handed_the_runs_of_a_shard<B: Bench>(lab: &Lab<B>
     lab.expire(other).await;
     let reaped = lab.store.reap(9).await.unwrap();
     let settled: Vec<_> = reaped.lost.iter().map(|it| lost(it.node, &it.run)).collect();
-    lab.store.bury(&settled).await.unwrap();
+    lab.store.settle_lost(&settled).await.unwrap();
     assert_eq!(placed(lab, other).await, []);
     assert_eq!(placed(lab, first.0).await, []);
     give(lab, first, two, first.0).await;
@@ -187,7 +187,7 @@ pub async fn a_run_is_divided_once_by_its_holder<B: Bench>(lab: &Lab<B>) {
     assert_eq!(known[0].parent, run.run.id);
     let parents = lab.store.parents(&[parts[0].id, run.run.id]).await.unwrap();
     assert_eq!(parents, [(parts[0].id, run.run.id)]);
-    // A node that was buried meanwhile divides nothing.
+    // A node that was declared dead meanwhile divides nothing.
     assert_eq!(lab.claim_one(node).await.run.id, parts[0].id);
     let late = lab.started(node, &job).await;
     lab.expire(node).await;

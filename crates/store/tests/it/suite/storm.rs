@@ -129,10 +129,10 @@ async fn work<S: Store>(store: Arc<S>, mut dice: Dice, runs: Vec<NewRun>, past: 
 }
 
 /// Buries the dead and settles what they held.
-async fn bury_all<S: Store>(store: &S) -> usize {
+async fn settle_all_lost<S: Store>(store: &S) -> usize {
     let reaped = store.reap(50).await.unwrap();
     let settled: Vec<_> = reaped.lost.iter().map(|it| lost(it.node, &it.run)).collect();
-    store.bury(&settled).await.unwrap();
+    store.settle_lost(&settled).await.unwrap();
     settled.len()
 }
 
@@ -151,7 +151,7 @@ async fn trouble<S: Store>(
             Cancelled::Ended | Cancelled::Requested(_) => drop(seen.cancelled.insert(run)),
             Cancelled::EndedBefore(_) | Cancelled::NotFound => {}
         }
-        bury_all(&*store).await;
+        settle_all_lost(&*store).await;
         let place = dice.roll(jobs.len());
         let job = &mut jobs[place];
         job.version += 1;
@@ -186,7 +186,7 @@ async fn sweep<B: Bench>(lab: &Lab<B>) -> Vec<i64> {
     let node = lab.node().await;
     let mut fences = Vec::new();
     for _ in 0..1_000 {
-        bury_all(&*lab.store).await;
+        settle_all_lost(&*lab.store).await;
         let held = lab.claim(node, want(100)).await;
         fences.extend(held.iter().map(|held| held.grant.fence));
         let done: Vec<_> = held.iter().map(|held| completed(node, held)).collect();

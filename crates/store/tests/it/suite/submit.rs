@@ -83,16 +83,16 @@ pub async fn a_known_run_is_not_claimed_by_sending_it_again<B: Bench>(lab: &Lab<
     );
 }
 
-/// A node that is unknown, has left or is buried gets nothing; the run is recorded all the same.
+/// A node that is unknown, has left or is declared dead gets nothing; the run is recorded all the same.
 pub async fn a_dead_node_gets_none_of_what_it_submits<B: Bench>(lab: &Lab<B>) {
     let job = lab.job("job").await;
     let stranger = NodeId(lab.id());
     let left = lab.node().await;
     lab.store.leave(left, &[]).await.unwrap();
-    let buried = lab.node().await;
-    lab.expire(buried).await;
+    let dead = lab.node().await;
+    lab.expire(dead).await;
     lab.store.reap(10).await.unwrap();
-    for node in [stranger, left, buried] {
+    for node in [stranger, left, dead] {
         let run = lab.run(&job, lab.ago(60).await);
         let born = Some(ClaimFor { node, max: processes(1) });
         let submitted = lab.store.submit(std::slice::from_ref(&run), born).await.unwrap();

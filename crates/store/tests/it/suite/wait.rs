@@ -158,7 +158,7 @@ pub async fn each_end_wakes_one<B: Bench>(lab: &Lab<B>) {
     assert_eq!(ids(&exchanged.claimed), [held[2].run.id, held[3].run.id]);
 }
 
-/// A run makes room in whichever way it ends: also cancelled in line, or buried with its node.
+/// A run makes room in whichever way it ends: also cancelled in line, or lost with its node.
 pub async fn every_kind_of_end_wakes_the_next<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     let held = lab.line(node, &job, 4).await;
@@ -181,7 +181,7 @@ pub async fn every_kind_of_end_wakes_the_next<B: Bench>(lab: &Lab<B>) {
     lab.store.reap(9).await.unwrap();
     let (_, mut finish) = lost(doomed, &next);
     finish.verdict = Verdict::End { outcome: Outcome::Failed, reason: None, dead_letter: true };
-    let applied = lab.store.bury(&[(doomed, finish)]).await.unwrap();
+    let applied = lab.store.settle_lost(&[(doomed, finish)]).await.unwrap();
     assert_eq!(applied, [Applied::Ended(Outcome::Failed)]);
     assert_eq!(lab.claim_one(node).await.run.id, held[3].run.id);
     assert_eq!(lab.state(last.run.id).await, RunState::Queued);
