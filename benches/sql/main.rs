@@ -1,4 +1,4 @@
-//! How fast the SQL door is: the real server as a process, asked by a driver of PostgreSQL.
+//! How fast the SQL interface is: the real server as a process, asked by a driver of PostgreSQL.
 //!
 //! `cargo xtask bench sql` prints one JSON line a figure on stdout: how many jobs a second several
 //! connections make, each with one statement that is durable when it answers, and how many pages of
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use service::Service;
 
-/// Measures the SQL door on SQLite.
+/// Measures the SQL interface on SQLite.
 #[derive(Parser)]
 #[command(name = "sql")]
 struct Args {

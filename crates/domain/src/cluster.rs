@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_the_same_at_every_door() {
+    fn names_are_the_same_on_every_interface() {
         for role in NodeRole::ALL {
             assert_eq!(NodeRole::of(&role.name().to_lowercase()), Some(role));
         }

@@ -1,6 +1,6 @@
-//! What somebody at a door may ask: every command and question with the one who asks.
+//! Commands and queries in the name of an actor, with the privileges that they need.
 //!
-//! [`Node`] does what it is told; the steps, the tests and the simulation need that. A door has
+//! [`Node`] does what it is told; the steps, the tests and the simulation need that. An interface has
 //! only [`AuthorizedEngine`], which lets `domain::access` decide first. What is not the actor's does not
 //! exist: the answer is that of an id that nobody has.
 

@@ -474,7 +474,7 @@ fn check_founders(old: &Entry, new: Option<&Entry>) -> Result<()> {
 
 /// Who logs in.
 impl crate::run::Engine {
-    /// The user of a name in a tenant, for a door that checks their password.
+    /// The user of a name in a tenant, for an interface that checks their password.
     pub async fn user_named(
         &self,
         tenant: &str,
@@ -488,7 +488,7 @@ impl crate::run::Engine {
         }
     }
 
-    /// Keeps what the SQL door recognises a password or a key by, if nobody changed it meanwhile.
+    /// Keeps what the SQL interface recognises a password or a key by, if nobody changed it meanwhile.
     pub async fn keep_verifier(&self, id: Uuid, verifier: Box<Verifier>) -> Result<()> {
         let store = &self.node().store;
         let Some(record) = store.entries(&[id]).await?.pop() else { return Ok(()) };

@@ -182,7 +182,7 @@ impl Node {
     }
 
     /// A key and its user; none when either is not there, or the user is disabled. Whether the key
-    /// is the right one, and has not expired, is for the door to see.
+    /// is the right one, and has not expired, is for the interface to check.
     pub async fn key(&self, id: KeyId) -> Result<Option<(Arc<ApiKey>, Arc<EffectivePrivileges>)>> {
         let both = |memory: &Memory| {
             let key = memory.keys.get(&id)?.clone()?;
@@ -212,7 +212,7 @@ impl Node {
         Ok(standing.filter(active).map(|standing| (key, standing)))
     }
 
-    /// All keys of a user. Which of them have expired is for the door to see.
+    /// All keys of a user. Which of them have expired is for the interface to check.
     pub async fn keys_of(&self, user: &User) -> Result<Arc<[ApiKey]>> {
         let generation = self.look().await?;
         if let Some(known) = self.register.memory().all_keys.get(&user.id) {

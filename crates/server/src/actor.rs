@@ -109,7 +109,7 @@ pub trait Authority: Send + Sync + 'static {
         new: String,
     ) -> Answer<'a, (), Problem>;
 
-    /// What somebody of this name at the SQL door must prove something about.
+    /// What somebody of this name at the SQL interface must prove something about.
     fn challenge<'a>(&'a self, tenant: &'a str, user: &'a str) -> Answer<'a, Challenge, Problem>;
 
     /// Lets somebody in who has proved it; answers also what proves to them that they are right
@@ -131,12 +131,12 @@ pub struct Keys {
     pub(crate) engine: Arc<Engine>,
     pub(crate) clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     pub(crate) random: Arc<dyn Fn() -> u128 + Send + Sync>,
-    /// What the SQL door recognises that key by, once it was asked.
+    /// What the SQL interface recognises that key by, once it was asked.
     pub(crate) admin_verifier: OnceCell<Box<Verifier>>,
     pub(crate) throttle: Arc<Throttle>,
     pub(crate) oidc: Option<Oidc>,
     pub(crate) login_link: Mutex<Option<LoginLink>>,
-    /// Passwords and keys from before the SQL door that were prepared for it.
+    /// Passwords and keys from before the SQL interface that were prepared for it.
     pub(crate) prepared: Mutex<HashSet<Uuid>>,
 }
 
@@ -364,7 +364,7 @@ pub(crate) fn rate_of(app: &App, actor: &access::Actor) -> Rate {
     own.map_or(app.options.rate, |per_second| Rate { per_second, burst: per_second.max(1) })
 }
 
-/// The door: nobody passes without a valid key, nobody too often, and no answer goes on longer than
+/// Authentication: no request passes without a valid key, none too often, and no answer goes on longer than
 /// the key is valid.
 pub(crate) async fn require_key(
     State(app): State<App>,
@@ -427,7 +427,7 @@ impl<S: Sync> FromRequestParts<S> for Actor {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self> {
-        // A route that was not put behind the door answers nobody.
+        // A route without authentication is answered with an error.
         parts
             .extensions
             .get::<Actor>()

@@ -1,4 +1,4 @@
-//! How somebody comes in at the SQL door, and how long they may stay.
+//! How somebody comes in at the SQL interface, and how long they may stay.
 //!
 //! What a name must prove is gathered before anything is known of them, for a name that nobody has
 //! as well. A key is too long to be guessed, so it is tried first and always; a password only if
@@ -195,7 +195,7 @@ fn of(proof: &Proof, kept: Option<&Verifier>) -> Option<String> {
 
 /// What the audit says when somebody came in.
 fn arrival(standing: &EffectivePrivileges, guest: &SqlLogin) -> Event {
-    let mut details = json!({ "door": "sql" });
+    let mut details = json!({ "interface": "sql" });
     if let By::Key(key) = &guest.by {
         details["key"] = key.text().into();
     }

@@ -69,7 +69,7 @@ pub struct Parts {
     pub options: Arc<Options>,
 }
 
-/// What the administrator decides about the HTTP door.
+/// What the administrator decides about the HTTP listener.
 #[derive(Clone)]
 pub struct Options {
     /// Whether a change must name the version that it is based on.

@@ -18,7 +18,7 @@ pub struct KeyHash([u8; 32]);
 pub enum KeyKind {
     /// A user, at REST and SQL.
     User,
-    /// An agent, at the door for agents.
+    /// An agent, at the endpoint for agents.
     Agent,
     /// Somebody who becomes an agent, once.
     JoinToken,

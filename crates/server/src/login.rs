@@ -1,6 +1,6 @@
 //! Passwords: how they are kept, and how somebody gets a key for one.
 //!
-//! A password is tried on one of two threads that do nothing else, so that a crowd at the door does
+//! A password is tried on one of two threads that do nothing else, so that many logins at once do
 //! not hold up the work. After a few wrong ones a name waits longer and longer; how many names are
 //! waited for is bounded. A name that nobody has takes as long as one that somebody has.
 //!
@@ -131,7 +131,7 @@ pub(crate) struct LoginLink {
     until: Timestamp,
 }
 
-/// What is kept of a user's password: its hash, and what the SQL door recognises it by.
+/// What is kept of a user's password: its hash, and what the SQL interface recognises it by.
 pub(crate) async fn kept(
     app: &App,
     user: UserId,
@@ -440,7 +440,7 @@ impl Keys {
         })
     }
 
-    /// Keeps what the SQL door recognises a password or a key by that is from before that door.
+    /// Keeps what the SQL interface recognises a password or a key by that is from before that interface.
     /// Nobody waits for it, and if it fails, the next start of the server will do as well.
     pub(crate) fn remember(&self, user: UserId, entry: Uuid, secret: String, name: &str) {
         if !self.prepared.lock().unwrap_or_else(PoisonError::into_inner).insert(entry) {

@@ -132,7 +132,7 @@ pub struct Metrics {
     sql_statements: Family<StatementLabels, Counter>,
 }
 
-/// A session of the SQL door, as long as this is there.
+/// A session of the SQL interface, as long as this is there.
 pub(crate) struct OpenSession(Gauge);
 
 impl Drop for OpenSession {
@@ -382,18 +382,18 @@ impl Metrics {
         self.request_duration.get_or_create(&labels).observe(took.as_secs_f64().max(0.0));
     }
 
-    /// Somebody came to the SQL door; they are in, or were refused.
+    /// A client connected to the SQL interface, and was admitted or refused.
     pub(crate) fn sql_connection(&self, outcome: &'static str) {
         self.sql_connections.get_or_create(&OutcomeLabels { outcome }).inc();
     }
 
-    /// A session of the SQL door begins.
+    /// A session of the SQL interface begins.
     pub(crate) fn sql_session(&self) -> OpenSession {
         self.sql_sessions.inc();
         OpenSession(self.sql_sessions.clone())
     }
 
-    /// A statement of the SQL door ended.
+    /// A statement of the SQL interface ended.
     pub(crate) fn sql_statement(&self, kind: &'static str, outcome: &'static str) {
         self.sql_statements.get_or_create(&StatementLabels { kind, outcome }).inc();
     }

@@ -1,4 +1,4 @@
-//! What a caller is told when something cannot be done: one table of codes for every door.
+//! What a caller is told when something cannot be done: one table of codes for every interface.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $text:literal, $status:literal, $sqlstate:literal, $exit:literal, $title:literal;)*) => {
-        /// A kind of problem, the same at every door.
+        /// A kind of problem, the same on every interface.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Code {
             $($(#[$doc])* $name,)*
@@ -34,7 +34,7 @@ macro_rules! codes {
                 match self { $(Code::$name => $status,)* }
             }
 
-            /// The code of the SQL door.
+            /// The code of the SQL interface.
             pub fn sqlstate(self) -> &'static str {
                 match self { $(Code::$name => $sqlstate,)* }
             }

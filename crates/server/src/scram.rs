@@ -1,4 +1,4 @@
-//! SCRAM-SHA-256 (RFC 5802, RFC 7677): how somebody proves at the SQL door that they know a
+//! SCRAM-SHA-256 (RFC 5802, RFC 7677): how somebody proves at the SQL interface that they know a
 //! password or a key, without sending it.
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! SQL at the doors: a session runs statements in the name of an actor.
+//! SQL on the interfaces: a session runs statements in the name of an actor.
 //!
 //! A session asks the [`Engine`] in the actor's name and decides nothing
 //! about rights. Each statement stands on its own: what it did stays done when the next one fails
@@ -196,7 +196,7 @@ impl Session {
         .await
     }
 
-    /// The same where the door tells the audit.
+    /// The same where the interface writes the audit row.
     pub(crate) async fn perform(
         &mut self,
         statement: &Statement,

@@ -2,7 +2,7 @@
 //!
 //! Every row comes through the [`Engine`] in the name of the one who asks. No
 //! table reads a store, and no text of a question reaches one; so nobody sees with SELECT what they
-//! would not see at another door.
+//! would not see on another interface.
 
 mod acks;
 mod calendars;

@@ -232,7 +232,7 @@ CREATE INDEX identities_owner ON identities (owner_id) WHERE owner_id IS NOT NUL
 CREATE TABLE identity_generation (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     generation INTEGER NOT NULL,
-    -- What the salts of the users' passwords and keys are made of at the SQL door; drawn at the first start
+    -- What the salts of the users' passwords and keys are made of at the SQL interface; drawn at the first start
     -- that needs it.
     salt BLOB
 ) STRICT;

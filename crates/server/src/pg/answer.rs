@@ -190,7 +190,7 @@ impl<'a> Talk<'a> {
             true => Ok(self.sql.run(&parsed.statement, values).await),
             false => self.patiently(parsed, values).await,
         };
-        let metrics = &self.door.app.metrics;
+        let metrics = &self.listener.app.metrics;
         match done {
             Ok(Ok(answer)) => {
                 metrics.sql_statement(kind, "done");
@@ -233,22 +233,22 @@ impl<'a> Talk<'a> {
 
     /// Watches whether the client may still be here, and wants its answer.
     pub(super) fn watch(&self) -> Watch<'a> {
-        Watch::new(self.door, self.guest.clone(), self.registered.wish())
+        Watch::new(self.listener, self.guest.clone(), self.registered.wish())
     }
 
-    /// How long a question may take: what the session says, and no longer than the door says.
+    /// How long a question may take: what the session says, and no longer than the listener allows.
     fn patience(&self) -> Duration {
-        let most = self.door.terms.statement_timeout;
+        let most = self.listener.terms.statement_timeout;
         self.sql.statement_timeout().map_or(most, |wish| wish.min(most))
     }
 
     /// Nobody asks more often than their tenant may.
     fn may_ask(&self) -> Result<(), Report> {
-        let app = &self.door.app;
+        let app = &self.listener.app;
         let actor = self.sql.actor();
         let rate = crate::actor::rate_of(app, actor);
         let whose = Asker(actor.key.map_or(actor.user.0, |key| key.0));
-        self.door.limits.admit(&whose, rate, app.now())?;
+        self.listener.limits.admit(&whose, rate, app.now())?;
         Ok(())
     }
 }

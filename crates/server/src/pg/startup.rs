@@ -17,8 +17,8 @@ use pgwire::messages::startup::{Authentication, NegotiateProtocolVersion, Passwo
 use tokio::net::TcpStream;
 
 use super::cancel::{Registered, Secret};
-use super::door::{Door, Tls};
 use super::frame::Frame;
+use super::listener::{SqlListener, Tls};
 use super::report::{self, Report};
 use super::wire::{Ended, Wire};
 use crate::admission::SqlLogin;
@@ -74,11 +74,11 @@ pub(crate) struct Arrived {
 
 /// Brings a client to where it can ask; none if it was not worth an answer, or has got it.
 pub(crate) async fn begin(
-    door: &Door,
+    listener: &SqlListener,
     stream: TcpStream,
     caller: IpAddr,
 ) -> Result<Option<Arrived>, Ended> {
-    let (mut wire, line) = match greet(door, stream).await? {
+    let (mut wire, line) = match greet(listener, stream).await? {
         Some(greeted) => greeted,
         None => return Ok(None),
     };
@@ -91,13 +91,16 @@ pub(crate) async fn begin(
     let (minor, parameters) = match first_of(packet) {
         Ok(First::Start { minor, parameters }) => (minor, parameters),
         Ok(First::Cancel(id, secret)) => {
-            door.cancels.cancel(id, &secret);
+            listener.cancels.cancel(id, &secret);
             wire.close().await;
             return Ok(None);
         }
         Err(report) => return refuse(wire, report).await,
     };
-    if door.terms.needs_tls && matches!(line, Line::Open) && !caller.to_canonical().is_loopback() {
+    if listener.terms.needs_tls
+        && matches!(line, Line::Open)
+        && !caller.to_canonical().is_loopback()
+    {
         let report = Report::new(report::NO_ENTRY, "this server is reached over TLS only");
         return refuse(wire, report.hint("connect with sslmode=require")).await;
     }
@@ -109,10 +112,10 @@ pub(crate) async fn begin(
     let tenant = parameters.get("database").filter(|name| !name.is_empty());
     let tenant = tenant.map_or(user, String::as_str);
     let who = Claim { caller, tenant, user };
-    match authenticate(door, &mut wire, &line, &who).await? {
+    match authenticate(listener, &mut wire, &line, &who).await? {
         Ok(guest) => {
-            let registered = door.cancels.register((door.app.random)(), minor >= MINOR_MAX);
-            wire.bytes_max = door.terms.message_bytes_max;
+            let registered = listener.cancels.register((listener.app.random)(), minor >= MINOR_MAX);
+            wire.bytes_max = listener.terms.message_bytes_max;
             let tenant = tenant.to_owned();
             Ok(Some(Arrived { wire, guest, registered, tenant, parameters }))
         }
@@ -128,10 +131,10 @@ pub(crate) async fn refuse<T>(mut wire: Wire, report: Report) -> Result<Option<T
 }
 
 /// Agrees on TLS, or that there is none.
-async fn greet(door: &Door, stream: TcpStream) -> Result<Option<(Wire, Line)>, Ended> {
+async fn greet(listener: &SqlListener, stream: TcpStream) -> Result<Option<(Wire, Line)>, Ended> {
     let mut byte = [0];
     if stream.peek(&mut byte).await? > 0 && byte[0] == TLS {
-        let Some(tls) = &door.tls else { return Ok(None) };
+        let Some(tls) = &listener.tls else { return Ok(None) };
         let shown = tls();
         let stream = shown.acceptor.accept(stream).await?;
         if stream.get_ref().1.alpn_protocol() != Some(ALPN) {
@@ -150,7 +153,7 @@ async fn greet(door: &Door, stream: TcpStream) -> Result<Option<(Wire, Line)>, E
             }
             Some(SSL_REQUEST) => {
                 wire.first().await?;
-                let Some(tls) = &door.tls else {
+                let Some(tls) = &listener.tls else {
                     wire.send_byte(b'N').await?;
                     continue;
                 };
@@ -225,7 +228,7 @@ struct Claim<'a> {
 
 /// Asks for a proof.
 async fn authenticate(
-    door: &Door,
+    listener: &SqlListener,
     wire: &mut Wire,
     line: &Line,
     who: &Claim<'_>,
@@ -250,13 +253,13 @@ async fn authenticate(
             return Ok(Err(Report::new(report::NO_ENTRY, text)));
         }
     };
-    let challenge = match door.app.authority.challenge(tenant, user).await {
+    let challenge = match listener.app.authority.challenge(tenant, user).await {
         Ok(challenge) => challenge,
         Err(problem) => return Ok(Err(problem.into())),
     };
     let (salt, iterations) = challenge.terms();
     let malformed = |what: &str| Report::new(report::PROTOCOL, format!("the proof {what}"));
-    let begun = Exchange::begin(first, salt, iterations, (door.app.random)(), binding);
+    let begun = Exchange::begin(first, salt, iterations, (listener.app.random)(), binding);
     let (exchange, reply) = match begun {
         Ok(begun) => begun,
         Err(wrong) => return Ok(Err(malformed(wrong.0))),
@@ -267,7 +270,7 @@ async fn authenticate(
         Ok(proof) => proof,
         Err(wrong) => return Ok(Err(malformed(wrong.0))),
     };
-    match door.app.authority.admit(&challenge, &proof).await {
+    match listener.app.authority.admit(&challenge, &proof).await {
         Ok(Some((guest, signature))) => {
             wire.put(&PgWireBackendMessage::Authentication(Authentication::SASLFinal(
                 signature.into(),
@@ -276,9 +279,9 @@ async fn authenticate(
             Ok(Ok(guest))
         }
         Ok(None) => {
-            let options = &door.app.options;
+            let options = &listener.app.options;
             let caller = Some(Caller(caller));
-            let refusal = door.limits.refuse(caller, options.failure_rate, door.app.now());
+            let refusal = listener.limits.refuse(caller, options.failure_rate, listener.app.now());
             Ok(Err(match refusal.code {
                 Code::RateLimited => refusal.into(),
                 _ => Report::new(

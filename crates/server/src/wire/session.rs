@@ -10,7 +10,7 @@ use engine::AgentProxy;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::AgentDoor;
+use super::AgentEndpoint;
 
 /// How often it is looked whether an agent has fallen silent.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -55,7 +55,7 @@ impl Session {
     }
 }
 
-impl AgentDoor {
+impl AgentEndpoint {
     /// Whether another process has taken the place of this one.
     pub(super) fn is_replaced(&self, name: &str, instance: Uuid) -> bool {
         self.replaced().get(name).is_some_and(|replaced| replaced.contains(&instance))
@@ -76,8 +76,8 @@ impl AgentDoor {
                 }
             }
         }
-        let (name, door) = (name.to_owned(), Arc::downgrade(self));
-        tokio::spawn(watch(name, door, Arc::downgrade(&session), silence));
+        let (name, endpoint) = (name.to_owned(), Arc::downgrade(self));
+        tokio::spawn(watch(name, endpoint, Arc::downgrade(&session), silence));
     }
 
     /// A session is over.
@@ -92,13 +92,20 @@ impl AgentDoor {
 
 /// Ends a session whose agent has been silent for so long that it has stopped its work, or works
 /// for another server.
-async fn watch(name: String, door: Weak<AgentDoor>, session: Weak<Session>, silence: Duration) {
+async fn watch(
+    name: String,
+    endpoint: Weak<AgentEndpoint>,
+    session: Weak<Session>,
+    silence: Duration,
+) {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
-        let (Some(door), Some(session)) = (door.upgrade(), session.upgrade()) else { return };
+        let (Some(endpoint), Some(session)) = (endpoint.upgrade(), session.upgrade()) else {
+            return;
+        };
         if session.silence() >= silence {
             tracing::warn!(agent = name, "an agent fell silent");
-            door.finish(&name, &session);
+            endpoint.finish(&name, &session);
             return;
         }
     }

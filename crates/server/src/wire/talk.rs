@@ -23,7 +23,7 @@ use uuid::Uuid;
 
 use super::enrol::require_version;
 use super::session::Session;
-use super::{AgentDoor, Call, KnownAgent, read_call};
+use super::{AgentEndpoint, Call, KnownAgent, read_call};
 use crate::app::App;
 use crate::body::{Params, read};
 use crate::problem::{Code, Problem, Result};
@@ -34,7 +34,7 @@ const VERSION_CHARS_MAX: usize = 64;
 /// The longest message about an attempt, in characters.
 const MESSAGE_CHARS_MAX: usize = 16 << 10;
 
-type Door = Extension<Arc<AgentDoor>>;
+type Endpoint = Extension<Arc<AgentEndpoint>>;
 type Who = Extension<KnownAgent>;
 
 fn std_duration(duration: SignedDuration) -> Duration {
@@ -91,7 +91,7 @@ fn fits(skills: &Skills, of_servers: &BTreeSet<String>, job: &Job) -> bool {
 /// An agent comes, or comes back.
 pub(super) async fn hello(
     State(app): State<App>,
-    Extension(door): Door,
+    Extension(endpoint): Endpoint,
     Extension(agent): Who,
     Call(hello): Call<Hello>,
 ) -> Result<Json<Welcome>> {
@@ -111,7 +111,7 @@ pub(super) async fn hello(
             return Err(Problem::invalid(field, format!("must be {least} to {CAPACITY_MAX}")));
         }
     }
-    if door.is_replaced(&agent.name, hello.instance) {
+    if endpoint.is_replaced(&agent.name, hello.instance) {
         let text = format!(
             "it came later and has the key of the agent {:?}, too, and each agent needs one of its own",
             agent.name
@@ -134,13 +134,13 @@ pub(super) async fn hello(
     let databases = app.options.databases.keys().cloned().collect();
     let can = move |job: &Job| fits(&hello.skills, &databases, job);
     let stay = AgentLimits { only_placed: hello.exclusive, can: Arc::new(can) };
-    let Some(guest) = door.engine.host(info, stay, carried).await? else {
+    let Some(guest) = endpoint.engine.host(info, stay, carried).await? else {
         let text = "the lease of that node has ended; its runs are handed on";
         return Err(Problem::new(Code::LeaseLost, text));
     };
-    let [lease, renew_every, stop_before] = door.engine.lease();
+    let [lease, renew_every, stop_before] = endpoint.engine.lease();
     let session = Arc::new(Session::new(Uuid::from_u128((app.random)()), hello.instance, guest));
-    door.begin(&agent.name, Arc::clone(&session), std_duration(lease - stop_before));
+    endpoint.begin(&agent.name, Arc::clone(&session), std_duration(lease - stop_before));
     let (session, node) = (session.id, session.guest.id());
     Ok(Json(Welcome { session, node, lease, renew_every, stop_before }))
 }
@@ -148,11 +148,11 @@ pub(super) async fn hello(
 /// Hands out work as it comes.
 pub(super) async fn poll(
     State(app): State<App>,
-    Extension(door): Door,
+    Extension(endpoint): Endpoint,
     Extension(agent): Who,
     Call(poll): Call<Poll>,
 ) -> Result<Json<Work>> {
-    let session = door.session(&agent, poll.session)?;
+    let session = endpoint.session(&agent, poll.session)?;
     session.hear();
     let has: HashSet<_> = poll.has.into_iter().collect();
     let free = PerSlot::from_fn(|slot| poll.free[slot].min(WORK_MAX));
@@ -181,18 +181,18 @@ pub(super) async fn poll(
 
 /// The agent lives.
 pub(super) async fn renew(
-    Extension(door): Door,
+    Extension(endpoint): Endpoint,
     Extension(agent): Who,
     Call(word): Call<Word>,
 ) -> Result<Json<Renewed>> {
-    let session = door.session(&agent, word.session)?;
+    let session = endpoint.session(&agent, word.session)?;
     session.hear();
     match session.guest.renew().await? {
         Some(Renewal { cancel: stop, over, draining }) => {
             Ok(Json(Renewed { stop, over, draining }))
         }
         None => {
-            door.finish(&agent.name, &session);
+            endpoint.finish(&agent.name, &session);
             let text = "the lease has ended; its runs are handed on";
             Err(Problem::new(Code::LeaseLost, text))
         }
@@ -221,13 +221,13 @@ fn checked(ended: Ended) -> Elsewhere {
 /// Records what has ended, if the agent still has the right to it.
 pub(super) async fn results(
     State(app): State<App>,
-    Extension(door): Door,
+    Extension(endpoint): Endpoint,
     Extension(agent): Who,
     request: Request,
 ) -> Result<Json<Settled>> {
     let results: Results = read_call(request, RESULTS_BYTES_MAX).await?;
     let mut ended: Vec<Elsewhere> = results.ended.into_iter().map(checked).collect();
-    let session = door.sessions().get(&agent.name).cloned();
+    let session = endpoint.sessions().get(&agent.name).cloned();
     let applied = match session.filter(|session| session.guest.id() == results.node) {
         Some(session) => {
             for ended in &mut ended {
@@ -242,7 +242,7 @@ pub(super) async fn results(
             }
             session.guest.settle(&ended).await?
         }
-        None => door.engine.settle_late(results.node, &agent.name, &ended).await?,
+        None => endpoint.engine.settle_late(results.node, &agent.name, &ended).await?,
     };
     for (ended, applied) in ended.iter().zip(&applied) {
         if *applied == Applied::Stale {
@@ -281,12 +281,12 @@ fn stretches(mut body: &[u8]) -> Option<Vec<(Stream, &[u8])>> {
 /// Keeps what an attempt says where the outputs of this server are.
 pub(super) async fn output(
     State(app): State<App>,
-    Extension(door): Door,
+    Extension(endpoint): Endpoint,
     Extension(agent): Who,
     Params(chunk): Params<Chunk>,
     request: Request,
 ) -> Result<Json<Done>> {
-    let session = door.session(&agent, chunk.session)?;
+    let session = endpoint.session(&agent, chunk.session)?;
     let body = read(request.into_body(), CHUNK_BYTES_MAX).await?;
     let wrong = |text: &str| Problem::new(Code::InvalidRequest, text);
     let stretches = stretches(&body).ok_or_else(|| wrong("the stretches of output are torn"))?;
@@ -318,11 +318,11 @@ fn names(assignment: &Assignment, name: &str) -> bool {
 
 /// Tells the value of a secret for a run that the agent was given.
 pub(super) async fn secret(
-    Extension(door): Door,
+    Extension(endpoint): Endpoint,
     Extension(agent): Who,
     Call(ask): Call<AskSecret>,
 ) -> Result<Json<Told>> {
-    let session = door.session(&agent, ask.session)?;
+    let session = endpoint.session(&agent, ask.session)?;
     let started = session.guest.sent_run(ask.run, ask.fence).ok_or_else(|| no_run(ask.run))?;
     let assignment =
         assignment(&started).map_err(|problem| Problem::new(Code::WrongState, problem))?;
@@ -330,7 +330,7 @@ pub(super) async fn secret(
         let text = format!("run {} does not use the secret {:?}", ask.run, ask.name);
         return Err(Problem::new(Code::Forbidden, text));
     }
-    match door.secrets.get(&assignment, &ask.name).await {
+    match endpoint.secrets.get(&assignment, &ask.name).await {
         Ok(value) => Ok(Json(Told { value })),
         Err(error) => Err(Problem::new(Code::WrongState, error.to_string())),
     }
@@ -338,11 +338,11 @@ pub(super) async fn secret(
 
 /// Tells the address of a database for a run that the agent was given.
 pub(super) async fn database(
-    Extension(door): Door,
+    Extension(endpoint): Endpoint,
     Extension(agent): Who,
     Call(ask): Call<AskDatabase>,
 ) -> Result<Json<Told>> {
-    let session = door.session(&agent, ask.session)?;
+    let session = endpoint.session(&agent, ask.session)?;
     let is_meant = |started: &Started| match &started.job.definition.action {
         Action::Sql(action) => action.database.as_deref() == Some(&ask.name),
         Action::Procedure(action) => action.database.as_deref() == Some(&ask.name),
@@ -352,7 +352,7 @@ pub(super) async fn database(
         let text = format!("no run of this agent uses the database {:?}", ask.name);
         return Err(Problem::new(Code::Forbidden, text));
     }
-    match door.databases.url(ask.tenant, &ask.name).await {
+    match endpoint.databases.url(ask.tenant, &ask.name).await {
         Ok(value) => Ok(Json(Told { value })),
         Err(problem) => Err(Problem::new(Code::WrongState, problem)),
     }
@@ -360,23 +360,23 @@ pub(super) async fn database(
 
 /// The agent takes nothing new.
 pub(super) async fn drain(
-    Extension(door): Door,
+    Extension(endpoint): Endpoint,
     Extension(agent): Who,
     Call(word): Call<Word>,
 ) -> Result<Json<Done>> {
-    door.session(&agent, word.session)?.guest.drain();
+    endpoint.session(&agent, word.session)?.guest.drain();
     Ok(Json(Done {}))
 }
 
 /// The agent leaves; what it has goes back.
 pub(super) async fn leave(
-    Extension(door): Door,
+    Extension(endpoint): Endpoint,
     Extension(agent): Who,
     Call(word): Call<Word>,
 ) -> Result<Json<Done>> {
-    let session = door.session(&agent, word.session)?;
+    let session = endpoint.session(&agent, word.session)?;
     let left = session.guest.leave().await;
-    door.finish(&agent.name, &session);
+    endpoint.finish(&agent.name, &session);
     left?;
     Ok(Json(Done {}))
 }

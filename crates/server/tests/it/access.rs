@@ -134,7 +134,7 @@ async fn a_key_gives_no_more_than_its_scopes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_password_opens_the_door_until_it_was_wrong_too_often() {
+async fn a_password_works_until_it_was_wrong_too_often() {
     let world = World::at(START).await;
     acme(&world).await;
     let user = json!({"name": "ann", "password": "correct horse"});

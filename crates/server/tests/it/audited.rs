@@ -1,4 +1,4 @@
-//! What the doors record by themselves: who came in and who did not, refusals, backups.
+//! Audit rows that the interfaces write themselves: who came in and who did not, refusals, backups.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! The doors, called in process, over a real engine and a real store.
+//! The interfaces, called in process, over a real engine and a real store.
 
 extern crate punctual_server as server;
 

@@ -476,7 +476,7 @@ CREATE TABLE quotas (
 CREATE TABLE identity_generation (
     one smallint PRIMARY KEY CHECK (one = 1),
     generation bigint NOT NULL,
-    -- What the salts of the users' passwords and keys are made of at the SQL door; drawn at the first start
+    -- What the salts of the users' passwords and keys are made of at the SQL interface; drawn at the first start
     -- that needs it.
     salt bytea
 );

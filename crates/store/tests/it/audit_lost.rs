@@ -123,7 +123,7 @@ async fn nobody_changes_unrecorded<B: Bench>(lab: &Lab<B>, rename: impl AsyncFn(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_happens_unrecorded_on_sqlite() {
     let bench = SqliteBench::open().await;
-    let store = bench.door().await;
+    let store = bench.handle().await;
     let lab = Lab::new(bench, store);
     let connection = rusqlite::Connection::open(lab.bench.path()).unwrap();
     let connection = std::sync::Mutex::new(connection);
@@ -138,7 +138,7 @@ async fn nothing_happens_unrecorded_on_sqlite() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_happens_unrecorded_on_postgres() {
     let bench = PostgresBench::open().await;
-    let store = bench.door().await;
+    let store = bench.handle().await;
     let lab = Lab::new(bench, store);
     let client = lab.bench.connect().await;
     let rename = async |from: &str, to: &str| {

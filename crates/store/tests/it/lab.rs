@@ -196,9 +196,9 @@ impl<B: Bench> Lab<B> {
     }
 
     /// A node of another process.
-    pub async fn node_behind(&self, door: &B::S) -> NodeId {
+    pub async fn node_behind(&self, handle: &B::S) -> NodeId {
         let node = NodeId(self.id());
-        door.join(node, &NodeInfo::named("node"), seconds(3_600)).await.unwrap();
+        handle.join(node, &NodeInfo::named("node"), seconds(3_600)).await.unwrap();
         node
     }
 

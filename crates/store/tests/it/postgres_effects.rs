@@ -58,7 +58,7 @@ fn lost_run(node: domain::id::NodeId, run: &ClaimedRun) -> (domain::id::NodeId, 
 
 async fn bench() -> (Lab<PostgresBench>, Job, Client) {
     let bench = PostgresBench::open().await;
-    let store = bench.door().await;
+    let store = bench.handle().await;
     let lab = Lab::new(bench, store);
     let job = lab.job("job").await;
     let client = with_login(&lab).await;

@@ -268,30 +268,30 @@ async fn no_two_transactions_wait_for_each_other() {
     let name: String = look.query_one("SELECT current_database()::text", &[]).await.unwrap().get(0);
     let soon = format!("ALTER DATABASE {name} SET deadlock_timeout = '20ms'");
     look.batch_execute(&soon).await.unwrap();
-    let store = bench.door().await;
+    let store = bench.handle().await;
     let lab = Lab::new(bench, store);
     let stage = Arc::new(stage(&lab).await);
     let mut tasks = JoinSet::new();
     for n in 0..3_usize {
-        let (door, dice) = (lab.bench.door().await, Dice(0x9e37_79b9 + n as u64));
+        let (handle, dice) = (lab.bench.handle().await, Dice(0x9e37_79b9 + n as u64));
         let (first, last) = (n / 2 * BATCHES, (n / 2 + 1) * BATCHES);
         let mut batches: Vec<usize> = (first..last).collect();
         if n == 1 {
             batches.rotate_left(1);
         }
-        tasks.spawn(work(door, Arc::clone(&stage), dice, batches));
+        tasks.spawn(work(handle, Arc::clone(&stage), dice, batches));
     }
     for n in 0..2 {
         let dice = Dice(0x85eb_ca6b + n);
-        tasks.spawn(cancel(lab.bench.door().await, Arc::clone(&stage), dice));
+        tasks.spawn(cancel(lab.bench.handle().await, Arc::clone(&stage), dice));
         let dice = Dice(0xc2b2_ae35 + n);
-        tasks.spawn(edit(lab.bench.door().await, Arc::clone(&stage), dice));
+        tasks.spawn(edit(lab.bench.handle().await, Arc::clone(&stage), dice));
     }
-    tasks.spawn(plan(lab.bench.door().await, Arc::clone(&stage)));
-    let (door, on) = (lab.bench.door().await, Arc::clone(&stage));
+    tasks.spawn(plan(lab.bench.handle().await, Arc::clone(&stage)));
+    let (handle, on) = (lab.bench.handle().await, Arc::clone(&stage));
     tasks.spawn(async move {
         while on.goes_on() {
-            reap(&door).await;
+            reap(&handle).await;
         }
     });
     tasks.join_all().await;

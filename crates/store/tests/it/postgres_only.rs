@@ -84,12 +84,12 @@ async fn troubled(
     times: u32,
     mut trouble: impl AsyncFnMut(&PostgresBench) -> bool,
 ) {
-    let store = bench.door().await;
+    let store = bench.handle().await;
     let lab = Lab::new(bench, store);
     let job = lab.job("job").await;
     let due_at = lab.ago(60).await;
     let runs: Vec<_> = (0..300).map(|_| lab.run(&job, due_at)).collect();
-    let (first, second) = (lab.bench.door().await, lab.bench.door().await);
+    let (first, second) = (lab.bench.handle().await, lab.bench.handle().await);
     let (one, other) = (lab.node_behind(&first).await, lab.node_behind(&second).await);
     let parts = runs.split_at(runs.len() / 2);
     let over = Cell::new(false);
@@ -185,7 +185,7 @@ async fn put_forward(look: &Client, seconds: i64) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tick_that_vanishes_does_not_start_meanwhile() {
     let bench = PostgresBench::empty().await;
-    let store = bench.door().await;
+    let store = bench.handle().await;
     let lab = Lab::new(bench, store);
     let (node, mut job) = (lab.node().await, lab.job("job").await);
     let tick = lab.tick(&job, lab.now().await + minutes(10));
@@ -227,7 +227,7 @@ async fn a_tick_that_vanishes_does_not_start_meanwhile() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_end_under_way_is_not_missed() {
     let bench = PostgresBench::empty().await;
-    let store = bench.door().await;
+    let store = bench.handle().await;
     let lab = Lab::new(bench, store);
     let (node, cause) = (lab.node().await, lab.job("cause").await);
     let effect = lab.job_after("effect", &[&cause]).await;
@@ -270,7 +270,7 @@ async fn an_end_under_way_is_not_missed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_sent_again_while_it_ends_does_not_run_again() {
     let bench = PostgresBench::empty().await;
-    let store = bench.door().await;
+    let store = bench.handle().await;
     let lab = Lab::new(bench, store);
     let (node, job) = (lab.node().await, lab.job("job").await);
     // So that there is a row that each end changes after the run has left the live ones.
@@ -305,7 +305,7 @@ async fn what_is_sent_again_while_it_ends_does_not_run_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_is_being_declared_dead_is_handed_nothing() {
     let bench = PostgresBench::empty().await;
-    let store = bench.door().await;
+    let store = bench.handle().await;
     let lab = Lab::new(bench, store);
     let (node, job) = (lab.node().await, lab.job("job").await);
     let (other, look) = (lab.bench.connect().await, lab.bench.connect().await);
@@ -331,7 +331,7 @@ async fn a_node_that_is_being_declared_dead_is_handed_nothing() {
 #[tokio::test]
 async fn a_node_that_left_is_forgotten_a_day_later() {
     let bench = PostgresBench::empty().await;
-    let store = bench.door().await;
+    let store = bench.handle().await;
     let lab = Lab::new(bench, store);
     let node = lab.node().await;
     lab.store.leave(node, &[]).await.unwrap();

@@ -272,7 +272,7 @@ async fn work_is_done_over_tls() {
          &sslmode=verify-full&sslrootcert={}",
         root.display()
     ));
-    let store = bench.door().await;
+    let store = bench.handle().await;
     let lab = Lab::new(bench, store);
     let job = lab.job("job").await;
     let node = lab.node().await;

@@ -60,7 +60,7 @@ macro_rules! on {
                     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                     async fn $promise() {
                         let bench = <$bench>::open().await;
-                        let store = bench.door().await;
+                        let store = bench.handle().await;
                         let lab = crate::lab::Lab::new(bench, store);
                         crate::suite::$file::$promise(&lab).await;
                         lab.close().await;

@@ -1,4 +1,4 @@
-//! Channels for alerts as the REST door shows and takes them. A secret is taken and never shown.
+//! Channels for alerts as the REST API shows and takes them. A secret is taken and never shown.
 
 use std::str::FromStr;
 

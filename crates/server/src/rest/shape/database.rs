@@ -1,4 +1,4 @@
-//! Databases as the REST door shows and takes them. A password is taken and never shown.
+//! Databases as the REST API shows and takes them. A password is taken and never shown.
 
 use domain::object::Object;
 use jiff::Timestamp;

@@ -10,7 +10,7 @@ use crate::lab::{Lab, minutes, question, seconds, want};
 
 async fn lab() -> Lab<SqliteBench> {
     let bench = SqliteBench::open().await;
-    let store = bench.door().await;
+    let store = bench.handle().await;
     Lab::new(bench, store)
 }
 

@@ -17,7 +17,7 @@ fn restore(at: Timestamp) -> Restore<'static> {
 
 async fn lab() -> Lab<SqliteBench> {
     let bench = SqliteBench::open().await;
-    let store = bench.door().await;
+    let store = bench.handle().await;
     Lab::new(bench, store)
 }
 

@@ -245,7 +245,7 @@ pub async fn rows_are_sealed_in_order_and_stay_what_they_were<B: Bench>(lab: &La
 }
 
 pub async fn of_two_who_seal_one_is_first<B: Bench>(lab: &Lab<B>) {
-    let door = lab.bench.door().await;
+    let handle = lab.bench.handle().await;
     for round in 1..=5 {
         record(lab, 10).await;
         let rows = lab.store.unsealed(100).await.unwrap();
@@ -260,7 +260,7 @@ pub async fn of_two_who_seal_one_is_first<B: Bench>(lab: &Lab<B>) {
             .collect();
         let (first, second) = tokio::join!(
             lab.store.seal(TenantId::DEFAULT, head, &seals),
-            door.seal(TenantId::DEFAULT, head, &seals[..4])
+            handle.seal(TenantId::DEFAULT, head, &seals[..4])
         );
         assert_ne!(first.unwrap(), second.unwrap(), "one of them was first");
         while !lab.store.unsealed(1).await.unwrap().is_empty() {

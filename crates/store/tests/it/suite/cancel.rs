@@ -149,14 +149,14 @@ pub async fn what_has_ended_cannot_be_cancelled<B: Bench>(lab: &Lab<B>) {
 /// Many hands at once: each run is either cancelled or completed, and both sides agree on which.
 pub async fn a_cancel_that_races_the_end_has_one_answer<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
-    let door = lab.bench.door().await;
+    let handle = lab.bench.handle().await;
     for _ in 0..30 {
         let claimed = lab.started(node, &job).await;
         let done = [completed(node, &claimed)];
         let why = stop();
         let (exchanged, cancelled) = tokio::join!(
             lab.store.complete_and_claim(node, &done, store::ClaimRequest::default()),
-            door.cancel(claimed.run.id, &why)
+            handle.cancel(claimed.run.id, &why)
         );
         let applied = exchanged.unwrap().applied.remove(0);
         let expected = match cancelled.unwrap() {

@@ -501,13 +501,13 @@ pub async fn a_place_can_be_asked_for_again_after_its_runs_are_gone<B: Bench>(la
     assert!(held[0].run.place.is_leader());
 }
 
-/// A run that asks for something of its node is heard of at every door, and a plain one is not
+/// A run that asks for something of its node is heard of at every handle, and a plain one is not
 /// taken for it.
 pub async fn who_waits_for_placed_runs_hears_of_them<B: Bench>(lab: &Lab<B>) {
-    let (job, other) = (lab.job("job").await, lab.bench.door().await);
+    let (job, other) = (lab.job("job").await, lab.bench.handle().await);
     let due_at = lab.ago(60).await;
-    for (door, mut first) in [(&lab.store, true), (&other, false)] {
-        let mut hint = std::pin::pin!(door.placed());
+    for (handle, mut first) in [(&lab.store, true), (&other, false)] {
+        let mut hint = std::pin::pin!(handle.placed());
         // Hints may be missing, so what they are about is repeated.
         let told = async {
             loop {

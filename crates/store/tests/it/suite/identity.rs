@@ -143,11 +143,11 @@ pub async fn racing_changes_of_an_entry_win_once<B: Bench>(lab: &Lab<B>) {
     let user = user_of(lab, tenant.id, "ann");
     let entry = Entry::User(user.clone());
     put(lab, &entry).await;
-    let door = lab.bench.door().await;
+    let handle = lab.bench.handle().await;
     for version in 1..5 {
         let (first, second) = tokio::join!(
             lab.store.put_entry(&entry, Some(version)),
-            door.put_entry(&entry, Some(version))
+            handle.put_entry(&entry, Some(version))
         );
         let done = [first.unwrap(), second.unwrap()];
         let done = done.iter().filter(|put| matches!(put, Recorded::Done(_))).count();
@@ -279,7 +279,7 @@ pub async fn rights_to_a_queue_go_with_it<B: Bench>(lab: &Lab<B>) {
 
 pub async fn racing_roles_never_contain_each_other<B: Bench>(lab: &Lab<B>) {
     let tenant = tenant(lab, "acme").await;
-    let door = lab.bench.door().await;
+    let handle = lab.bench.handle().await;
     for round in 0..5 {
         let a = role(lab, tenant.id, &format!("a{round}")).await;
         let b = role(lab, tenant.id, &format!("b{round}")).await;
@@ -287,7 +287,7 @@ pub async fn racing_roles_never_contain_each_other<B: Bench>(lab: &Lab<B>) {
             Award { tenant: tenant.id, to: a.id.0, what: Awarded::Role(b.id) },
             Award { tenant: tenant.id, to: b.id.0, what: Awarded::Role(a.id) },
         );
-        let (one, other) = tokio::join!(lab.store.award(&one), door.award(&other));
+        let (one, other) = tokio::join!(lab.store.award(&one), handle.award(&other));
         let mut given = [one.unwrap(), other.unwrap()];
         given.sort_by_key(|given| *given != Given::Done);
         assert_eq!(given, [Given::Done, Given::Cycle]);
@@ -432,14 +432,14 @@ pub async fn racing_creations_keep_a_tenants_quota<B: Bench>(lab: &Lab<B>) {
     let mut tenant = tenant(lab, "acme").await;
     tenant.max_jobs = Some(3);
     lab.store.put_entry(&Entry::Tenant(tenant.clone()), Some(1)).await.unwrap();
-    let door = lab.bench.door().await;
+    let handle = lab.bench.handle().await;
     let mut done = 0;
     for round in 0..4 {
         let (mut a, mut b) =
             (lab.draft(&format!("a{round}")).await, lab.draft(&format!("b{round}")).await);
         (a.tenant, b.tenant) = (tenant.id, tenant.id);
         let (a, b) = ([change(&a, None)], [change(&b, None)]);
-        let (a, b) = tokio::join!(lab.store.define(&a), door.define(&b));
+        let (a, b) = tokio::join!(lab.store.define(&a), handle.define(&b));
         done += [a.unwrap(), b.unwrap()].iter().filter(|it| it[0] == Changed::Done).count();
     }
     assert_eq!(done, 3);

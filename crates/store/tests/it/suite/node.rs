@@ -257,8 +257,9 @@ pub async fn a_loss_is_settled_once<B: Bench>(lab: &Lab<B>) {
     lab.expire(node).await;
     lab.store.reap(9).await.unwrap();
     let settled = [lost(node, &claimed)];
-    let door = lab.bench.door().await;
-    let (first, second) = tokio::join!(lab.store.settle_lost(&settled), door.settle_lost(&settled));
+    let handle = lab.bench.handle().await;
+    let (first, second) =
+        tokio::join!(lab.store.settle_lost(&settled), handle.settle_lost(&settled));
     let mut answers = [first.unwrap(), second.unwrap()].concat();
     answers.sort_by_key(|applied| *applied == Applied::Stale);
     assert_eq!(answers, [Applied::Again, Applied::Stale]);

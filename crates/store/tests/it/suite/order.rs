@@ -116,10 +116,10 @@ pub async fn racing_nodes_keep_a_tenants_limit<B: Bench>(lab: &Lab<B>) {
     let due_at = lab.ago(60).await;
     let runs: Vec<_> = (0..60).map(|_| lab.run(&job, due_at)).collect();
     lab.submit(&runs).await;
-    let doors = [lab.bench.door().await, lab.bench.door().await];
+    let handles = [lab.bench.handle().await, lab.bench.handle().await];
     let mut tasks = JoinSet::new();
     for n in 0..12 {
-        let store = Arc::clone(&doors[n % 2]);
+        let store = Arc::clone(&handles[n % 2]);
         let node = lab.node_behind(&store).await;
         let limited = ClaimRequest { tenant_max: Some(7), ..want(3) };
         tasks.spawn(async move {

@@ -191,8 +191,8 @@ pub async fn counts_tell_what_there_is<B: Bench>(lab: &Lab<B>) {
 
 /// Somebody who waits for a change hears of one.
 pub async fn a_change_is_heard_of<B: Bench>(lab: &Lab<B>) {
-    let door = lab.bench.door().await;
-    let mut heard = pin!(door.changed());
+    let handle = lab.bench.handle().await;
+    let mut heard = pin!(handle.changed());
     let mut n = 0;
     // A hint may be missing, but not for ever.
     while !poll_once(heard.as_mut()).await {

@@ -38,12 +38,12 @@ pub async fn a_request_that_came_to_nothing_is_made_anew<B: Bench>(lab: &Lab<B>)
 }
 
 pub async fn racing_requests_begin_once<B: Bench>(lab: &Lab<B>) {
-    let door = lab.bench.door().await;
+    let handle = lab.bench.handle().await;
     for n in 0..10 {
         let key = format!("key {n}");
         let (first, second) = tokio::join!(
             lab.store.begin_request(TENANT, &key, b"a"),
-            door.begin_request(TENANT, &key, b"a")
+            handle.begin_request(TENANT, &key, b"a")
         );
         let mut begun = [first.unwrap(), second.unwrap()];
         begun.sort_by_key(|begun| *begun != Begun::New);

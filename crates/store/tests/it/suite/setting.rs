@@ -32,11 +32,11 @@ pub async fn a_setting_changes_for_who_has_seen_it<B: Bench>(lab: &Lab<B>) {
 }
 
 pub async fn racing_changes_of_a_setting_win_once<B: Bench>(lab: &Lab<B>) {
-    let door = lab.bench.door().await;
+    let handle = lab.bench.handle().await;
     for expected in 0..5 {
         let (first, second) = tokio::join!(
             lab.store.set("it", Some("1"), expected),
-            door.set("it", Some("2"), expected)
+            handle.set("it", Some("2"), expected)
         );
         let mut answers = [first.unwrap(), second.unwrap()];
         answers.sort_by_key(|answer| matches!(answer, Set::Conflict(_)));

@@ -207,11 +207,11 @@ pub async fn every_verb_at_once<B: Bench>(lab: &Lab<B>) {
         .map(|n| NewRun { tenant: tenant(1 + n % 4), ..lab.run(&jobs[n as usize % 3], past) })
         .collect();
     let ids: Vec<_> = runs.iter().map(|run| run.id).collect();
-    let doors = [lab.bench.door().await, lab.bench.door().await];
+    let handles = [lab.bench.handle().await, lab.bench.handle().await];
     let working = Arc::new(AtomicUsize::new(4));
     let mut tasks = JoinSet::new();
     for (n, part) in runs.chunks(120).enumerate() {
-        let (store, dice) = (Arc::clone(&doors[n % 2]), Dice(0x9e37_79b9 + n as u64));
+        let (store, dice) = (Arc::clone(&handles[n % 2]), Dice(0x9e37_79b9 + n as u64));
         let (part, working) = (part.to_vec(), Arc::clone(&working));
         tasks.spawn(async move {
             let seen = work(store, dice, part, past).await;
@@ -219,8 +219,8 @@ pub async fn every_verb_at_once<B: Bench>(lab: &Lab<B>) {
             seen
         });
     }
-    let (door, dice) = (lab.bench.door().await, Dice(0x85eb_ca6b));
-    tasks.spawn(trouble(door, dice, jobs.clone(), ids, working));
+    let (handle, dice) = (lab.bench.handle().await, Dice(0x85eb_ca6b));
+    tasks.spawn(trouble(handle, dice, jobs.clone(), ids, working));
     let seen = tasks.join_all().await;
     let mut fences = sweep(lab).await;
     fences.extend(seen.iter().flat_map(|seen| &seen.fences));
@@ -290,8 +290,8 @@ pub async fn no_wake_up_is_lost<B: Bench>(lab: &Lab<B>) {
     let past = lab.ago(60).await;
     let mut nodes = Vec::new();
     for _ in 0..4 {
-        let door = lab.bench.door().await;
-        nodes.push((lab.node_behind(&door).await, door));
+        let handle = lab.bench.handle().await;
+        nodes.push((lab.node_behind(&handle).await, handle));
     }
     for round in 0..20 {
         let line = lab.job(&format!("line {round}")).await;
@@ -310,8 +310,8 @@ pub async fn no_wake_up_is_lost<B: Bench>(lab: &Lab<B>) {
         lab.submit(&runs).await;
         let upstream = HashMap::from([(effect.id, cause.id)]);
         let mut turns = JoinSet::new();
-        for (node, door) in &nodes {
-            turns.spawn(take_turns(Arc::clone(door), *node, upstream.clone()));
+        for (node, handle) in &nodes {
+            turns.spawn(take_turns(Arc::clone(handle), *node, upstream.clone()));
         }
         turns.join_all().await;
         for run in &runs {

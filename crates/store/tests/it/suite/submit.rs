@@ -110,15 +110,15 @@ pub async fn no_room_claims_nothing<B: Bench>(lab: &Lab<B>) {
     assert!(lab.store.submit(&[], None).await.unwrap().accepted.is_empty());
 }
 
-/// The same run from many doors at once: one of them brought it.
+/// The same run from many handles at once: one of them brought it.
 pub async fn racing_submits_record_a_run_once<B: Bench>(lab: &Lab<B>) {
     let job = lab.job("job").await;
     let due_at = lab.ago(60).await;
     let runs: Vec<_> = (0..50).map(|_| lab.run(&job, due_at)).collect();
-    let doors = [lab.bench.door().await, lab.bench.door().await];
+    let handles = [lab.bench.handle().await, lab.bench.handle().await];
     let mut tasks = JoinSet::new();
     for n in 0..8 {
-        let (store, mut runs) = (Arc::clone(&doors[n % 2]), runs.clone());
+        let (store, mut runs) = (Arc::clone(&handles[n % 2]), runs.clone());
         let node = lab.node_behind(&store).await;
         // Each sends them in another order.
         runs.rotate_left(n * 6);

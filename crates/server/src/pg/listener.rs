@@ -1,4 +1,4 @@
-//! The listener of the SQL door: who may come in, how many, and how long they may take.
+//! The listener of the SQL listener: who may come in, how many, and how long they may take.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::pending::PendingConnections;
 /// After an error of the listener, such as too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What the administrator decides about the SQL door.
+/// What the administrator decides about the SQL listener.
 #[derive(Clone, Debug)]
 pub struct Terms {
     /// Sessions at the same time.
@@ -68,8 +68,8 @@ pub struct Shown {
 /// What says for each client which certificate it is shown.
 pub type Tls = Arc<dyn Fn() -> Shown + Send + Sync>;
 
-/// The SQL door.
-pub struct Door {
+/// The SQL listener.
+pub struct SqlListener {
     pub(crate) app: App,
     pub(crate) terms: Terms,
     pub(crate) tls: Option<Tls>,
@@ -79,10 +79,10 @@ pub struct Door {
     pending: PendingConnections,
 }
 
-impl Door {
-    /// A door to an app; with TLS if there is a certificate.
+impl SqlListener {
+    /// A listener of an app; with TLS if there is a certificate.
     pub fn new(app: App, terms: Terms, tls: Option<Tls>) -> Self {
-        Door {
+        SqlListener {
             places: Places::new(terms.sessions),
             pending: PendingConnections::new(
                 terms.strangers_max,
@@ -97,44 +97,45 @@ impl Door {
     }
 
     /// Answers clients until it is told to stop, and then until the last of them has gone.
-    pub async fn serve(self, listener: TcpListener, stop: impl Future<Output = ()> + Send) {
-        let door = Arc::new(self);
+    pub async fn serve(self, socket: TcpListener, stop: impl Future<Output = ()> + Send) {
+        let listener = Arc::new(self);
         let (closing, closed) = watch::channel(());
         // Whoever still talks holds one of these.
         let (talking, mut all_gone) = tokio::sync::mpsc::channel::<()>(1);
         let mut stop = std::pin::pin!(stop);
         loop {
             let accepted = tokio::select! {
-                accepted = listener.accept() => accepted,
+                accepted = socket.accept() => accepted,
                 () = &mut stop => break,
             };
             let (stream, caller) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    tracing::warn!(%error, "a client of SQL cannot be taken in");
+                    tracing::warn!(%error, "cannot accept an SQL client");
                     sleep(PAUSE).await;
                     continue;
                 }
             };
-            let Some(pending) = door.pending.enter(caller.ip()) else {
-                door.app.metrics.sql_connection("refused");
-                turn_away(&stream, &door.terms);
+            let Some(pending) = listener.pending.enter(caller.ip()) else {
+                listener.app.metrics.sql_connection("refused");
+                turn_away(&stream, &listener.terms);
                 continue;
             };
-            let (door, closed, talking) = (Arc::clone(&door), closed.clone(), talking.clone());
+            let (listener, closed, talking) =
+                (Arc::clone(&listener), closed.clone(), talking.clone());
             tokio::spawn(async move {
                 let arrived = tokio::select! {
-                    arrived = door.receive(stream, caller.ip(), closed.clone()) => arrived,
+                    arrived = listener.receive(stream, caller.ip(), closed.clone()) => arrived,
                     () = pending.evicted() => Ok(None),
                 };
                 drop(pending);
-                let metrics = &door.app.metrics;
+                let metrics = &listener.app.metrics;
                 metrics.sql_connection(match arrived {
                     Ok(Some(_)) => "admitted",
                     _ => "refused",
                 });
                 let ended = match arrived {
-                    Ok(Some(arrived)) => session::run(&door, arrived, closed).await,
+                    Ok(Some(arrived)) => session::run(&listener, arrived, closed).await,
                     Ok(None) => Ok(()),
                     Err(ended) => Err(ended),
                 };
