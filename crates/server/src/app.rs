@@ -51,7 +51,7 @@ pub struct Parts {
     pub outputs: Outputs,
     /// Who makes backups.
     pub backups: Arc<dyn Backups>,
-    /// The figures.
+    /// The metrics.
     pub metrics: Arc<Metrics>,
     /// The present.
     pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,

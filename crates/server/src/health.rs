@@ -177,7 +177,7 @@ pub(crate) async fn version(State(app): State<App>) -> Json<Version> {
     Json(Version { name: "punctual", version: env!("CARGO_PKG_VERSION"), tzdb_version })
 }
 
-/// The figures, for Prometheus. It needs a key unless the administrator decided otherwise.
+/// The metrics, for Prometheus. It needs a key unless the administrator decided otherwise.
 #[utoipa::path(
     get, path = "/metrics", tag = "server", security((), ("key" = [])),
     responses(
@@ -194,7 +194,7 @@ pub(crate) async fn metrics(
     if !app.options.open_metrics {
         let caller = caller.map(|Extension(caller)| caller);
         let (_, actor) = authenticate(&app, &limits, caller, &headers).await?;
-        // The figures are of all tenants.
+        // The metrics are of all tenants.
         may(&actor, Deed::SeeCluster).map_err(EngineError::from)?;
     }
     let now = app.now();

@@ -1,4 +1,4 @@
-//! The interfaces of a server: REST over HTTP, health, figures, and the description of it all.
+//! The interfaces of a server: REST over HTTP, health, metrics, and the description of it all.
 //!
 //! A handler reads a request, asks the engine, and shows the answer. It decides nothing and knows
 //! no store. Every route but the few that [`router`] names stands behind the check of the key.
@@ -131,7 +131,7 @@ fn assembled(app: App, more: Router<App>) -> Router {
         .with_state(app)
 }
 
-/// What an address of its own for those who watch answers: figures and health, and nothing else.
+/// What an address of its own for those who watch answers: metrics and health, and nothing else.
 pub fn watch_router(app: App) -> Router {
     let (watch, _) = OpenApiRouter::<App>::new()
         .routes(routes!(health::healthz))

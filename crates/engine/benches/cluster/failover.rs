@@ -11,13 +11,13 @@ use store::postgres::PostgresStore;
 use crate::args::Args;
 use crate::child::Part;
 use crate::databases::Databases;
-use crate::figure::{Figure, percentiles, progress};
 use crate::fleet::Member;
+use crate::measurement::{Measurement, percentiles, progress};
 
 /// How many nodes there are.
 const NODES: u32 = 3;
 
-pub async fn measure(databases: &Databases, args: &Args) -> Result<Figure> {
+pub async fn measure(databases: &Databases, args: &Args) -> Result<Measurement> {
     let name = databases.fresh(None).await?;
     let store = databases.store(&name).await?;
     let part = Part {
@@ -57,9 +57,9 @@ pub async fn measure(databases: &Databases, args: &Args) -> Result<Figure> {
         "store": "postgres", "nodes": NODES, "kills": args.kills, "lease_s": args.lease,
         "until": "the lead is another node's",
     });
-    let figure = Figure::new("cluster.failover", percentiles(took), "ms", settings);
-    figure.print();
-    Ok(figure)
+    let measurement = Measurement::new("cluster.failover", percentiles(took), "ms", settings);
+    measurement.print();
+    Ok(measurement)
 }
 
 /// The name of the node that leads, once it is another one.

@@ -1,4 +1,4 @@
-//! Figures for dashboards.
+//! Statistics for dashboards.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::app::App;
 use crate::body::Params;
 use crate::problem::{Code, Problem, Result};
 
-/// The most hours that a job's figures reach back.
+/// The most hours that the statistics of a job reach back.
 const HOURS_MAX: u32 = 24 * 30;
 
 /// How a tenant's jobs are doing.
@@ -141,7 +141,7 @@ pub(crate) async fn series(
     Ok(Json(SeriesView { hours: hours.iter().map(view).collect() }))
 }
 
-/// How far figures reach back.
+/// How far statistics reach back.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -167,7 +167,7 @@ impl StatsParams {
 pub struct JobStats {
     /// The job.
     pub job_id: Uuid,
-    /// Hours that the figures reach back.
+    /// Hours that the statistics reach back.
     pub hours: u32,
     /// What its runs add up to.
     #[serde(flatten)]

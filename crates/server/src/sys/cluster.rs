@@ -1,4 +1,4 @@
-//! Nodes, the audit and figures.
+//! Nodes, the audit and statistics.
 
 use domain::id::JobId;
 use domain::run::Outcome;

@@ -405,8 +405,8 @@ tables! {
         started_at Time None "When that attempt began.";
         rows_affected Int None "Rows that its statement changed.";
     }
-    performance "Figures of the scheduler, a row for each. It takes the privilege VIEW JOB HISTORY to see them." {
-        metric Text None "The figure's name.";
+    performance "Metrics of the scheduler, a row for each. It takes the privilege VIEW JOB HISTORY to see them." {
+        metric Text None "The name of the metric.";
         value Float None "Its value.";
         unit Text None "What it counts: runs, jobs, ms, or 1 for a share.";
         description Text None "What it says.";

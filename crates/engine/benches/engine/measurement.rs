@@ -1,24 +1,24 @@
-//! Figures: one JSON line each on stdout, in the peers' format.
+//! Measurements: one JSON line each on stdout, in the peers' format.
 
 use serde_json::{Value, json};
 
 /// One measured value.
 #[derive(Clone)]
-pub struct Figure {
+pub struct Measurement {
     pub metric: String,
     pub value: Value,
     pub unit: &'static str,
     pub settings: Value,
 }
 
-impl Figure {
+impl Measurement {
     pub fn new(
         metric: impl Into<String>,
         value: impl Into<Value>,
         unit: &'static str,
         settings: Value,
     ) -> Self {
-        Figure { metric: metric.into(), value: value.into(), unit, settings }
+        Measurement { metric: metric.into(), value: value.into(), unit, settings }
     }
 
     /// Prints the line.
