@@ -261,7 +261,7 @@ pub fn fingerprint(text: &str) -> String {
 
 /// The leadership of the cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lead {
+pub struct Leadership {
     /// The epoch, which grows with every change of the leader and never decreases.
     pub epoch: i64,
     /// The leader; none if there is none.
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_offered_by_labels_and_by_the_lead() {
+    fn a_placement_is_offered_by_labels_and_by_leadership() {
         let (none, eu): (Labels, Labels) = (Labels::default(), "zone=eu".parse().unwrap());
         assert!(Place::of(Class::LocalSafe, &none).is_anywhere());
         assert!(Place::of(Class::QuorumRequired, &none).is_anywhere());

@@ -1,17 +1,17 @@
 //! What a cluster needs beyond leases: one leader, runs that not every node may execute, and
 //! acknowledgements.
 //!
-//! # The lead
+//! # Leadership
 //!
 //! ```text
-//!   nobody leads ──take_lead──▶ epoch n, node A ──(A is declared dead, leaves, resigns)──▶ nobody leads
+//!   nobody leads ──take_leadership──▶ epoch n, node A ──(A is declared dead, leaves, resigns)──▶ nobody leads
 //!                                                                │
-//!                                          take_lead ──▶ epoch n + 1, node B
+//!                                          take_leadership ──▶ epoch n + 1, node B
 //! ```
 //!
-//! The lead has no lease of its own: it is as good as the lease of the node that has it. A leader
+//! Leadership has no lease of its own: it is as good as the lease of the node that has it. A leader
 //! that fell silent is declared dead first, which refuses all its writes, and only then can another one
-//! take the lead. An epoch belongs to one node for ever. What only the leader may write checks in
+//! take the leadership. An epoch belongs to one node for ever. What only the leader may write checks in
 //! its own transaction that the node still leads in the epoch it believes in.
 //!
 //! A leader cannot resign while it holds runs that only the leader may execute. So whoever holds
@@ -24,7 +24,7 @@
 
 use std::future::Future;
 
-use domain::cluster::{Lead, Quorum};
+use domain::cluster::{Leadership, Quorum};
 use domain::id::{NodeId, RunId};
 use domain::run::{ClaimedRun, Grant};
 use jiff::Timestamp;
@@ -37,21 +37,21 @@ pub const POLICY: &str = "cluster.policy";
 
 /// A store that several nodes share.
 pub trait Cluster: Store {
-    /// Takes the lead for a node if nobody living has it and the node may have it: it plans, and
+    /// Takes leadership for a node if nobody living has it and the node may have it: it plans, and
     /// is neither declared dead nor draining. Answers who leads now.
-    fn take_lead(&self, node: NodeId) -> impl Future<Output = Result<Lead>> + Send;
+    fn take_leadership(&self, node: NodeId) -> impl Future<Output = Result<Leadership>> + Send;
 
     /// The nodes of the cluster, by when they joined.
     fn nodes(&self) -> impl Future<Output = Result<Vec<NodeView>>> + Send;
 
     /// Who leads.
-    fn lead(&self) -> impl Future<Output = Result<Lead>> + Send;
+    fn leadership(&self) -> impl Future<Output = Result<Leadership>> + Send;
 
-    /// Gives up the lead of an epoch. Answers false, and changes nothing, when it is not the
+    /// Gives up leadership of an epoch. Answers false, and changes nothing, when it is not the
     /// node's any more, or when the node holds runs that only the leader may execute.
     fn resign(&self, node: NodeId, epoch: i64) -> impl Future<Output = Result<bool>> + Send;
 
-    /// Hands runs to a node that ask for what it offers: its labels, and the lead if it leads in
+    /// Hands runs to a node that ask for what it offers: its labels, and leadership if it leads in
     /// this epoch. Nothing is handed to a node that is declared dead or drained.
     fn claim_placed(
         &self,

@@ -14,7 +14,7 @@ use domain::access::{Award, Entry, Kind, Record};
 use domain::alert::Alert;
 use domain::audit::{self, Event, Hash, Seal};
 use domain::bucket::Buckets;
-use domain::cluster::{Lead, Quorum};
+use domain::cluster::{Leadership, Quorum};
 use domain::dag::state::{StepKey, StepRecord};
 use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, ObjectId, RunId, TenantId, UserId};
@@ -203,8 +203,8 @@ operations! {
     }
     Cluster {
         Nodes nodes() -> Vec<NodeView>;
-        TakeLead take_lead(node: NodeId) -> Lead;
-        Lead lead() -> Lead;
+        TakeLeadership take_leadership(node: NodeId) -> Leadership;
+        Leadership leadership() -> Leadership;
         Resign resign(node: NodeId, epoch: i64) -> bool;
         ClaimPlaced claim_placed(node: NodeId, epoch: Option<i64>, want: ClaimRequest) -> Vec<ClaimedRun>;
         AcknowledgeRuns acknowledge_runs(node: NodeId) -> u64;

@@ -55,7 +55,7 @@ pub async fn measure(databases: &Databases, args: &Args) -> Result<Measurement> 
     drop(members);
     let settings = json!({
         "store": "postgres", "nodes": NODES, "kills": args.kills, "lease_s": args.lease,
-        "until": "the lead is another node's",
+        "until": "another node leads",
     });
     let measurement = Measurement::new("cluster.failover", percentiles(took), "ms", settings);
     measurement.print();
@@ -66,7 +66,7 @@ pub async fn measure(databases: &Databases, args: &Args) -> Result<Measurement> 
 async fn next_leader(store: &Arc<PostgresStore>, old: &str, patience: Duration) -> Result<String> {
     let begun = Instant::now();
     loop {
-        if let Some(leader) = store.lead().await?.node {
+        if let Some(leader) = store.leadership().await?.node {
             let nodes = store.nodes().await?;
             let found = nodes.iter().find(|node| node.id == leader && node.info.name != old);
             if let Some(node) = found {

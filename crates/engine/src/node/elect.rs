@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!            ┌────────────── nobody leads ◀──────────────┐
-//!            │ take_lead: epoch + 1                      │ resigned (drained, clock off),
+//!            │ take_leadership: epoch + 1                      │ resigned (drained, clock off),
 //!            ▼                                           │ left, or declared dead
 //!        A leads in epoch n ── claims what only the leader may, under (A, n) ──┘
 //! ```
 //!
-//! The lead is not renewed: it lasts as long as the lease of the node. A node that cannot renew its
+//! Leadership is not renewed: it lasts as long as the lease of the node. A node that cannot renew its
 //! lease stops its work before the lease ends, is declared dead by the others, and only then is there room
 //! for another leader. So a leader that slept for an hour and wakes holds nothing, and every write
 //! that it tries is refused, before it has found out by itself.
@@ -19,14 +19,14 @@
 //! | number | question | who gives it |
 //! |---|---|---|
 //! | the node's id | does this process still count? | the process, anew each time that it joins |
-//! | the epoch | who leads? | the row of the lead, one more each time that somebody takes it |
+//! | the epoch | who leads? | the row of the leadership, one more each time that somebody takes it |
 //! | the fence | which attempt of a run is the last? | the claim, larger each time |
 //!
 //! ```text
 //!  lease of A   ├──────── 10 s ────────┤
 //!  A            r   r   r   ✗ cut off, or asleep
 //!  A's own end              ├── 8 s after its last renewal: it stops what it runs ──┤
-//!  store                               ├ lease over ┤ reap: A is declared dead │ take_lead: epoch + 1
+//!  store                               ├ lease over ┤ reap: A is declared dead │ take_leadership: epoch + 1
 //!  B                                                └── a second later ──┘ and leads
 //! ```
 //!
@@ -34,7 +34,7 @@
 //! node is part of the argument. Whether a lease is over is decided by the store's clock, in the
 //! statement that declares it dead. That statement takes the node's lock alone, and every write of a node takes it
 //! for sharing; so a write of A is before it, and then the statement waits for the write, or after
-//! it, and then it finds that it was declared dead. `take_lead` locks the row of the lead and looks whether the
+//! it, and then it finds that it was declared dead. `take_leadership` locks the row of the leader and looks whether the
 //! node in it still counts. So between the last write of A as leader and the first of B lies a
 //! death, a resignation or a leave, in one order for everybody.
 //!
@@ -92,7 +92,7 @@ impl Node {
 
 impl Node {
     /// Everything that a node does as one of several, once: hands back what it may not start any
-    /// more, looks after the lead and the shards, acknowledges, fetches the runs that ask for its
+    /// more, looks after leadership and the shards, acknowledges, fetches the runs that ask for its
     /// place, and works out its share of the planning.
     pub async fn attend(&self) -> store::Result<Attended> {
         if self.is_drained() {
@@ -123,7 +123,7 @@ impl Node {
 }
 
 impl Node {
-    /// Takes the lead if nobody has it, and gives it up if this node should not have it. Answers
+    /// Takes leadership if nobody has it, and gives it up if this node should not have it. Answers
     /// the epoch that it leads in.
     pub async fn elect(&self) -> store::Result<Option<i64>> {
         if !self.has_role(NodeRole::Scheduler) {
@@ -137,14 +137,14 @@ impl Node {
         let leads = match (fit, before) {
             (false, None) => None,
             (false, Some(epoch)) => {
-                let lead = self.store.lead().await?;
-                let mine = lead.node == Some(node) && lead.epoch == epoch;
+                let leadership = self.store.leadership().await?;
+                let mine = leadership.node == Some(node) && leadership.epoch == epoch;
                 // It stays until it has finished what only the leader may.
                 (mine && !self.store.resign(node, epoch).await?).then_some(epoch)
             }
             (true, _) => {
-                let lead = self.store.take_lead(node).await?;
-                (lead.node == Some(node)).then_some(lead.epoch)
+                let leadership = self.store.take_leadership(node).await?;
+                (leadership.node == Some(node)).then_some(leadership.epoch)
             }
         };
         {

@@ -1,4 +1,4 @@
-//! Runs that ask for something of their node: labels, or the lead.
+//! Runs that ask for something of their node: labels, or the leadership.
 
 use domain::run::ClaimedRun;
 use domain::slot::{PerSlot, SlotKind};

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use domain::cluster::{Class, Lead, NodeRole};
+use domain::cluster::{Class, Leadership, NodeRole};
 use domain::job::{Definition, Job, Overlap};
 use domain::run::AttemptResult;
 use engine::{NodeControl, NodeInfo, Settings};
@@ -284,7 +284,7 @@ async fn a_drained_node_finishes_what_it_has_and_takes_nothing_new() {
     assert_eq!(started.len(), 2, "the tick and the run by hand");
     assert_eq!(state(&world, run).await, "RUNNING");
     assert_eq!(world.ledger(ticks.id).await[0], "00:01 RUNNING");
-    // Its last run of a leader ends, and with it its lead.
+    // Its last run of a leader ends, and with it its leadership.
     assert!(old.complete(running.run.grant, AttemptResult::completed()));
     old.flush().await;
     assert_eq!(state(&world, running.run.grant.run).await, "COMPLETED");
@@ -308,7 +308,7 @@ async fn a_node_does_what_its_roles_say() {
     planner.create("ticks", cron("* * * * *")).await;
     assert_eq!(agent.plan().await.unwrap().planned, 0);
     assert_eq!(agent.attend().await.unwrap().leads, None);
-    assert_eq!(world.store.lead().await.unwrap(), Lead { epoch: 0, node: None });
+    assert_eq!(world.store.leadership().await.unwrap(), Leadership { epoch: 0, node: None });
     assert!(planner.plan().await.unwrap().planned > 0);
     assert!(planner.attend().await.unwrap().leads.is_some());
     world.pass(2);

@@ -1,4 +1,4 @@
--- A scheduler has seen every run that waits for a quorum, in the present epoch. Under a share of the lead.
+-- A scheduler has seen every run that waits for a quorum, in the present epoch. Under a share of the leadership.
 INSERT INTO acknowledgements (run_id, epoch, node_id, at)
 SELECT r.id, l.epoch, m.id, clock()
 FROM nodes m

@@ -25,8 +25,8 @@ impl Shards for PostgresStore {
         let nodes: Vec<Option<Uuid>> = moves.iter().map(|step| step.to.map(|to| to.0)).collect();
         let mut pipeline = Pipeline::default();
         pipeline.push(sql!("lock_node"), values![lock_of(node)]);
-        // Claims share the lead: none of them is under way while a shard moves.
-        pipeline.push(sql!("lead_lock"), values![]);
+        // Claims share the leadership: none of them is under way while a shard moves.
+        pipeline.push(sql!("leader_lock"), values![]);
         let values = values![node.0, epoch, shards, fences, nodes];
         let assign = pipeline.push(sql!("shard_assign"), values);
         let mut answers = pipeline.commit(&self.shared.pool).await?;

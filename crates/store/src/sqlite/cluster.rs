@@ -1,7 +1,7 @@
-//! The lead, runs that not every node may execute, and acknowledgements.
+//! The leadership, runs that not every node may execute, and acknowledgements.
 
 use domain::audit::{Event, Kind};
-use domain::cluster::{Lead, Place, Quorum};
+use domain::cluster::{Leadership, Place, Quorum};
 use domain::id::{NodeId, RunId, TenantId};
 use domain::run::{ClaimedRun, Grant};
 use domain::slot::SlotKind;
@@ -22,16 +22,16 @@ impl Cluster for SqliteStore {
         self.read(nodes::list).await
     }
 
-    async fn take_lead(&self, node: NodeId) -> Result<Lead> {
-        let lead = self.read(lead).await?;
-        if lead.node.is_some() {
-            return Ok(lead);
+    async fn take_leadership(&self, node: NodeId) -> Result<Leadership> {
+        let leadership = self.read(leadership).await?;
+        if leadership.node.is_some() {
+            return Ok(leadership);
         }
-        self.writer.write(move |tx| take_lead(tx, node)).await
+        self.writer.write(move |tx| take_leadership(tx, node)).await
     }
 
-    async fn lead(&self) -> Result<Lead> {
-        self.read(lead).await
+    async fn leadership(&self) -> Result<Leadership> {
+        self.read(leadership).await
     }
 
     async fn resign(&self, node: NodeId, epoch: i64) -> Result<bool> {
@@ -94,7 +94,7 @@ impl Cluster for SqliteStore {
         let (policy, by) = (policy.to_owned(), author());
         self.writer
             .write(move |tx| {
-                if lead(tx.connection)? != (Lead { epoch, node: Some(node) }) {
+                if leadership(tx.connection)? != (Leadership { epoch, node: Some(node) }) {
                     return Ok(None);
                 }
                 // What every node should run with, if that is news.
@@ -145,23 +145,23 @@ impl Cluster for SqliteStore {
     }
 }
 
-pub(super) fn lead(connection: &Connection) -> Result<Lead> {
+pub(super) fn leadership(connection: &Connection) -> Result<Leadership> {
     // The epoch, and who leads in it, if that node lives.
     let sql = "SELECT r.epoch, n.id FROM roles AS r LEFT JOIN nodes AS n ON n.id = r.node_id
                AND NOT n.dead WHERE r.name = 'LEADER'";
     let mut query = connection.prepare_cached(sql)?;
-    let lead = query.query_row([], |row| {
-        Ok(Lead { epoch: row.get(0)?, node: row.get::<_, Option<_>>(1)?.map(NodeId) })
+    let leadership = query.query_row([], |row| {
+        Ok(Leadership { epoch: row.get(0)?, node: row.get::<_, Option<_>>(1)?.map(NodeId) })
     })?;
-    Ok(lead)
+    Ok(leadership)
 }
 
-fn take_lead(tx: &mut Tx<'_>, node: NodeId) -> Result<Lead> {
+fn take_leadership(tx: &mut Tx<'_>, node: NodeId) -> Result<Leadership> {
     // Somebody may have been faster since this was read.
-    if lead(tx.connection)?.node.is_none() {
-        tx.connection.prepare_cached(sql!("lead_take"))?.execute((node.0, tx.now_us()))?;
+    if leadership(tx.connection)?.node.is_none() {
+        tx.connection.prepare_cached(sql!("leader_take"))?.execute((node.0, tx.now_us()))?;
     }
-    lead(tx.connection)
+    leadership(tx.connection)
 }
 
 fn resign(tx: &mut Tx<'_>, node: NodeId, epoch: i64) -> Result<bool> {
@@ -268,13 +268,13 @@ pub(super) fn quorum(connection: &Connection, run: RunId) -> Result<Quorum> {
 }
 
 fn acknowledge(tx: &mut Tx<'_>, node: NodeId) -> Result<u64> {
-    let lead = lead(tx.connection)?;
-    if lead.node.is_none() || !nodes::is_scheduler(tx.connection, node)? {
+    let leadership = leadership(tx.connection)?;
+    if leadership.node.is_none() || !nodes::is_scheduler(tx.connection, node)? {
         return Ok(0);
     }
     let mut woken = 0;
     for run in wake::waiting_for_quorum(tx.connection)? {
-        let values = (run.run, lead.epoch, node.0, tx.now_us());
+        let values = (run.run, leadership.epoch, node.0, tx.now_us());
         // A scheduler has seen a run.
         let sql = "INSERT INTO acknowledgements (run_id, epoch, node_id, at)
                    VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";

@@ -1,13 +1,13 @@
 //! Shards, who owns them, and runs that are divided into parts.
 
-use domain::cluster::{Lead, Place};
+use domain::cluster::{Leadership, Place};
 use domain::id::{NodeId, ObjectId, RunId, TenantId, UserId};
 use domain::partition::Part;
 use domain::run::{Grant, NewRun, Wait};
 use rusqlite::{Connection, OptionalExtension};
 use uuid::Uuid;
 
-use super::cluster::lead;
+use super::cluster::leadership;
 use super::dags::has_steps_left;
 use super::ends::outcome_of;
 use super::writer::Tx;
@@ -24,7 +24,7 @@ impl Shards for SqliteStore {
         let moves = moves.to_vec();
         self.writer
             .write(move |tx| {
-                if lead(tx.connection)? != (Lead { epoch, node: Some(node) }) {
+                if leadership(tx.connection)? != (Leadership { epoch, node: Some(node) }) {
                     return Ok(None);
                 }
                 let mut assign = tx.connection.prepare_cached(sql!("shard_assign"))?;

@@ -26,9 +26,9 @@ async fn node<B: Bench>(lab: &Lab<B>, name: &str) -> NodeId {
 /// A leader and its epoch.
 async fn leader<B: Bench>(lab: &Lab<B>, name: &str) -> (NodeId, i64) {
     let node = node(lab, name).await;
-    let lead = lab.store.take_lead(node).await.unwrap();
-    assert_eq!(lead.node, Some(node));
-    (node, lead.epoch)
+    let leadership = lab.store.take_leadership(node).await.unwrap();
+    assert_eq!(leadership.node, Some(node));
+    (node, leadership.epoch)
 }
 
 async fn shard<B: Bench>(lab: &Lab<B>, name: &str) -> ObjectId {
@@ -114,7 +114,7 @@ pub async fn only_the_leader_moves_shards_and_each_move_has_a_larger_fence<B: Be
     lab.expire(first.0).await;
     lab.store.reap(9).await.unwrap();
     assert_eq!(assign(first, step(2, Some(first.0))).await, None);
-    let next = lab.store.take_lead(other).await.unwrap();
+    let next = lab.store.take_leadership(other).await.unwrap();
     assert_eq!(assign((other, next.epoch), step(2, Some(other))).await, Some(1));
     assert_eq!(owner(lab, one).await, Ownership { node: Some(other), fence: 3 });
     // What is gone has no owner, and gets none.
