@@ -28,19 +28,19 @@ use crate::error::{EngineError, Result};
 use crate::node::{ClockHealth, Node, SlotUse, Started};
 use crate::settings::{Env, Settings};
 
+mod agent_proxy;
 mod dispatch;
 mod driver;
 mod enrol;
-mod guest;
 mod lines;
 mod outbox;
 mod patience;
 mod pulse;
 mod sessions;
 
+pub use agent_proxy::{AgentLimits, AgentProxy, Carried, Renewal};
 use dispatch::{Dispatch, LocalDispatch};
 use driver::{Driver, notify_present};
-pub use guest::{AgentLimits, AgentProxy, Carried, Renewal};
 pub(crate) use lines::LeaseTerms;
 use lines::Lines;
 use patience::StoreHealth;
@@ -115,7 +115,7 @@ pub struct Engine {
     /// The runtime of its loops, on whichever thread they are started.
     runtime: tokio::runtime::Handle,
     /// The agents elsewhere that this process stands in for.
-    guests: Mutex<Vec<Weak<AgentProxy>>>,
+    proxies: Mutex<Vec<Weak<AgentProxy>>>,
 }
 
 /// What the loops and the executors share.
@@ -235,8 +235,8 @@ impl Engine {
             async move { driver.submit(runs, &sizes).await }
         });
         let tasks = tokio::sync::Mutex::new(tasks);
-        let (runtime, guests) = (tokio::runtime::Handle::current(), Mutex::default());
-        Ok(Engine { node, submits, settles, extends, shared, tasks, here, runtime, guests })
+        let (runtime, proxies) = (tokio::runtime::Handle::current(), Mutex::default());
+        Ok(Engine { node, submits, settles, extends, shared, tasks, here, runtime, proxies })
     }
 
     /// Carries alerts to these couriers too, as they come and go.
@@ -265,9 +265,9 @@ impl Engine {
 
     /// Whether a node is this process, or an agent that it stands in for.
     pub fn is_here(&self, node: NodeId) -> bool {
-        let guests = self.guests();
-        let mut guests = guests.iter().filter_map(Weak::upgrade);
-        self.node.id() == node || guests.any(|guest| guest.id() == node)
+        let proxies = self.proxies();
+        let mut proxies = proxies.iter().filter_map(Weak::upgrade);
+        self.node.id() == node || proxies.any(|proxy| proxy.id() == node)
     }
 
     /// What this process has done since its start.
@@ -360,8 +360,8 @@ impl Engine {
         let _ = tokio::time::timeout(most, gone).await;
     }
 
-    fn guests(&self) -> MutexGuard<'_, Vec<Weak<AgentProxy>>> {
-        self.guests.lock().unwrap_or_else(PoisonError::into_inner)
+    fn proxies(&self) -> MutexGuard<'_, Vec<Weak<AgentProxy>>> {
+        self.proxies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Stops gracefully: claims nothing more, gives back what has not started, lets what runs
@@ -371,8 +371,8 @@ impl Engine {
         // Workers ask another server, or this one again.
         self.shared.lines.close();
         // Agents elsewhere find another server, or this one again.
-        for guest in self.guests().drain(..).filter_map(|guest| guest.upgrade()) {
-            guest.end();
+        for proxy in self.proxies().drain(..).filter_map(|proxy| proxy.upgrade()) {
+            proxy.end();
         }
         // Before the last start: a tick that begins after it has a row of its own.
         match tokio::time::timeout(RETIRE_WAIT, self.node.retire()).await {

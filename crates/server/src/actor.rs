@@ -120,8 +120,8 @@ pub trait Authority: Send + Sync + 'static {
         proof: &'a Proof,
     ) -> Answer<'a, Option<(SqlLogin, String)>, Problem>;
 
-    /// Who a guest is now; none when they may not be here any more.
-    fn actor_of<'a>(&'a self, guest: &'a SqlLogin) -> Answer<'a, Option<access::Actor>, Problem>;
+    /// Who a login is now; none when they may not be here any more.
+    fn actor_of<'a>(&'a self, login: &'a SqlLogin) -> Answer<'a, Option<access::Actor>, Problem>;
 }
 
 /// The keys of the store, and the one of the data folder, which is the administrator's.
@@ -231,8 +231,8 @@ impl Authority for Keys {
         Box::pin(self.admit(challenge, proof))
     }
 
-    fn actor_of<'a>(&'a self, guest: &'a SqlLogin) -> Answer<'a, Option<access::Actor>, Problem> {
-        Box::pin(self.actor_of(guest))
+    fn actor_of<'a>(&'a self, login: &'a SqlLogin) -> Answer<'a, Option<access::Actor>, Problem> {
+        Box::pin(self.actor_of(login))
     }
 }
 

@@ -146,10 +146,10 @@ impl Keys {
             sleep_until(refused_at).await;
             return Ok(None);
         };
-        let guest = SqlLogin { user: found.standing.user.id, place: found.place, by };
+        let login = SqlLogin { user: found.standing.user.id, place: found.place, by };
         // Nobody is in of whom there is no record.
-        self.engine.node().record(arrival(&found.standing, &guest)).await?;
-        Ok(Some((guest, signature)))
+        self.engine.node().record(arrival(&found.standing, &login)).await?;
+        Ok(Some((login, signature)))
     }
 
     /// The key that was proved.
@@ -162,15 +162,15 @@ impl Keys {
         live.into_iter().find_map(|key| Some((By::Key(key.id), of(proof, key.scram.as_deref())?)))
     }
 
-    pub(crate) async fn actor_of(&self, guest: &SqlLogin) -> Result<Option<access::Actor>> {
-        let actor = match &guest.by {
+    pub(crate) async fn actor_of(&self, login: &SqlLogin) -> Result<Option<access::Actor>> {
+        let actor = match &login.by {
             By::Folder => Some(access::Actor::admin()),
             By::Key(id) => self.engine.node().key(*id).await?.and_then(|(key, standing)| {
                 let is_valid = key.expires_at.is_none_or(|end| (self.clock)() < end);
                 is_valid.then(|| standing.actor(Some(&key)))
             }),
             By::Password(kept) => {
-                let standing = self.engine.node().standing(guest.user).await?;
+                let standing = self.engine.node().standing(login.user).await?;
                 let same = |standing: &Arc<EffectivePrivileges>| {
                     !standing.user.disabled && standing.user.scram.as_ref() == Some(kept)
                 };
@@ -178,12 +178,12 @@ impl Keys {
             }
         };
         Ok(actor.and_then(|actor| {
-            if actor.tenant == guest.place {
+            if actor.tenant == login.place {
                 return Some(actor);
             }
             let everywhere = actor.privileges.has(Privilege::AdministerCluster);
             let (run_as, databases, queues) = (Vec::new(), Vec::new(), Vec::new());
-            let place = access::Actor { tenant: guest.place, run_as, databases, queues, ..actor };
+            let place = access::Actor { tenant: login.place, run_as, databases, queues, ..actor };
             everywhere.then_some(place)
         }))
     }
@@ -194,9 +194,9 @@ fn of(proof: &Proof, kept: Option<&Verifier>) -> Option<String> {
 }
 
 /// What the audit says when somebody came in.
-fn arrival(standing: &EffectivePrivileges, guest: &SqlLogin) -> Event {
+fn arrival(standing: &EffectivePrivileges, login: &SqlLogin) -> Event {
     let mut details = json!({ "interface": "sql" });
-    if let By::Key(key) = &guest.by {
+    if let By::Key(key) = &login.by {
         details["key"] = key.text().into();
     }
     Event {

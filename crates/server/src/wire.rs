@@ -115,7 +115,7 @@ impl AgentEndpoint {
         let found = self
             .sessions()
             .get(&agent.name)
-            .filter(|it| it.id == id && !it.guest.is_over())
+            .filter(|it| it.id == id && !it.proxy.is_over())
             .cloned();
         let ended =
             || Problem::new(Code::SessionEnded, "there is no such session; say hello again");
@@ -212,7 +212,7 @@ impl AgentEndpoint {
             found.and_then(|object| serde_json::from_str(&object.body).ok());
         let Some(body) = body else {
             if let Some(session) = self.sessions().remove(&name) {
-                session.guest.end();
+                session.proxy.end();
             }
             return Ok(None);
         };

@@ -233,7 +233,7 @@ impl<'a> Talk<'a> {
 
     /// Watches whether the client may still be here, and wants its answer.
     pub(super) fn watch(&self) -> Watch<'a> {
-        Watch::new(self.listener, self.guest.clone(), self.registered.wish())
+        Watch::new(self.listener, self.login.clone(), self.registered.wish())
     }
 
     /// How long a question may take: what the session says, and no longer than the listener allows.

@@ -72,7 +72,7 @@ pub(super) struct Portal {
 pub(super) struct Talk<'a> {
     pub(super) listener: &'a SqlListener,
     pub(super) wire: Wire,
-    pub(super) guest: SqlLogin,
+    pub(super) login: SqlLogin,
     pub(super) registered: Registered,
     pub(super) sql: Session,
     pub(super) statements: Named<Arc<Prepared>>,
@@ -92,10 +92,10 @@ pub(crate) async fn run(
     arrived: Arrived,
     mut closed: watch::Receiver<()>,
 ) -> Result<(), Ended> {
-    let Arrived { wire, guest, registered, tenant, parameters } = arrived;
+    let Arrived { wire, login, registered, tenant, parameters } = arrived;
     let mut look = interval(LOOK);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let actor = match actor_of(listener, &guest).await {
+    let actor = match actor_of(listener, &login).await {
         Ok(actor) => actor,
         Err(report) => return super::startup::refuse::<()>(wire, report).await.map(|_| ()),
     };
@@ -115,7 +115,7 @@ pub(crate) async fn run(
         portals: Named::portals(),
         listener,
         wire,
-        guest,
+        login,
         registered,
         look,
         reported: Vec::new(),
@@ -138,8 +138,8 @@ pub(crate) async fn run(
 }
 
 /// Who a client is now, or why it has to go.
-pub(super) async fn actor_of(listener: &SqlListener, guest: &SqlLogin) -> Result<Actor, Report> {
-    match listener.app.authority.actor_of(guest).await {
+pub(super) async fn actor_of(listener: &SqlListener, login: &SqlLogin) -> Result<Actor, Report> {
+    match listener.app.authority.actor_of(login).await {
         Ok(Some(actor)) => Ok(actor),
         Ok(None) => Err(Report::new(report::SHUTDOWN, "the key or the user of this session ended")),
         Err(problem) => Err(problem.into()),
@@ -199,7 +199,7 @@ impl Talk<'_> {
 
     /// Looks whether the client may still be here, and as what.
     pub(super) async fn look_again(&mut self) -> Result<(), Over> {
-        let actor = actor_of(self.listener, &self.guest).await.map_err(Over::Fatal)?;
+        let actor = actor_of(self.listener, &self.login).await.map_err(Over::Fatal)?;
         self.channels.set_actor(&actor);
         self.sql.set_actor(actor.into());
         Ok(())

@@ -63,7 +63,7 @@ pub(crate) struct Arrived {
     /// The client.
     pub(crate) wire: Wire,
     /// Who it is.
-    pub(crate) guest: SqlLogin,
+    pub(crate) login: SqlLogin,
     /// By what their statements are cancelled.
     pub(crate) registered: Registered,
     /// The tenant, as they call it.
@@ -113,11 +113,11 @@ pub(crate) async fn begin(
     let tenant = tenant.map_or(user, String::as_str);
     let who = Claim { caller, tenant, user };
     match authenticate(listener, &mut wire, &line, &who).await? {
-        Ok(guest) => {
+        Ok(login) => {
             let registered = listener.cancels.register((listener.app.random)(), minor >= MINOR_MAX);
             wire.bytes_max = listener.terms.message_bytes_max;
             let tenant = tenant.to_owned();
-            Ok(Some(Arrived { wire, guest, registered, tenant, parameters }))
+            Ok(Some(Arrived { wire, login, registered, tenant, parameters }))
         }
         Err(report) => refuse(wire, report).await,
     }
@@ -271,12 +271,12 @@ async fn authenticate(
         Err(wrong) => return Ok(Err(malformed(wrong.0))),
     };
     match listener.app.authority.admit(&challenge, &proof).await {
-        Ok(Some((guest, signature))) => {
+        Ok(Some((login, signature))) => {
             wire.put(&PgWireBackendMessage::Authentication(Authentication::SASLFinal(
                 signature.into(),
             )))?;
             wire.put(&PgWireBackendMessage::Authentication(Authentication::Ok))?;
-            Ok(Ok(guest))
+            Ok(Ok(login))
         }
         Ok(None) => {
             let options = &listener.app.options;

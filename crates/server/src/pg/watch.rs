@@ -14,7 +14,7 @@ use crate::sql::RowStream;
 /// Watches a client during one statement.
 pub(super) struct Watch<'a> {
     listener: &'a SqlListener,
-    guest: SqlLogin,
+    login: SqlLogin,
     look: Interval,
     /// The same for the whole statement: a wish that comes while rows are sent is not lost.
     wish: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -24,10 +24,10 @@ impl<'a> Watch<'a> {
     /// Watches a client whose wish to cancel is this.
     pub(super) fn new(
         listener: &'a SqlListener,
-        guest: SqlLogin,
+        login: SqlLogin,
         wish: impl Future<Output = ()> + Send + 'static,
     ) -> Self {
-        Watch { listener, guest, look: tokio::time::interval(LOOK), wish: Box::pin(wish) }
+        Watch { listener, login, look: tokio::time::interval(LOOK), wish: Box::pin(wish) }
     }
 
     /// Answers when the statement must end, and why.
@@ -39,7 +39,7 @@ impl<'a> Watch<'a> {
                     return Report::new(report::CANCELLED, text).into();
                 }
                 _ = self.look.tick() => {
-                    if let Err(report) = actor_of(self.listener, &self.guest).await {
+                    if let Err(report) = actor_of(self.listener, &self.login).await {
                         return Over::Fatal(report).into();
                     }
                 }

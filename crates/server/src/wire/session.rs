@@ -23,18 +23,18 @@ pub(super) struct Session {
     pub id: Uuid,
     /// Which process of the agent.
     pub instance: Uuid,
-    pub guest: Arc<AgentProxy>,
+    pub proxy: Arc<AgentProxy>,
     heard_at: Mutex<Instant>,
     /// What attempts have said in this session, and how much.
     outputs: Mutex<HashMap<Grant, (Output, u64)>>,
 }
 
 impl Session {
-    pub fn new(id: Uuid, instance: Uuid, guest: Arc<AgentProxy>) -> Self {
+    pub fn new(id: Uuid, instance: Uuid, proxy: Arc<AgentProxy>) -> Self {
         Session {
             id,
             instance,
-            guest,
+            proxy,
             heard_at: Mutex::new(Instant::now()),
             outputs: Mutex::default(),
         }
@@ -65,7 +65,7 @@ impl AgentEndpoint {
     pub(super) fn begin(self: &Arc<Self>, name: &str, session: Arc<Session>, silence: Duration) {
         let before = self.sessions().insert(name.to_owned(), Arc::clone(&session));
         if let Some(before) = before {
-            before.guest.end();
+            before.proxy.end();
             if before.instance != session.instance {
                 tracing::warn!(agent = name, "another process uses the key of this agent");
                 let mut replaced = self.replaced();
@@ -82,7 +82,7 @@ impl AgentEndpoint {
 
     /// A session is over.
     pub(super) fn finish(&self, name: &str, session: &Session) {
-        session.guest.end();
+        session.proxy.end();
         let mut sessions = self.sessions();
         if sessions.get(name).is_some_and(|current| current.id == session.id) {
             sessions.remove(name);

@@ -134,14 +134,14 @@ pub(super) async fn hello(
     let databases = app.options.databases.keys().cloned().collect();
     let can = move |job: &Job| fits(&hello.skills, &databases, job);
     let stay = AgentLimits { only_placed: hello.exclusive, can: Arc::new(can) };
-    let Some(guest) = endpoint.engine.host(info, stay, carried).await? else {
+    let Some(proxy) = endpoint.engine.host(info, stay, carried).await? else {
         let text = "the lease of that node has ended; its runs are handed on";
         return Err(Problem::new(Code::LeaseLost, text));
     };
     let [lease, renew_every, stop_before] = endpoint.engine.lease();
-    let session = Arc::new(Session::new(Uuid::from_u128((app.random)()), hello.instance, guest));
+    let session = Arc::new(Session::new(Uuid::from_u128((app.random)()), hello.instance, proxy));
     endpoint.begin(&agent.name, Arc::clone(&session), std_duration(lease - stop_before));
-    let (session, node) = (session.id, session.guest.id());
+    let (session, node) = (session.id, session.proxy.id());
     Ok(Json(Welcome { session, node, lease, renew_every, stop_before }))
 }
 
@@ -156,7 +156,7 @@ pub(super) async fn poll(
     session.hear();
     let has: HashSet<_> = poll.has.into_iter().collect();
     let free = PerSlot::from_fn(|slot| poll.free[slot].min(WORK_MAX));
-    let begun = session.guest.work(poll.number, free, &has, std_duration(POLL_MAX)).await;
+    let begun = session.proxy.work(poll.number, free, &has, std_duration(POLL_MAX)).await;
     let mut items = Vec::with_capacity(begun.len());
     for run in begun {
         app.metrics.began(&run);
@@ -172,7 +172,7 @@ pub(super) async fn poll(
                 let result = AttemptResult::failed(code, problem);
                 let (took, token) = (SignedDuration::ZERO, Some(run.token));
                 let ended = Elsewhere { grant, token, started_at, took, result };
-                session.guest.settle(&[ended]).await?;
+                session.proxy.settle(&[ended]).await?;
             }
         }
     }
@@ -187,7 +187,7 @@ pub(super) async fn renew(
 ) -> Result<Json<Renewed>> {
     let session = endpoint.session(&agent, word.session)?;
     session.hear();
-    match session.guest.renew().await? {
+    match session.proxy.renew().await? {
         Some(Renewal { cancel: stop, over, draining }) => {
             Ok(Json(Renewed { stop, over, draining }))
         }
@@ -228,7 +228,7 @@ pub(super) async fn results(
     let results: Results = read_call(request, RESULTS_BYTES_MAX).await?;
     let mut ended: Vec<Elsewhere> = results.ended.into_iter().map(checked).collect();
     let session = endpoint.sessions().get(&agent.name).cloned();
-    let applied = match session.filter(|session| session.guest.id() == results.node) {
+    let applied = match session.filter(|session| session.proxy.id() == results.node) {
         Some(session) => {
             for ended in &mut ended {
                 let output = session.outputs().remove(&ended.grant);
@@ -240,7 +240,7 @@ pub(super) async fn results(
                     }
                 }
             }
-            session.guest.settle(&ended).await?
+            session.proxy.settle(&ended).await?
         }
         None => endpoint.engine.settle_late(results.node, &agent.name, &ended).await?,
     };
@@ -291,7 +291,7 @@ pub(super) async fn output(
     let wrong = |text: &str| Problem::new(Code::InvalidRequest, text);
     let stretches = stretches(&body).ok_or_else(|| wrong("the stretches of output are torn"))?;
     let grant = domain::run::Grant { run: chunk.run, fence: chunk.fence, turn: chunk.turn };
-    let started = session.guest.sent(grant).ok_or_else(|| no_run(chunk.run))?;
+    let started = session.proxy.sent(grant).ok_or_else(|| no_run(chunk.run))?;
     let mut outputs = session.outputs();
     let open = || (app.outputs.open(grant.run, started.run.number()), 0);
     let (output, position) = outputs.entry(grant).or_insert_with(open);
@@ -323,7 +323,7 @@ pub(super) async fn secret(
     Call(ask): Call<AskSecret>,
 ) -> Result<Json<Told>> {
     let session = endpoint.session(&agent, ask.session)?;
-    let started = session.guest.sent_run(ask.run, ask.fence).ok_or_else(|| no_run(ask.run))?;
+    let started = session.proxy.sent_run(ask.run, ask.fence).ok_or_else(|| no_run(ask.run))?;
     let assignment =
         assignment(&started).map_err(|problem| Problem::new(Code::WrongState, problem))?;
     if !names(&assignment, &ask.name) {
@@ -348,7 +348,7 @@ pub(super) async fn database(
         Action::Procedure(action) => action.database.as_deref() == Some(&ask.name),
         _ => false,
     };
-    if !session.guest.uses(ask.tenant, &is_meant) {
+    if !session.proxy.uses(ask.tenant, &is_meant) {
         let text = format!("no run of this agent uses the database {:?}", ask.name);
         return Err(Problem::new(Code::Forbidden, text));
     }
@@ -364,7 +364,7 @@ pub(super) async fn drain(
     Extension(agent): Who,
     Call(word): Call<Word>,
 ) -> Result<Json<Done>> {
-    endpoint.session(&agent, word.session)?.guest.drain();
+    endpoint.session(&agent, word.session)?.proxy.drain();
     Ok(Json(Done {}))
 }
 
@@ -375,7 +375,7 @@ pub(super) async fn leave(
     Call(word): Call<Word>,
 ) -> Result<Json<Done>> {
     let session = endpoint.session(&agent, word.session)?;
-    let left = session.guest.leave().await;
+    let left = session.proxy.leave().await;
     endpoint.finish(&agent.name, &session);
     left?;
     Ok(Json(Done {}))

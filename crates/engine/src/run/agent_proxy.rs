@@ -223,11 +223,11 @@ impl Engine {
         tasks.spawn_on(oversee(driver.clone(), Arc::clone(&outbox)), &self.runtime);
         tasks.spawn_on(driver.exchange(), &self.runtime);
         let tasks = std::sync::Mutex::new(tasks);
-        let guest = Arc::new(AgentProxy { node, shared, outbox, tasks, doubts_since });
-        let mut guests = self.guests();
-        guests.retain(|guest| guest.strong_count() > 0);
-        guests.push(Arc::downgrade(&guest));
-        Ok(Some(guest))
+        let proxy = Arc::new(AgentProxy { node, shared, outbox, tasks, doubts_since });
+        let mut proxies = self.proxies();
+        proxies.retain(|proxy| proxy.strong_count() > 0);
+        proxies.push(Arc::downgrade(&proxy));
+        Ok(Some(proxy))
     }
 
     /// Whether a node that lives has this name.
@@ -279,7 +279,7 @@ impl AgentProxy {
             return Vec::new();
         };
         self.node.free_slots(freed);
-        let _asking = Asking { guest: self, poll };
+        let _asking = Asking { proxy: self, poll };
         self.node.set_away(false);
         self.shared.news.notify_one();
         self.shared.places.notify_one();
@@ -428,14 +428,14 @@ async fn oversee(driver: Driver, outbox: Arc<Outbox>) {
 
 /// The agent asks for work.
 struct Asking<'a> {
-    guest: &'a AgentProxy,
+    proxy: &'a AgentProxy,
     poll: u64,
 }
 
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
-        if self.guest.outbox.is_current(self.poll) {
-            self.guest.node.be_away();
+        if self.proxy.outbox.is_current(self.poll) {
+            self.proxy.node.be_away();
         }
     }
 }

@@ -105,15 +105,15 @@ async fn host(engine: &Engine, carried: Option<Carried>) -> Option<Arc<AgentProx
 }
 
 /// Polls until something comes.
-async fn fetch(guest: &AgentProxy, poll: &mut u64, has: &[&Started]) -> Vec<Started> {
+async fn fetch(proxy: &AgentProxy, poll: &mut u64, has: &[&Started]) -> Vec<Started> {
     let has: HashSet<_> = has.iter().map(|run| run.run.grant).collect();
     for _ in 0..60 {
         *poll += 1;
-        let work = guest.work(*poll, both(2), &has, Duration::from_secs(1)).await;
+        let work = proxy.work(*poll, both(2), &has, Duration::from_secs(1)).await;
         if !work.is_empty() {
             return work;
         }
-        guest.renew().await.unwrap().unwrap();
+        proxy.renew().await.unwrap().unwrap();
     }
     panic!("no work came");
 }
@@ -214,15 +214,15 @@ async fn what_was_not_fetched_goes_back_when_the_agent_stops() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_an_agent_does_not_end_is_ended_for_it() {
     let servers = Servers::start().await;
-    let guest = host(&servers.a, None).await.unwrap();
+    let proxy = host(&servers.a, None).await.unwrap();
     let run = servers.trigger().await;
     let mut poll = 0;
-    let hung = fetch(&guest, &mut poll, &[]).await.remove(0);
+    let hung = fetch(&proxy, &mut poll, &[]).await.remove(0);
     // A minute, its grace period, five seconds and a lease of ten minutes: all but half a minute,
     // in which a loaded machine may get this far.
     for later_s in [300, 600, 645] {
         servers.later_s.store(later_s, Ordering::SeqCst);
-        assert_eq!(guest.renew().await.unwrap().unwrap().over, [], "{later_s}");
+        assert_eq!(proxy.renew().await.unwrap().unwrap().over, [], "{later_s}");
     }
     assert!(servers.store.attempts(run).await.unwrap().is_empty());
     servers.later_s.store(700, Ordering::SeqCst);
@@ -235,27 +235,27 @@ async fn what_an_agent_does_not_end_is_ended_for_it() {
     let said = attempts[0].message.as_deref().unwrap();
     assert!(said.starts_with("agent far did not end it within its time limit"), "{said}");
     // The agent is told to stop it.
-    assert_eq!(guest.renew().await.unwrap().unwrap().over, [hung.run.grant]);
-    assert_eq!(guest.sent(hung.run.grant).map(|run| run.run.grant), None);
+    assert_eq!(proxy.renew().await.unwrap().unwrap().over, [hung.run.grant]);
+    assert_eq!(proxy.sent(hung.run.grant).map(|run| run.run.grant), None);
     // It is tried again like any other, here while the first attempt still hangs.
-    let again = fetch(&guest, &mut poll, &[&hung]).await.remove(0);
+    let again = fetch(&proxy, &mut poll, &[&hung]).await.remove(0);
     assert_eq!((again.run.grant.run, again.run.attempts), (run, 1));
     assert!(again.run.grant.fence > hung.run.grant.fence);
-    assert_eq!(guest.renew().await.unwrap().unwrap().over, [hung.run.grant]);
+    assert_eq!(proxy.renew().await.unwrap().unwrap().over, [hung.run.grant]);
     // Both slots are taken.
     let (second, third) = (servers.trigger().await, servers.trigger().await);
     let has = HashSet::from([hung.run.grant, again.run.grant]);
     poll += 1;
-    assert!(guest.work(poll, both(1), &has, Duration::from_millis(300)).await.is_empty());
+    assert!(proxy.work(poll, both(1), &has, Duration::from_millis(300)).await.is_empty());
     for waiting in [second, third] {
         assert_eq!(servers.record(waiting).await.0, "QUEUED");
     }
     // Nobody listens to what the agent says about the first one, but it has stopped.
-    assert_eq!(guest.settle(&[completed(&hung)]).await.unwrap(), [Applied::Stale]);
-    let next = fetch(&guest, &mut poll, &[&again]).await;
+    assert_eq!(proxy.settle(&[completed(&hung)]).await.unwrap(), [Applied::Stale]);
+    let next = fetch(&proxy, &mut poll, &[&again]).await;
     assert_eq!(next.len(), 1, "one of two slots");
-    assert_eq!(guest.renew().await.unwrap().unwrap().over, []);
-    let applied = guest.settle(&[completed(&again)]).await.unwrap();
+    assert_eq!(proxy.renew().await.unwrap().unwrap().over, []);
+    let applied = proxy.settle(&[completed(&again)]).await.unwrap();
     assert_eq!(applied, [Applied::Ended(Outcome::Completed)]);
     assert_eq!(servers.record(run).await, ("COMPLETED".to_owned(), 2));
 }
