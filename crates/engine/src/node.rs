@@ -46,7 +46,6 @@ mod clock;
 mod crowd;
 mod dag;
 mod definitions;
-mod divide;
 mod elect;
 mod ends;
 mod exchange;
@@ -65,6 +64,7 @@ mod seal;
 mod settle;
 mod share;
 mod slots;
+mod split;
 mod start;
 mod tally;
 mod trace;
@@ -134,8 +134,8 @@ pub struct Started {
     pub token: i64,
     /// The shard that it works on, if it is a part of a run.
     pub shard: Option<Arc<Shard>>,
-    /// Whether it only asks for the rows by which it is divided: the action of its job is that
-    /// question, and [`Node::divide_by`] takes the answer.
+    /// Whether it only asks for the rows by which it is split: the action of its job is that
+    /// question, and [`Node::split_by`] takes the answer.
     pub asks_rows: bool,
     /// What proves to the store that the work is committed, if the job runs exactly once.
     pub effect: Option<EffectKey>,
@@ -501,7 +501,7 @@ impl Node {
         Ok(cancelled)
     }
 
-    /// Remembers what may wake a run that was divided: the end of a part, and the beginning of its
+    /// Remembers what may wake a run that was split: the end of a part, and the beginning of its
     /// wait, before which the last part may have ended.
     fn note_parts(&self, finish: &Finish, applied: Applied) {
         if self.note_step_end(finish, applied) {
@@ -519,7 +519,7 @@ impl Node {
 }
 
 impl Node {
-    /// Asks for the end of a run. One that was divided ends when its parts have.
+    /// Asks for the end of a run. One that was split ends when its parts have.
     pub(crate) async fn cancel(&self, run: RunId, reason: &Reason) -> store::Result<Cancelled> {
         let cancelled = self.note_cancel(run, reason).await?;
         self.settle_dag(run).await?;

@@ -318,7 +318,7 @@ impl Engine {
     /// Starts a run that did not succeed once more, as a new run. If it was a dead letter, it is
     /// seen to now.
     pub async fn redrive(&self, run: RunId, requested_by: Option<UserId>) -> Result<NewRun> {
-        let again = match self.node.redrive_divided(run, requested_by).await? {
+        let again = match self.node.redrive_split(run, requested_by).await? {
             Some(again) => {
                 self.shared.news.notify_one();
                 self.shared.places.notify_one();

@@ -38,7 +38,7 @@ pub struct Settings {
     /// Jobs that are due within this time are planned now.
     pub look_ahead: SignedDuration,
     /// With more jobs than this, each scheduler plans a share of them ahead.
-    pub divide_planning_above: u32,
+    pub planning_buckets_above: u32,
     /// Runs that are due within this time are claimed now and start from memory.
     pub prepare_ahead: SignedDuration,
     /// How many runs are prepared at the same time.
@@ -79,7 +79,7 @@ impl Settings {
                 .map(|duration| format!("\"{duration}\""));
         let fields = [
             ("audit_retention_days", self.audit_retention_days.to_string()),
-            ("divide_planning_above", self.divide_planning_above.to_string()),
+            ("planning_buckets_above", self.planning_buckets_above.to_string()),
             ("failed_retention_days", self.failed_retention_days.to_string()),
             ("job_timeout_max", longest),
             ("lease", lease),
@@ -124,7 +124,7 @@ impl Default for Settings {
             default_database: None,
             job_timeout_max: None,
             look_ahead: SignedDuration::from_secs(120),
-            divide_planning_above: 100_000,
+            planning_buckets_above: 100_000,
             prepare_ahead: SignedDuration::from_secs(3),
             prepare_max: 20_000,
             lease: SignedDuration::from_secs(10),

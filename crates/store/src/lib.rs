@@ -99,7 +99,7 @@ pub use records::Records;
 pub use run_queries::{AHEAD_MAX, LastRun, LiveCounts, LiveRun, RecentEnd, RunQueries};
 pub use secret_store::{KeptSecret, Rewrapped, Sealed, SecretStore, SecretView};
 pub use settings::{Set, Setting, Settings};
-pub use shards::{Move, OwnedShard, Shards, Whole};
+pub use shards::{Move, OwnedShard, ParentRun, Shards};
 pub use shared::{Operation, SharedStore, StoreMetrics};
 pub use starts::{StartFilter, StartKey};
 pub use versions::{JobRecords, JobVersion, PrunedJobs, VERSIONS_MAX};

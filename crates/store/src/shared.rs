@@ -36,11 +36,11 @@ use crate::{
     IdempotencyKeys, Identity, JobFilter, JobRecords, JobVersion, Joined, KeptSecret, Lapsed,
     LastRun, LeaseExtension, LeaseRequest, Leased, LiveCounts, LiveRun, MessagePlace,
     MessageQueries, Messages, Move, NamedResources, NewMessage, NodeControl, NodeControlOutcome,
-    NodeInfo, NodeView, OwnedShard, Page, Pools, PrunedJobs, Put, QueueDepth, QueueLine,
+    NodeInfo, NodeView, OwnedShard, Page, ParentRun, Pools, PrunedJobs, Put, QueueDepth, QueueLine,
     QueueRates, QueueStatistics, Reach, Reaped, RecentEnd, RecordPlan, Recorded, Removed, Renewed,
     Result, RetentionCutoff, Rewrapped, RunFilter, RunQueries, RunView, SecretStore, SecretView,
     Sent, Set, Setting, Settings, SettledMessage, Shards, StartFilter, StartKey, Store, Submitted,
-    Whole, WorkspaceDepths,
+    WorkspaceDepths,
 };
 use crate::{Advance, Advanced, DagRecords, DagRun, Dags, StepEnd, StepOutcomes};
 
@@ -221,10 +221,10 @@ operations! {
     Shards {
         Shards shards(tenant: Option<TenantId>) -> Vec<OwnedShard>;
         Assign assign(node: NodeId, epoch: i64, moves: &[Move]) -> Option<u64>;
-        Divide divide(run: Whole<'_>, parts: &[NewRun]) -> bool;
+        SplitRun split_run(run: ParentRun<'_>, parts: &[NewRun]) -> bool;
         Parts parts(runs: &[RunId]) -> Vec<Part>;
         Parents parents(parts: &[RunId]) -> Vec<(RunId, RunId)>;
-        WakeDivided wake_divided(runs: &[RunId]) -> u64;
+        WakeSplit wake_split(runs: &[RunId]) -> u64;
         PruneParts prune_parts(limit: u32) -> u64;
     }
     Dags {

@@ -144,7 +144,7 @@ impl ServerPlan {
                 _ => Some(config.duration("engine.job_timeout_max")?),
             },
             look_ahead: config.duration("engine.look_ahead")?,
-            divide_planning_above: config.parse("engine.divide_planning_above", number)?,
+            planning_buckets_above: config.parse("engine.planning_buckets_above", number)?,
             // The embedded store goes by this process's own clock: there is no other to be off from.
             clock_offset_max: match store {
                 StoreKind::Sqlite => None,

@@ -1079,7 +1079,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists the parts of an execution that was divided, in their order. */
+        /** Lists the parts of an execution that was split, in their order. */
         get: operations["list_parts"];
         put?: never;
         post?: never;

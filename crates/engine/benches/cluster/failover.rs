@@ -26,7 +26,7 @@ pub async fn measure(databases: &Databases, args: &Args) -> Result<Measurement> 
         executes: true,
         concurrency: 8,
         look_ahead: 120,
-        divide_above: 100_000,
+        planning_buckets_above: 100_000,
         lease: i64::from(args.lease),
     };
     // A node that comes back under its old name would declare itself dead at once, so each has a new one.

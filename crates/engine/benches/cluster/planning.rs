@@ -94,7 +94,7 @@ async fn plan(
         executes: false,
         concurrency: 1,
         look_ahead: 2 * AHEAD,
-        divide_above: if divided { 0 } else { u32::MAX },
+        planning_buckets_above: if divided { 0 } else { u32::MAX },
         lease: 10,
     };
     let mut members = fleet::start(nodes, &part)?;

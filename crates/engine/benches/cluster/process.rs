@@ -60,7 +60,7 @@ async fn process(databases: &Databases, args: &Args, nodes: usize) -> Result<f64
         executes: true,
         concurrency: args.concurrency,
         look_ahead: 120,
-        divide_above: 100_000,
+        planning_buckets_above: 100_000,
         lease: 10,
     };
     let mut members = fleet::start(nodes, &part)?;

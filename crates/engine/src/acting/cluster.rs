@@ -45,7 +45,7 @@ impl AuthorizedEngine<'_> {
         Ok(self.node().store.shards(Some(self.actor.tenant)).await?)
     }
 
-    /// The parts of a run, in their order; none when it was not divided.
+    /// The parts of a run, in their order; none when it was not split.
     pub async fn parts(&self, run: RunId) -> Result<Vec<Part>> {
         if self.run(run).await?.is_none() {
             return Err(no_run(run));
@@ -53,7 +53,7 @@ impl AuthorizedEngine<'_> {
         Ok(self.node().store.parts(&[run]).await?)
     }
 
-    /// How far those of these runs have come that were divided. Whoever has a run to show was shown
+    /// How far those of these runs have come that were split. Whoever has a run to show was shown
     /// it, so nothing is asked here.
     pub async fn progress(&self, seen: &[RunView]) -> Result<HashMap<RunId, Progress>> {
         let wholes: Vec<RunId> = seen.iter().map(|run| run.id).filter(|id| !id.is_part()).collect();

@@ -237,7 +237,7 @@ impl<'a> Gathered<'a> {
         if !self.job.definition.depends_on.is_empty() {
             detail.upstream = self.upstream(at.unwrap_or(self.now), None).await?;
         }
-        if self.job.definition.is_divided() {
+        if self.job.definition.is_split() {
             let has_begun = |run: &&RunView| {
                 !matches!(run.state, RunState::Ended(Outcome::Skipped | Outcome::Missed))
             };

@@ -13,7 +13,7 @@
 //! A node remembers the state of the DAG runs that it advances. The revision guards every write: if
 //! another node has decided meanwhile, nothing is written, and the state is read again. News that are
 //! lost with a node are found by the next look at the DAG run, at the latest after
-//! [`super::divide::LOOK_AGAIN`].
+//! [`super::split::LOOK_AGAIN`].
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};

@@ -102,7 +102,7 @@ impl Node {
         }
         let leads = self.elect().await?;
         let moved = self.assign_shards().await?;
-        self.wake_divided().await?;
+        self.wake_split().await?;
         Ok(Attended {
             leads,
             moved,
@@ -116,7 +116,7 @@ impl Node {
 impl Node {
     /// The part of [`Node::attend`] that hints are about: fetches the runs that ask for its place.
     pub async fn attend_places(&self) -> store::Result<Attended> {
-        self.wake_divided().await?;
+        self.wake_split().await?;
         let placed = self.claim_placed().await?;
         Ok(Attended { leads: self.leads(), placed, ..Attended::default() })
     }

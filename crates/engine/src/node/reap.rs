@@ -161,9 +161,9 @@ impl Node {
     fn may_have_begun(&self, lost: &LostRun, job: &Job) -> Option<Option<BegunRun>> {
         let LostRun { node, lease_until, is_begun, run } = lost;
         let definition = &job.definition;
-        let only_divides = definition.is_divided() && definition.parameters.from.is_none();
-        let does_no_work = only_divides && run.run.origin != Origin::Part || definition.is_dag();
-        // A node begins nothing after its lease. A run that was about to be divided, and one that
+        let only_splits = definition.is_split() && definition.parameters.from.is_none();
+        let does_no_work = only_splits && run.run.origin != Origin::Part || definition.is_dag();
+        // A node begins nothing after its lease. A run that was about to be split, and one that
         // waits for its steps, does no work itself.
         if run.run.due_at > *lease_until || does_no_work {
             return None;

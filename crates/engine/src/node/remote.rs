@@ -15,7 +15,7 @@ use domain::slot::{PerSlot, SlotKind};
 use jiff::{SignedDuration, Timestamp};
 use store::{Applied, ClaimRequest, Finish, Verdict};
 
-use super::divide::is_divided;
+use super::split::is_split;
 use super::{Ended, Held, Node, Running, Skill, Started, State, settle, start};
 
 /// How many ended grants are remembered: more than end while the store answers a question.
@@ -125,7 +125,7 @@ impl Node {
                 let free = &mut state.free[run.run.slot];
                 *free = free.saturating_sub(1);
                 let shard = shards.get(&run.run.shard).cloned();
-                let asks_rows = is_divided(&run, &job);
+                let asks_rows = is_split(&run, &job);
                 let job = start::carried_out(&job, shard.as_deref(), asks_rows);
                 let effect = None;
                 started.push(Started { run, job, started_at, token, shard, asks_rows, effect });

@@ -68,7 +68,7 @@ impl Node {
         let (at, many) = match before.counted.filter(fresh) {
             Some(counted) => counted,
             None => {
-                let most = self.settings.divide_planning_above;
+                let most = self.settings.planning_buckets_above;
                 (now, self.store.has_more_jobs_than(most).await?)
             }
         };

@@ -87,7 +87,7 @@ impl Node {
         done: store::Result<()>,
     ) {
         if let Err(error) = done {
-            tracing::warn!(run = %run.grant.run, %error, "a run is not divided yet");
+            tracing::warn!(run = %run.grant.run, %error, "a run is not split yet");
             self.put_back(node, run);
         }
     }

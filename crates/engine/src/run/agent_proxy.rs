@@ -110,7 +110,7 @@ struct RemoteDispatch {
 
 impl Dispatch for RemoteDispatch {
     fn take(self: Arc<Self>, driver: Driver, run: Started) {
-        // Rows by which a run is divided are for whoever divides it.
+        // Rows by which a run is split are for the node that splits it.
         let action = &run.job.definition.action;
         if run.asks_rows || matches!(action, Action::Backup(_) | Action::Queue(_)) {
             return Arc::clone(&self.here).take(driver, run);

@@ -85,7 +85,7 @@ impl<E: Executor> Dispatch for LocalDispatch<E> {
             }
             if !asks_rows {
                 driver.node.complete(grant, result);
-            } else if let Err(error) = Box::pin(driver.node.divide_by(grant, result)).await {
+            } else if let Err(error) = Box::pin(driver.node.split_by(grant, result)).await {
                 let text = format!("its parts cannot be recorded: {error}");
                 let failed = ErrorCode::Other("STORE_UNAVAILABLE".into());
                 driver.node.complete(grant, AttemptResult::failed(failed, text));

@@ -324,7 +324,7 @@ fn every_setting_that_all_should_share_is_in_the_hash() {
         Settings { job_timeout_max: Some(long), ..named("a") },
         Settings { tenant_max_concurrent: Some(7), ..named("a") },
         Settings { look_ahead: long, ..named("a") },
-        Settings { divide_planning_above: 7, ..named("a") },
+        Settings { planning_buckets_above: 7, ..named("a") },
         Settings { lease: long, ..named("a") },
         Settings { max_runs_per_job: 7, ..named("a") },
         Settings { renew_every: long, ..named("a") },

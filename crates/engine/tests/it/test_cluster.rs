@@ -112,13 +112,13 @@ impl TestCluster {
                 log.push((node.id(), shard.to_owned(), started.run.grant.run));
                 let result = carry_out(&started);
                 if started.asks_rows {
-                    assert!(node.divide_by(started.run.grant, result).await.unwrap());
+                    assert!(node.split_by(started.run.grant, result).await.unwrap());
                 } else {
                     assert!(node.complete(started.run.grant, result));
                 }
             }
             node.flush().await;
-            node.wake_divided().await.unwrap();
+            node.wake_split().await.unwrap();
         }
         self.log.extend(log);
         count

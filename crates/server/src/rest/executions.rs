@@ -190,10 +190,10 @@ async fn of_jobs(
     runs: Vec<RunView>,
     jobs: &[&Job],
 ) -> Result<Vec<Execution>> {
-    // A part stays one when its job is not divided any more.
-    let is_divided = jobs.iter().any(|job| job.definition.is_divided())
-        || runs.iter().any(|run| run.id.is_part());
-    let (progress, parents) = match is_divided {
+    // A part stays one when its job is not split any more.
+    let is_split =
+        jobs.iter().any(|job| job.definition.is_split()) || runs.iter().any(|run| run.id.is_part());
+    let (progress, parents) = match is_split {
         true => (
             app.engine.by(actor).progress(&runs).await?,
             app.engine.by(actor).parents(&runs).await?,
@@ -245,7 +245,7 @@ async fn with_shards(app: &App, actor: &Actor, executions: &mut [Execution]) -> 
     Ok(())
 }
 
-/// Lists the parts of an execution that was divided, in their order.
+/// Lists the parts of an execution that was split, in their order.
 #[utoipa::path(
     get, path = "/v1/executions/{execution_id}/parts", operation_id = "list_parts", tag = "executions",
     params(("execution_id" = String, Path, description = "The execution's id.")),

@@ -54,7 +54,7 @@ pub struct Explanation {
     /// What a run that has not started waits for, or what may prevent the next one.
     pub obstacles: Vec<String>,
     /// The progress of the parts of the execution, or of the last one before the time, if it was
-    /// divided: first how many, then those that did not complete.
+    /// split: first how many, then those that did not complete.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub parts: Vec<String>,

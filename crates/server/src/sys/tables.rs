@@ -443,7 +443,7 @@ tables! {
         completed Time None "When it ended.";
         dead_letter Bool None "Whether it waits for somebody to look at it.";
         created_at Time None "When the row was written.";
-        parts_total Int None "How many parts the run was divided into; nothing when it was not.";
+        parts_total Int None "How many parts the run was split into; nothing when it was not.";
         parts_completed Int None "Those parts that completed.";
         parts_failed Int None "Those parts that ended otherwise.";
     }

@@ -568,7 +568,7 @@ CREATE TABLE shard_owners (
 );
 CREATE INDEX shard_owners_node ON shard_owners (node_id) WHERE node_id IS NOT NULL;
 
--- The parts of runs that were divided, in their order. Each is a run of its own.
+-- The parts of runs that were split, in their order. Each is a run of its own.
 CREATE TABLE parts (
     parent_id uuid NOT NULL,
     number integer NOT NULL,

@@ -540,7 +540,7 @@ CREATE TABLE shard_owners (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX shard_owners_node ON shard_owners (node_id) WHERE node_id IS NOT NULL;
 
--- The parts of runs that were divided, in their order. Each is a run of its own.
+-- The parts of runs that were split, in their order. Each is a run of its own.
 CREATE TABLE parts (
     parent_id BLOB NOT NULL,
     number INTEGER NOT NULL,

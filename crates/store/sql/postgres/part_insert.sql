@@ -34,4 +34,4 @@ recorded AS (
 listed AS (
     INSERT INTO parts (parent_id, number, run_id, shard) SELECT $1, u.number, u.id, u.shard FROM given u
 )
-SELECT (SELECT count(*) FROM parent) > 0 AS divided
+SELECT (SELECT count(*) FROM parent) > 0 AS split

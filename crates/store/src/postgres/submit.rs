@@ -41,8 +41,8 @@ const SUBMIT_CAREFUL: &str = concat!(
     sql!("submit_careful")
 );
 
-/// The same for a run that is divided from the beginning.
-pub(super) const SUBMIT_DIVIDED: &str = concat!(
+/// The same for a run that is split from the beginning.
+pub(super) const SUBMIT_SPLIT: &str = concat!(
     "WITH born AS (",
     sql!("run_insert"),
     sql!("unless_known"),

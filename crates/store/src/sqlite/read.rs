@@ -122,7 +122,7 @@ fn running(
             found.push(seen(row, now)?);
         }
     }
-    let mut query = snapshot.prepare_cached(sql!("list_divided"))?;
+    let mut query = snapshot.prepare_cached(sql!("list_split"))?;
     let mut rows = query.query((tenant.0,))?;
     while let Some(row) = rows.next()? {
         found.push(seen(row, now)?);

@@ -1,4 +1,4 @@
-//! Shards, who owns them, and runs that are divided into parts.
+//! Shards, who owns them, and runs that are split into parts.
 
 use domain::cluster::{Leadership, Place};
 use domain::id::{NodeId, ObjectId, RunId, TenantId, UserId};
@@ -13,7 +13,7 @@ use super::ends::outcome_of;
 use super::writer::Tx;
 use super::{SqliteStore, nodes, runs, wake};
 use crate::shards;
-use crate::{Move, OwnedShard, Result, Shards, Whole};
+use crate::{Move, OwnedShard, ParentRun, Result, Shards};
 
 impl Shards for SqliteStore {
     async fn shards(&self, tenant: Option<TenantId>) -> Result<Vec<OwnedShard>> {
@@ -39,22 +39,22 @@ impl Shards for SqliteStore {
             .await
     }
 
-    async fn divide(&self, run: Whole<'_>, parts: &[NewRun]) -> Result<bool> {
+    async fn split_run(&self, run: ParentRun<'_>, parts: &[NewRun]) -> Result<bool> {
         let copy = parts.to_vec();
-        let divided = match run {
-            Whole::Held(node, grant) => {
-                self.writer.write(move |tx| divide_held(tx, node, grant, &copy)).await?
+        let split = match run {
+            ParentRun::Held(node, grant) => {
+                self.writer.write(move |tx| split_held(tx, node, grant, &copy)).await?
             }
-            Whole::New(run) => {
+            ParentRun::New(run) => {
                 let run = run.clone();
-                self.writer.write(move |tx| divide_new(tx, &run, &copy)).await?
+                self.writer.write(move |tx| split_new(tx, &run, &copy)).await?
             }
         };
-        if divided {
+        if split {
             self.changed.notify_waiters();
             self.tell_placed(parts);
         }
-        Ok(divided)
+        Ok(split)
     }
 
     async fn parts(&self, runs: &[RunId]) -> Result<Vec<Part>> {
@@ -91,9 +91,9 @@ impl Shards for SqliteStore {
         .await
     }
 
-    async fn wake_divided(&self, runs: &[RunId]) -> Result<u64> {
+    async fn wake_split(&self, runs: &[RunId]) -> Result<u64> {
         let runs = runs.to_vec();
-        let woken = self.writer.write(move |tx| wake_divided(tx, &runs)).await?;
+        let woken = self.writer.write(move |tx| wake_split(tx, &runs)).await?;
         if woken > 0 {
             self.changed.notify_waiters();
         }
@@ -134,19 +134,19 @@ fn parent(connection: &Connection, part: RunId) -> Result<Option<RunId>> {
     Ok(query.query_row((part.0,), |row| row.get(0)).optional()?.map(RunId))
 }
 
-fn divide_held(tx: &mut Tx<'_>, node: NodeId, grant: Grant, parts: &[NewRun]) -> Result<bool> {
+fn split_held(tx: &mut Tx<'_>, node: NodeId, grant: Grant, parts: &[NewRun]) -> Result<bool> {
     let is_held = nodes::is_alive(tx.connection, node)?
         && tx.holdings().of_grant(node, grant).is_some_and(|held| !held.cancelled);
     let sql = "SELECT 1 FROM parts WHERE parent_id = ?1 LIMIT 1";
-    let is_divided = tx.connection.prepare_cached(sql)?.exists((grant.run.0,))?;
-    if !is_held || is_divided || parts.is_empty() {
+    let is_split = tx.connection.prepare_cached(sql)?.exists((grant.run.0,))?;
+    if !is_held || is_split || parts.is_empty() {
         return Ok(false);
     }
     record(tx, grant.run, parts)?;
     Ok(true)
 }
 
-fn divide_new(tx: &mut Tx<'_>, run: &NewRun, parts: &[NewRun]) -> Result<bool> {
+fn split_new(tx: &mut Tx<'_>, run: &NewRun, parts: &[NewRun]) -> Result<bool> {
     if parts.is_empty() || !runs::submit_waiting(tx, run, Wait::Parts)? {
         return Ok(false);
     }
@@ -173,7 +173,7 @@ fn record(tx: &mut Tx<'_>, parent: RunId, parts: &[NewRun]) -> Result<()> {
     Ok(())
 }
 
-fn wake_divided(tx: &mut Tx<'_>, runs: &[RunId]) -> Result<u64> {
+fn wake_split(tx: &mut Tx<'_>, runs: &[RunId]) -> Result<u64> {
     let mut parents = Vec::with_capacity(runs.len());
     for run in runs {
         parents.push(parent(tx.connection, *run)?.unwrap_or(*run));

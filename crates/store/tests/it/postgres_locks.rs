@@ -109,7 +109,7 @@ async fn work(store: Arc<PostgresStore>, stage: Arc<Stage>, mut dice: Dice, batc
         let done: Vec<_> = held.iter().map(|held| decided(&mut dice, &stage, node, held)).collect();
         held = store.complete_and_claim(node, &done, want(4)).await.unwrap().claimed;
         store.acknowledge_runs(node).await.unwrap();
-        store.wake_divided(&[stage.any_run(&mut dice)]).await.unwrap();
+        store.wake_split(&[stage.any_run(&mut dice)]).await.unwrap();
         let old = node;
         let replaces = match dice.roll(8) {
             0 => store.renew(node, seconds(-1)).await.map(|_| Some(Replaces::None)).unwrap(),

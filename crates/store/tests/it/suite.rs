@@ -183,8 +183,8 @@ promises! {
     shard:
         only_the_leader_moves_shards_and_each_move_has_a_larger_fence
         only_the_owner_is_handed_the_runs_of_a_shard
-        a_run_is_divided_once_by_its_holder
-        a_divided_run_waits_for_the_last_of_its_parts
+        a_run_is_split_once_by_its_holder
+        a_split_run_waits_for_the_last_of_its_parts
         who_waits_for_parts_that_end_in_the_same_call_goes_on
         a_new_run_waits_for_its_parts_from_the_beginning
         parts_stand_in_nobodys_way

@@ -143,7 +143,7 @@ pub struct Execution {
     /// The execution that it is a part of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_id: Option<Uuid>,
-    /// How far its parts have come, if it was divided.
+    /// How far its parts have come, if it was split.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parts: Option<PartsDone>,
     /// What the caller may do with it: `CANCEL` or `RETRY`; where one execution is read.

@@ -179,7 +179,7 @@ mirror! {
         Backfill,
         /// The end of another job.
         Dependency,
-        /// Another run of the job, which was divided.
+        /// Another run of the job, which was split.
         Part,
         /// A message that was sent to a queue.
         Message,

@@ -1,14 +1,14 @@
-//! Runs that are divided: into a part for each shard, for each row of values, or both.
+//! Runs that are split: into a part for each shard, for each row of values, or both.
 //!
 //! ```text
-//!   due ──▶ let in ──▶ divided: its parts are recorded, all at once ──▶ waits, nobody holds it
+//!   due ──▶ let in ──▶ split: its parts are recorded, all at once ──▶ waits, nobody holds it
 //!                                                                          │
 //!            parts: claimed by the owners of their shards, tried, settled  │
 //!                                                                          │
 //!                        the last one has ended: it is woken, claimed ◀────┘ and ends as they did
 //! ```
 //!
-//! Nothing stays behind on the node that divided it: neither a slot nor a grant nor a memory. If
+//! Nothing stays behind on the node that split it: neither a slot nor a grant nor a memory. If
 //! that node dies, whoever is handed the run next finds the parts that there are. What wakes the
 //! run is a hint; that it looks again by itself after a while makes it right.
 
@@ -19,14 +19,14 @@ use domain::cluster::{NodeRole, NodeState};
 use domain::id::{NodeId, ObjectId, RunId, TenantId, UserId};
 use domain::job::{Job, JobState};
 use domain::object::ObjectKind;
-use domain::partition::{self, DivideError, Part, Progress, part_again};
+use domain::partition::{self, Part, Progress, SplitError, part_again};
 use domain::run::{
     AttemptEnd, AttemptResult, ClaimedRun, EndedAttempt, ErrorCode, Grant, NewRun, Origin, Outcome,
     Reason, Wait,
 };
 use domain::shard::{Candidate, Ownership, Shard};
 use jiff::{SignedDuration, Timestamp};
-use store::{Finish, Move, NodeView, Verdict, Whole};
+use store::{Finish, Move, NodeView, ParentRun, Verdict};
 
 use super::settle::{job_state_after, settled};
 use super::{Ended, Node, Running};
@@ -43,13 +43,13 @@ pub(super) enum Turn {
     Again,
     /// It ends as its parts did.
     End(Outcome, Option<Reason>, AttemptResult),
-    /// It cannot be divided.
+    /// It cannot be split.
     Fail(AttemptResult),
 }
 
-/// Whether a run is to be divided before anything is carried out.
-pub(super) fn is_divided(run: &ClaimedRun, job: &Job) -> bool {
-    let is_parent = job.definition.is_divided() && run.run.origin != Origin::Part;
+/// Whether a run is to be split before anything is carried out.
+pub(super) fn is_split(run: &ClaimedRun, job: &Job) -> bool {
+    let is_parent = job.definition.is_split() && run.run.origin != Origin::Part;
     is_parent || job.definition.is_dag()
 }
 
@@ -61,11 +61,11 @@ fn may_have_steps(run: &ClaimedRun, job: &Job) -> bool {
     has_waited && !run.run.origin.is_child() && (job.definition.is_dag() || has_changed)
 }
 
-/// Whether a run may have parts. One that has waited may have been divided by a definition that
+/// Whether a run may have parts. One that has waited may have been split by a definition that
 /// has changed since.
 pub(super) fn may_have_parts(run: &ClaimedRun, job: &Job) -> bool {
     let has_waited = run.grant.turn > run.attempts + run.lost;
-    run.run.origin != Origin::Part && (job.definition.is_divided() || has_waited)
+    run.run.origin != Origin::Part && (job.definition.is_split() || has_waited)
 }
 
 impl Node {
@@ -129,7 +129,7 @@ impl Node {
         is_cancelled: bool,
     ) -> store::Result<()> {
         if is_cancelled {
-            // Its end was asked for when it was being divided.
+            // Its end was asked for when it was being split.
             let text = format!("run {} was cancelled", run.run.id);
             let reason = Reason { code: domain::run::ReasonCode::CancelRequested, text };
             self.cancel_parts(parts, &reason).await?;
@@ -159,8 +159,8 @@ impl Node {
         Ok(())
     }
 
-    /// Divides a run that was let in. `rows` are those that its job asks for, if it does.
-    pub(super) async fn divide(
+    /// Splits a run that was let in. `rows` are those that its job asks for, if it does.
+    pub(super) async fn split(
         &self,
         node: NodeId,
         run: &ClaimedRun,
@@ -169,7 +169,7 @@ impl Node {
     ) -> store::Result<()> {
         let turn = match self.parts_to_be(run, job, rows).await? {
             Err(error) => {
-                let code = ErrorCode::Other("CANNOT_DIVIDE".to_owned());
+                let code = ErrorCode::Other("CANNOT_SPLIT".to_owned());
                 Turn::Fail(AttemptResult::failed(code, error.to_string()))
             }
             Ok(parts) if parts.is_empty() => {
@@ -178,15 +178,15 @@ impl Node {
                 Turn::End(Outcome::Completed, None, result)
             }
             Ok(parts) => {
-                let divided = self.store.divide(Whole::Held(node, run.grant), &parts).await?;
-                if divided {
-                    tracing::debug!(run = %run.run.id, parts = parts.len(), "a run was divided");
+                let split = self.store.split_run(ParentRun::Held(node, run.grant), &parts).await?;
+                if split {
+                    tracing::debug!(run = %run.run.id, parts = parts.len(), "a run was split");
                     let mut state = self.state();
                     state.want_claim();
                     state.seeks_place = true;
                 }
                 // Otherwise it has parts, or its end was asked for: a new look tells.
-                if divided { Turn::Wait } else { Turn::Again }
+                if split { Turn::Wait } else { Turn::Again }
             }
         };
         self.turn(node, run, job, turn);
@@ -198,7 +198,7 @@ impl Node {
         run: &ClaimedRun,
         job: &Job,
         rows: Option<&AttemptResult>,
-    ) -> store::Result<std::result::Result<Vec<NewRun>, DivideError>> {
+    ) -> store::Result<std::result::Result<Vec<NewRun>, SplitError>> {
         let definition = &job.definition;
         let shards = match definition.partition {
             Some(_) => self.shards_in(run.run.tenant).await?,
@@ -208,7 +208,7 @@ impl Node {
             Ok(rows) => rows,
             Err(error) => return Ok(Err(error)),
         };
-        Ok(partition::divide(definition, &run.run, rows.as_deref(), &shards, self.now()))
+        Ok(partition::split(definition, &run.run, rows.as_deref(), &shards, self.now()))
     }
 
     /// Lets go of a run after a look at its parts.
@@ -260,9 +260,9 @@ impl Node {
         state.done.push(finish);
     }
 
-    /// The rows are there by which a run is divided, or the question failed. Answers false when the
+    /// The rows are there by which a run is split, or the question failed. Answers false when the
     /// grant is not this node's any more.
-    pub async fn divide_by(&self, grant: Grant, answer: AttemptResult) -> store::Result<bool> {
+    pub async fn split_by(&self, grant: Grant, answer: AttemptResult) -> store::Result<bool> {
         let (node, run, job) = {
             let state = self.state();
             let Some(held) = state.held(grant) else { return Ok(false) };
@@ -272,7 +272,7 @@ impl Node {
         if answer.end != AttemptEnd::Completed {
             return Ok(self.complete(grant, answer));
         }
-        self.divide(node, &run, &job, Some(&answer)).await?;
+        self.split(node, &run, &job, Some(&answer)).await?;
         Ok(true)
     }
 
@@ -288,13 +288,13 @@ impl Node {
     }
 
     /// Wakes the runs whose last part has ended here.
-    pub async fn wake_divided(&self) -> store::Result<u64> {
+    pub async fn wake_split(&self) -> store::Result<u64> {
         self.advance_dags().await?;
         let ended = std::mem::take(&mut self.state().parts_ended);
         if ended.is_empty() {
             return Ok(0);
         }
-        match self.store.wake_divided(&ended).await {
+        match self.store.wake_split(&ended).await {
             Ok(woken) => {
                 let mut state = self.state();
                 if woken > 0 {
@@ -333,9 +333,9 @@ impl Node {
         Ok(fresh)
     }
 
-    /// Starts what did not complete of a divided run, or of a part, once more, as a new run; none
+    /// Starts what did not complete of a split run, or of a part, once more, as a new run; none
     /// when it has no parts.
-    pub async fn redrive_divided(
+    pub async fn redrive_split(
         &self,
         run: RunId,
         requested_by: Option<UserId>,
@@ -345,7 +345,7 @@ impl Node {
         if parts.is_empty() {
             return Ok(None);
         }
-        self.store.divide(Whole::New(&again), &parts).await?;
+        self.store.split_run(ParentRun::New(&again), &parts).await?;
         let mut state = self.state();
         state.want_claim();
         state.seeks_place = true;
