@@ -8,7 +8,7 @@ use std::sync::Arc;
 use domain::alert::Alert;
 use store::Channel;
 
-/// A way to tell somebody.
+/// A way to deliver alerts.
 pub trait Notifier: Send + Sync + 'static {
     /// The channel's name, under which deliveries are recorded. It must not change.
     fn channel(&self) -> &str;
@@ -31,7 +31,7 @@ pub type Present<'a> =
 
 /// Couriers that come and go while the process runs.
 pub trait Notifiers: Send + Sync + 'static {
-    /// Those who are there now, or why nobody knows.
+    /// The present ones, or why they cannot be loaded.
     fn present(&self) -> Present<'_>;
 }
 

@@ -114,11 +114,11 @@ pub struct Node {
     /// How what it saw ended.
     pub(crate) ends: Ends,
     traces: Traces,
-    /// What whoever executes elsewhere can do; everything here.
+    /// The skills of a remote agent; all of them for the server's own executor.
     skill: Option<Skill>,
 }
 
-/// Whether whoever executes can do what a job asks for.
+/// Whether the executor has the skills that a job needs.
 pub(crate) type Skill = Arc<dyn Fn(&Job) -> bool + Send + Sync>;
 
 /// A run that was let in: its executor may begin.
@@ -191,7 +191,7 @@ struct State {
     place_first: PerSlot<bool>,
     /// The process ends.
     draining: bool,
-    /// Somebody asked the cluster that this node takes nothing new.
+    /// The cluster has an order to drain this node.
     drained: bool,
     /// When this node last took runs again after it was drained.
     drained_until: Option<Timestamp>,
@@ -205,9 +205,9 @@ struct State {
     leads: Option<i64>,
     /// What this node plans ahead.
     share: Share,
-    /// Nodes with other settings that somebody was told about.
+    /// Nodes with other settings that an alert was raised about.
     drifted: HashSet<(NodeId, String)>,
-    /// What was noticed here and nobody was told about yet.
+    /// Alerts that were noticed here and are not raised yet.
     noticed: Vec<Alert>,
     /// Parts of runs that ended here, and runs that began to wait for theirs.
     parts_ended: Vec<RunId>,
@@ -435,7 +435,7 @@ impl Node {
     }
 
     /// An attempt ends here and has perhaps not ended where it is executed: its slot stays taken
-    /// until somebody frees it.
+    /// until a step frees it.
     pub(crate) fn take_from_executor(&self, grant: Grant, result: AttemptResult) -> bool {
         self.end(grant, result, false)
     }

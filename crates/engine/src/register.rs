@@ -336,7 +336,7 @@ impl Node {
 }
 
 impl Node {
-    /// Whoever came with a token, with what its roles give; none when it gives nothing here, or they
+    /// The holder of a token with the privileges of its roles; none when it has no role here, or they
     /// are disabled.
     pub async fn holder(&self, holder: &Holder) -> Result<Option<Arc<EffectivePrivileges>>> {
         let generation = self.look().await?;

@@ -1,8 +1,8 @@
-//! How somebody comes in at the SQL interface, and how long they may stay.
+//! Logins of the SQL interface, and how long they last.
 //!
-//! What a name must prove is gathered before anything is known of them, for a name that nobody has
+//! What a name must prove is gathered before anything is known of them, for an unknown name
 //! as well. A key is too long to be guessed, so it is tried first and always; a password only if
-//! the name has no wait. Nobody locks the owner of a key out by guessing passwords.
+//! the name has no wait. Guessing passwords does not lock out the owner of a key.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,13 +18,13 @@ use crate::login::name_of;
 use crate::problem::Result;
 use crate::scram::{self, ITERATIONS, Proof, Salt};
 
-/// Whether there is somebody of a name shows neither in the answer nor in how long it takes.
+/// Neither the answer nor its time shows whether a name exists.
 const CHALLENGE_TAKES: Duration = Duration::from_millis(5);
 
-/// The same for somebody who is refused.
+/// The same for a client that is refused.
 const REFUSAL_TAKES: Duration = Duration::from_millis(50);
 
-/// What somebody of a name must prove something about.
+/// The challenge for a name.
 pub struct Challenge {
     tenant: String,
     user: String,
@@ -48,7 +48,7 @@ impl Challenge {
     }
 }
 
-/// Somebody who came in.
+/// A client that has logged in.
 #[derive(Clone, Debug)]
 pub struct SqlLogin {
     user: UserId,
@@ -57,7 +57,7 @@ pub struct SqlLogin {
     by: By,
 }
 
-/// What somebody came in with.
+/// The credential of a login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum By {
     /// The key of the data folder.
@@ -147,7 +147,7 @@ impl Keys {
             return Ok(None);
         };
         let login = SqlLogin { user: found.standing.user.id, place: found.place, by };
-        // Nobody is in of whom there is no record.
+        // A login that is not recorded is refused.
         self.engine.node().record(arrival(&found.standing, &login)).await?;
         Ok(Some((login, signature)))
     }
@@ -193,7 +193,7 @@ fn of(proof: &Proof, kept: Option<&Verifier>) -> Option<String> {
     proof.of(kept.filter(|kept| scram::is_current(Some(kept)))?)
 }
 
-/// What the audit says when somebody came in.
+/// The audit row of a login.
 fn arrival(standing: &EffectivePrivileges, login: &SqlLogin) -> Event {
     let mut details = json!({ "interface": "sql" });
     if let By::Key(key) = &login.by {

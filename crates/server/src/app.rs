@@ -104,7 +104,7 @@ pub struct Options {
 pub struct UiOptions {
     /// Where browsers see it: `/ui/`, with what a proxy puts before it. Begins and ends with `/`.
     pub base_path: String,
-    /// What every page names so that nobody takes one cluster for another, such as `production`.
+    /// What every page names so that users do not take one cluster for another, such as `production`.
     pub environment: Option<String>,
 }
 

@@ -78,7 +78,7 @@ pub(crate) async fn once(app: &App, request: Request, next: Next) -> Result<Resp
         let secret = response.headers().get(header::CACHE_CONTROL);
         let secret = secret.is_some_and(|value| value == "no-store");
         if !response.status().is_success() || secret {
-            // Nothing was done, or the answer is nothing to keep: whoever sends it again tries
+            // Nothing was done, or the answer is not kept: a repeated request tries
             // again.
             engine.by(&actor).finish_request(&key, None).await?;
             return Ok(response);

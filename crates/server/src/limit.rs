@@ -65,7 +65,7 @@ impl Limits {
         }
     }
 
-    /// Somebody tries a password. It counts as wrong until [`Limits::was_right`]: a crowd that comes
+    /// A password is tried. It counts as wrong until [`Limits::was_right`]: a crowd that comes
     /// at once is counted too.
     pub fn try_password(&self, caller: Option<Caller>, rate: Rate, now: Timestamp) -> Result<()> {
         let Some(Caller(address)) = caller else { return Ok(()) };
@@ -100,7 +100,7 @@ impl Limits {
     }
 }
 
-/// Whoever has one address of a network of version 6 has all of them.
+/// An owner of one address of an IPv6 network has all of them.
 pub(crate) fn neighbourhood(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),
@@ -181,7 +181,7 @@ impl<K: Clone + Eq + Hash> Buckets<K> {
         let one = SECOND_NS / i128::from(rate.per_second);
         let all = one * i128::from(rate.burst.max(1));
         let mut buckets = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
-        // A clock that was set back must not make anybody wait for what it was set back by.
+        // A clock that was set back must not make a client wait for what it was set back by.
         let before = buckets.get(whose).map_or(now, |full_at| *full_at).clamp(now, now + all);
         let after = before + one;
         let left = |full_at: i128| Left {
@@ -260,7 +260,7 @@ mod tests {
             (&[0, 0, 0, 3_600_000, 3_600_000], &[2, 1, 0, 2, 1]),
             // At the sustained rate it goes on for ever.
             (&[0, 500, 1_000, 1_500, 2_000], &[2, 2, 2, 2, 2]),
-            // A clock that is set back makes nobody wait longer than for one request.
+            // A clock that is set back makes no client wait longer than for one request.
             (&[0, 0, 0, -3_600_000, -3_599_500], &[2, 1, 0, -500, 0]),
         ] {
             assert_eq!(play(RATE, times), expected, "{times:?}");

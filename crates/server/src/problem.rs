@@ -100,7 +100,7 @@ codes! {
     AlreadyExists = "ALREADY_EXISTS", 409, "42710", 4, "The name exists";
     /// Tenant quota exceeded.
     QuotaExceeded = "QUOTA_EXCEEDED", 409, "53400", 4, "Tenant quota exceeded";
-    /// Somebody changed the resource meanwhile.
+    /// The resource was changed meanwhile.
     VersionConflict = "VERSION_CONFLICT", 409, "40001", 4, "Version conflict";
     /// The same, asked for with `If-Match`.
     PreconditionFailed = "VERSION_CONFLICT", 412, "40001", 4, "Version conflict";
@@ -140,7 +140,7 @@ codes! {
     RateLimited = "RATE_LIMITED", 429, "53400", 1, "Too many requests";
     /// A defect of ours.
     Internal = "INTERNAL", 500, "XX000", 1, "Internal error";
-    /// This server cannot do it, whoever asks.
+    /// This server cannot do it, with any privileges.
     NotSupported = "NOT_SUPPORTED", 501, "0A000", 1, "Not supported by this server";
     /// The scheduler or its store is not there.
     SchedulerUnavailable = "SCHEDULER_UNAVAILABLE", 503, "57P03", 6, "Scheduler unavailable";

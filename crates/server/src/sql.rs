@@ -104,7 +104,7 @@ pub enum BlockState {
 }
 
 impl Session {
-    /// A session of somebody.
+    /// A session of a user.
     pub fn new(app: App, actor: Actor) -> Self {
         Session {
             app,
@@ -176,7 +176,7 @@ impl Session {
         })
     }
 
-    /// Runs a statement with values for its `$1`, `$2`. Whoever may not is told so, and the audit
+    /// Runs a statement with values for its `$1`, `$2`. A lack of privileges is answered, and the audit
     /// too.
     pub async fn run(&mut self, statement: &Statement, parameters: &[Value]) -> Result<Answer> {
         let author = self.actor.name.clone();

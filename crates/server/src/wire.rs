@@ -180,7 +180,7 @@ pub(crate) fn hash_text(key: &Key) -> String {
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Nobody passes but an agent with its key. It is looked up every time: a key that was taken away
+/// Only an agent with its key passes. The key is looked up every time: a revoked key
 /// opens nothing from then on.
 async fn require_agent(
     State(app): State<App>,

@@ -4,7 +4,7 @@
 //! # Leadership
 //!
 //! ```text
-//!   nobody leads ──take_leadership──▶ epoch n, node A ──(A is declared dead, leaves, resigns)──▶ nobody leads
+//!   no leader ──take_leadership──▶ epoch n, node A ──(A is declared dead, leaves, resigns)──▶ no leader
 //!                                                                │
 //!                                          take_leadership ──▶ epoch n + 1, node B
 //! ```
@@ -14,7 +14,7 @@
 //! take the leadership. An epoch belongs to one node for ever. What only the leader may write checks in
 //! its own transaction that the node still leads in the epoch it believes in.
 //!
-//! A leader cannot resign while it holds runs that only the leader may execute. So whoever holds
+//! A leader cannot resign while it holds runs that only the leader may execute. So a node that holds
 //! such a run leads, or is declared dead.
 //!
 //! # Places
@@ -37,7 +37,7 @@ pub const POLICY: &str = "cluster.policy";
 
 /// A store that several nodes share.
 pub trait Cluster: Store {
-    /// Takes leadership for a node if nobody living has it and the node may have it: it plans, and
+    /// Makes a node the leader if no living node is, and if it may be: it plans, and
     /// is neither declared dead nor draining. Answers who leads now.
     fn take_leadership(&self, node: NodeId) -> impl Future<Output = Result<Leadership>> + Send;
 
@@ -124,7 +124,7 @@ pub struct Acknowledgement {
     pub at: Timestamp,
 }
 
-/// What somebody wants of a node.
+/// A change of a node that an administrator requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeControl {
     /// It shall finish what it has and take nothing new.
@@ -155,7 +155,7 @@ pub enum NodeControlOutcome {
     NotFound,
     /// The node is alive: only one that fell silent can be removed.
     Alive,
-    /// The node fell silent: there is nobody to drain or resume.
+    /// The node missed its heartbeats: there is no process to drain or resume.
     Down,
 }
 

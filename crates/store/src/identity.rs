@@ -66,7 +66,7 @@ pub trait Identity: Store {
     /// An award by its id.
     fn award_by_id(&self, id: Uuid) -> impl Future<Output = Result<Option<Award>>> + Send;
 
-    /// What was given in a tenant, to everybody or to one, by id after the given one.
+    /// The grants of a tenant, of all grantees or of one, by id after the given one.
     fn list_awards(
         &self,
         tenant: TenantId,
@@ -513,7 +513,7 @@ fn audit_kind(entry: &Entry, is_new: bool) -> audit::Kind {
     }
 }
 
-/// What the audit says about an entry as it is now: nothing that lets anybody in.
+/// The audit details of an entry as it is now, without secrets.
 fn audit_state(entry: &Entry) -> Value {
     match entry {
         Entry::Tenant(tenant) => json!({

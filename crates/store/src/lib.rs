@@ -168,7 +168,7 @@ pub trait Store: Send + Sync + 'static {
     /// whose facts have become old.
     fn start_tokens(&self, count: usize) -> impl Future<Output = Result<Vec<i64>>> + Send;
 
-    /// Asks for the end of a run: at once when nobody holds it, by its holder otherwise.
+    /// Cancels a run: at once when no node holds it, by its holder otherwise.
     fn cancel(&self, run: RunId, reason: &Reason)
     -> impl Future<Output = Result<Cancelled>> + Send;
 
@@ -378,7 +378,7 @@ pub enum Changed {
     /// Another job of the tenant has that name.
     NameTaken(JobId),
     /// The job has this version now. If that is the expected one, time was faster: the schedule
-    /// should have ended or changed, and it was due at times that nobody has planned yet, or the
+    /// should have ended or changed, and it was due at times that are not planned yet, or the
     /// new one has been due since the change was made up. Plan the job up to now, look at the
     /// clock and try again.
     VersionConflict(u32),
@@ -457,7 +457,7 @@ pub struct FactsFor {
 /// What became of a request to cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancelled {
-    /// Nobody held the run: it has ended.
+    /// No node held the run: it has ended.
     Ended,
     /// This node holds it and will be told.
     Requested(NodeId),
@@ -494,7 +494,7 @@ impl Decided {
 pub struct Renewed {
     /// Runs of the node whose end was asked for.
     pub cancel: Vec<RunId>,
-    /// Whether somebody asked the node to take nothing new.
+    /// Whether the node is drained: it takes no new runs.
     pub draining: bool,
     /// The weights of the tenants whose tier is not the default.
     pub weights: Vec<(TenantId, u32)>,

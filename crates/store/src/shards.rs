@@ -18,7 +18,7 @@
 //! ```
 //!
 //! A run is split once: all parts are recorded in one transaction, which finds none before it.
-//! So whoever holds the run after a crash finds the parts that there are, and makes no others. A
+//! So a node that holds the run after a crash finds the parts that there are, and makes no others. A
 //! part is a run like any other; that it is a part is written beside it.
 
 use std::future::Future;
@@ -43,7 +43,7 @@ pub trait Shards: Cluster + NamedResources {
     ) -> impl Future<Output = Result<Vec<OwnedShard>>> + Send;
 
     /// Moves shards to other owners in the leader's name. Answers how many moved: others have been
-    /// moved by somebody else, or are gone; none when the node does not lead in this epoch, and
+    /// moved by another leader, or are gone; none when the node does not lead in this epoch, and
     /// nothing is written then.
     fn assign(
         &self,

@@ -119,10 +119,10 @@ pub struct SqliteStore {
     tokens: Arc<Tokens>,
     changed: Arc<Notify>,
     placed: Notify,
-    /// Read while somebody looks whether a tick may start; written while ticks can vanish, from
+    /// Read-locked while a node looks whether a tick may start; written while ticks can vanish, from
     /// before the clock is read until after the commit.
     starts: Arc<RwLock<()>>,
-    /// Given up last: whoever opens the file next finds it at rest.
+    /// Dropped last: the next process that opens the file finds it at rest.
     _lock: Lock,
 }
 
@@ -165,7 +165,7 @@ impl SqliteStore {
         })
     }
 
-    /// Runs were recorded: whoever waits for those that ask for a place hears of it.
+    /// Runs were recorded: wakes the nodes that wait for runs with a placement request.
     fn tell_placed<'a>(&self, runs: impl IntoIterator<Item = &'a NewRun>) {
         if asks_for_place(runs) {
             self.placed.notify_waiters();
@@ -190,7 +190,7 @@ impl Store for SqliteStore {
         let (changes, by) = (changes.to_vec(), author());
         let vanish = changes.iter().any(|change| change.prepared != Prepared::Keep);
         let starts = if vanish { Some(Arc::clone(&self.starts).write_owned().await) } else { None };
-        // The answer leaves after the commit, and the lock with it, even if nobody waits for it.
+        // The answer leaves after the commit, and the lock with it, even if no caller waits for it.
         let define = move |tx: &mut Tx<'_>| Ok((jobs::define(tx, &changes, &by)?, starts));
         let changed = self.writer.write(define).await;
         self.changed.notify_waiters();

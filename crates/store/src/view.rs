@@ -72,7 +72,7 @@ pub struct RunView {
     pub result: Option<String>,
     /// Rows that a statement changed.
     pub rows_affected: Option<u64>,
-    /// Whether it waits for somebody to look at it.
+    /// Whether it is a dead letter that no operator has acknowledged.
     pub dead_letter: bool,
     /// Values for the action, as a JSON object.
     pub parameters: Option<String>,

@@ -845,7 +845,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists executions that failed for the last time and that nobody has looked at, newest first. */
+        /** Lists dead letters: executions that failed for the last time and are not acknowledged, newest first. */
         get: operations["list_dead_letters"];
         put?: never;
         post?: never;
@@ -1116,7 +1116,7 @@ export interface paths {
         /** Lists grants. */
         get: operations["list_grants"];
         put?: never;
-        /** Gives a privilege or a role to a user or a role. Nobody gives what they do not have. */
+        /** Gives a privilege or a role to a user or a role. The actor must have it itself. */
         post: operations["create_grant"];
         delete?: never;
         options?: never;
@@ -1844,7 +1844,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Moves the ends of leases. Tells which messages somebody asked to end. */
+        /** Moves the ends of leases. Answers which messages are to be cancelled. */
         post: operations["extend_leases"];
         delete?: never;
         options?: never;
@@ -3460,7 +3460,7 @@ export interface components {
             reason: string | null;
         };
         /**
-         * @description What becomes of times that nobody could run.
+         * @description The policy for missed times.
          * @enum {string}
          */
         CatchUp: "NONE" | "LAST" | "ALL";
@@ -4305,11 +4305,11 @@ export interface components {
             backfill_concurrency?: number | null;
             /** @description Whether its statements were committed together with the record that they were. */
             exactly_once?: boolean;
-            /** @description Whether it waits for somebody to look at it. */
+            /** @description Whether it is a dead letter that is not acknowledged. */
             dead_letter?: boolean;
             /** @description Values for the action. */
             parameters?: unknown;
-            /** @description The trace that it is a part of, if whoever asked for it named one. */
+            /** @description The trace that it is a part of, if the client named one. */
             traceparent?: string | null;
             /**
              * Format: uuid
@@ -4367,7 +4367,7 @@ export interface components {
             obstacles: string[];
             /**
              * @description The progress of the parts of the execution, or of the last one before the time, if it was
-             *     divided: first how many, then those that did not complete.
+             *     split: first how many, then those that did not complete.
              */
             parts?: string[];
             /**
@@ -5950,11 +5950,11 @@ export interface components {
                 backfill_concurrency?: number | null;
                 /** @description Whether its statements were committed together with the record that they were. */
                 exactly_once?: boolean;
-                /** @description Whether it waits for somebody to look at it. */
+                /** @description Whether it is a dead letter that is not acknowledged. */
                 dead_letter?: boolean;
                 /** @description Values for the action. */
                 parameters?: unknown;
-                /** @description The trace that it is a part of, if whoever asked for it named one. */
+                /** @description The trace that it is a part of, if the client named one. */
                 traceparent?: string | null;
                 /**
                  * Format: uuid
@@ -7577,7 +7577,7 @@ export interface components {
              * @description When the lease ends now.
              */
             lease_until?: string | null;
-            /** @description Whether somebody asked for the end of the message: its worker should stop. */
+            /** @description Whether the message is to be cancelled: its worker should stop. */
             cancel?: boolean;
         };
         /** @description What became of reports. */
@@ -8119,7 +8119,7 @@ export interface components {
             pending: number;
             /**
              * Format: int64
-             * @description Runs that are due and that nobody holds.
+             * @description Runs that are due and that no node holds.
              */
             queued: number;
             /**
@@ -8518,7 +8518,7 @@ export interface components {
             /** @description Times of `to` that `from` does not have. */
             new: string[];
         };
-        /** @description A token that nobody has used yet, without the token itself. */
+        /** @description An unused token, without the token itself. */
         TokenEntry: {
             /** @description Which one it is. */
             token_id: string;
@@ -8833,7 +8833,7 @@ export interface components {
             /** @description The job as it was. */
             definition: components["schemas"]["JobSpec"];
         };
-        /** @description Who somebody is. */
+        /** @description An identity. */
         Whoami: {
             /**
              * Format: uuid
@@ -10148,7 +10148,7 @@ export interface operations {
                 event_type?: string;
                 /** @description Only those of a job, by its id or its name. A job that is gone is found by its id. */
                 job?: string;
-                /** @description Only what somebody did. */
+                /** @description Only changes by this user. */
                 actor?: string;
                 /** @description Only from this time on. */
                 since?: string;
@@ -18747,7 +18747,7 @@ export interface operations {
     list_keys: {
         parameters: {
             query?: {
-                /** @description Only keys of this user; one's own when absent, those of everybody with `*`. */
+                /** @description Only keys of this user; one's own when absent, those of all users with `*`. */
                 user?: string;
                 /** @description How many; 50 when absent, at most 500. */
                 limit?: number;

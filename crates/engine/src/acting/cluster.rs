@@ -53,7 +53,7 @@ impl AuthorizedEngine<'_> {
         Ok(self.node().store.parts(&[run]).await?)
     }
 
-    /// How far those of these runs have come that were split. Whoever has a run to show was shown
+    /// How far those of these runs have come that were split. A caller that has a run was allowed to see
     /// it, so nothing is asked here.
     pub async fn progress(&self, seen: &[RunView]) -> Result<HashMap<RunId, Progress>> {
         let wholes: Vec<RunId> = seen.iter().map(|run| run.id).filter(|id| !id.is_part()).collect();
@@ -100,7 +100,7 @@ impl AuthorizedEngine<'_> {
         self.node().set(name, value, expected).await
     }
 
-    /// A request begins that the actor may send again under the same key. Nobody else's key is the
+    /// A request begins that the actor may send again under the same key. The key of another user is never the
     /// same.
     pub async fn begin_request(&self, key: &str, fingerprint: &[u8]) -> Result<Begun> {
         let key = self.request_key(key);

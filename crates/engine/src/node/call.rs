@@ -6,8 +6,8 @@
 //!                                             store what this node holds before claiming more
 //! ```
 //!
-//! Ending a grant twice is harmless. A claim that nobody heard of is not: the node would renew
-//! the lease of runs that it does not know, and nobody would ever start them.
+//! Ending a grant twice is harmless. A claim whose reply was lost is not: the node would renew
+//! the lease of runs that it does not know, and no node would ever start them.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
@@ -20,7 +20,7 @@ use store::Finish;
 use super::{Node, State};
 use crate::start_log::BegunRun;
 
-/// A call under way. Whoever drops it without an answer does not know whether it took effect.
+/// A call under way. If it is dropped without an answer, it is unknown whether it took effect.
 pub(super) struct Call<'a> {
     state: &'a Mutex<State>,
     /// Who calls.
@@ -83,7 +83,7 @@ impl Drop for Call<'_> {
             state.telling.remove(&finish.grant);
         });
         if self.due.total() > 0 {
-            // Somebody may have looked for other work while these slots were asked for.
+            // Another step may have looked for work while these slots were asked for.
             state.look_for_place();
         }
         if !self.answered {

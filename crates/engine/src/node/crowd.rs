@@ -104,7 +104,7 @@ impl SlotWaiters {
         taken
     }
 
-    /// Everybody goes.
+    /// All waiters leave.
     pub fn clear(&mut self) {
         *self = SlotWaiters::default();
     }

@@ -1,7 +1,7 @@
 //! The elector: one node leads, and every scheduler says what it has seen.
 //!
 //! ```text
-//!            ┌────────────── nobody leads ◀──────────────┐
+//!            ┌────────────── no leader ◀─────────────────┐
 //!            │ take_leadership: epoch + 1                      │ resigned (drained, clock off),
 //!            ▼                                           │ left, or declared dead
 //!        A leads in epoch n ── claims what only the leader may, under (A, n) ──┘
@@ -19,7 +19,7 @@
 //! | number | question | who gives it |
 //! |---|---|---|
 //! | the node's id | does this process still count? | the process, anew each time that it joins |
-//! | the epoch | who leads? | the row of the leadership, one more each time that somebody takes it |
+//! | the epoch | who leads? | the row of the leadership, one more each time that a node takes it |
 //! | the fence | which attempt of a run is the last? | the claim, larger each time |
 //!
 //! ```text
@@ -36,11 +36,11 @@
 //! for sharing; so a write of A is before it, and then the statement waits for the write, or after
 //! it, and then it finds that it was declared dead. `take_leadership` locks the row of the leader and looks whether the
 //! node in it still counts. So between the last write of A as leader and the first of B lies a
-//! death, a resignation or a leave, in one order for everybody.
+//! death, a resignation or a leave, in one order for all nodes.
 //!
 //! *What may happen* is that A is still at work when B begins: the job's effect elsewhere is not
 //! ours to refuse. Two things make it rare and one makes it harmless. A measures by a clock that
-//! nobody can set, from when it *asked* for its last renewal and not from the answer, and stops
+//! cannot be set, from when it *asked* for its last renewal and not from the answer, and stops
 //! two seconds before the others may begin; what it runs gets the fence of its own attempt, and the
 //! next attempt a larger one.
 //!
@@ -123,7 +123,7 @@ impl Node {
 }
 
 impl Node {
-    /// Takes leadership if nobody has it, and gives it up if this node should not have it. Answers
+    /// Becomes the leader if there is none, and resigns if this node should not lead. Answers
     /// the epoch that it leads in.
     pub async fn elect(&self) -> store::Result<Option<i64>> {
         if !self.has_role(NodeRole::Scheduler) {

@@ -111,7 +111,7 @@ impl Node {
         Ok(full || self.state().has_much_to_tell())
     }
 
-    /// Records runs that somebody asked for; those that are due start here if there is room.
+    /// Records requested runs; those that are due start here if there is a free slot.
     pub async fn submit(&self, runs: &[NewRun]) -> store::Result<Submitted> {
         let call = {
             let near = self.near(runs);

@@ -99,7 +99,7 @@ impl Node {
         }
     }
 
-    /// Somebody asked that this node takes nothing new, or that it does again.
+    /// An administrator drained or resumed this node.
     fn steer(&self, drained: bool) {
         let mut state = self.state();
         if state.drained != drained {

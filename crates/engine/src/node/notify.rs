@@ -1,4 +1,4 @@
-//! The notifier: sees to it that somebody is told.
+//! The notifier: raises and delivers alerts.
 
 use domain::alert::{Alert, AlertKind};
 use jiff::SignedDuration;
@@ -14,7 +14,7 @@ const AGAIN_AFTER_SECONDS: [i64; 7] = [5, 60, 300, 1_800, 7_200, 18_000, 36_000]
 const DELIVERIES_MAX: u32 = 100;
 
 impl Node {
-    /// Raises what the store knows and nobody was told yet, and what was noticed here.
+    /// Raises the alerts that the store has pending, and those that were noticed here.
     pub async fn raise_news(&self) -> store::Result<()> {
         let now = self.now();
         self.store.raise_dead_letters().await?;

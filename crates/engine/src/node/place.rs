@@ -46,7 +46,7 @@ impl Node {
         Ok(count)
     }
 
-    /// Whether a run was recorded here that asks for something, since anybody last looked, or a
+    /// Whether a run was recorded here that asks for something, since the last look, or a
     /// slot is kept for one.
     pub fn seeks_place(&self) -> bool {
         let state = self.state();

@@ -1,5 +1,5 @@
 //! A node whose executor is elsewhere: what it holds can be picked up by another process, and its
-//! results may come to whoever is asked.
+//! results may come to any server.
 //!
 //! Who executes is an agent far away; the node is its stand-in beside the store. The stand-in can
 //! be lost with its process while the agent goes on, so nothing that matters is only in its memory:
@@ -28,7 +28,7 @@ pub struct Elsewhere {
     pub grant: Grant,
     /// The fencing token that it was given.
     pub token: Option<i64>,
-    /// When it began, by the clock of whoever handed it out.
+    /// When it began, by the clock of the server that handed it out.
     pub started_at: Timestamp,
     /// How long it took.
     pub took: SignedDuration,
@@ -78,7 +78,7 @@ impl Node {
         self
     }
 
-    /// Whoever executes does not ask for work now.
+    /// The executor does not poll for work now.
     pub(crate) fn be_away(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.away = true;
@@ -137,7 +137,7 @@ impl Node {
 }
 
 impl Node {
-    /// Whether whoever executes asks for work.
+    /// Whether the executor polls for work.
     pub fn set_away(&self, away: bool) {
         let mut state = self.state();
         state.away = away;
@@ -146,14 +146,14 @@ impl Node {
         }
     }
 
-    /// Whether whoever executes can do a run. Who asks for its labels or its shard knows best.
+    /// Whether the executor can do a run. A run that asks for its labels or its shard is always its own.
     pub(crate) fn can(&self, run: &ClaimedRun, job: &Job) -> bool {
         let may_go_anywhere = job.definition.place().is_anywhere() && run.run.shard.is_empty();
         let Some(skill) = self.skill.as_ref().filter(|_| may_go_anywhere) else { return true };
         skill(job) || self.now() < self.state().alone_until
     }
 
-    /// There is no server that could do what whoever executes cannot.
+    /// There is no server that could do what the executor cannot.
     pub(crate) fn note_alone(&self) {
         let until = self.now().saturating_add(ALONE).unwrap_or(Timestamp::MAX);
         self.state().alone_until = until;
@@ -179,7 +179,7 @@ impl Node {
         }
     }
 
-    /// Gives runs that nobody has begun back at once, and lets other nodes come first. Should the
+    /// Releases runs that have not begun at once, and lets other nodes come first. Should the
     /// store not answer, the next exchange tells it.
     pub(crate) async fn pass_on(&self, grants: &[Grant]) -> store::Result<()> {
         let (node, released) = {
@@ -245,7 +245,7 @@ impl Node {
         }
     }
 
-    /// What was let in and nobody has begun goes back to the store with the next exchange.
+    /// Admitted runs that have not begun go back to the store with the next exchange.
     pub fn return_unbegun(&self, grant: Grant) {
         let mut state = self.state();
         if let Some(slot) = state.held(grant).map(|held| held.run.run.slot) {
@@ -256,7 +256,7 @@ impl Node {
     }
 
     /// Settles attempts that were made for a node elsewhere. It needs nothing but the store, so
-    /// whoever hears of a result can settle it. Durable when it returns; stale is what the node
+    /// any server that gets a result can settle it. Durable when it returns; stale is what the node
     /// does not hold.
     pub async fn settle_for(
         &self,

@@ -1,7 +1,7 @@
 //! Runs that are split: into a part for each shard, for each row of values, or both.
 //!
 //! ```text
-//!   due ──▶ let in ──▶ split: its parts are recorded, all at once ──▶ waits, nobody holds it
+//!   due ──▶ let in ──▶ split: its parts are recorded, all at once ──▶ waits, not held
 //!                                                                          │
 //!            parts: claimed by the owners of their shards, tried, settled  │
 //!                                                                          │
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Nothing stays behind on the node that split it: neither a slot nor a grant nor a memory. If
-//! that node dies, whoever is handed the run next finds the parts that there are. What wakes the
+//! that node dies, the next node that is handed the run finds the parts that there are. What wakes the
 //! run is a hint; that it looks again by itself after a while makes it right.
 
 use std::collections::{HashMap, HashSet};
@@ -32,7 +32,7 @@ use super::settle::{job_state_after, settled};
 use super::{Ended, Node, Running};
 use crate::error::Result;
 
-/// A run looks at its parts after this time, should nobody wake it.
+/// A run looks at its parts after this time if nothing wakes it.
 pub(super) const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(10);
 
 /// What becomes of a run after a look at its parts.
@@ -413,7 +413,7 @@ impl Node {
         Ok(moved.unwrap_or(0))
     }
 
-    /// Shards in databases that only the settings of servers name, as far as nobody has said where
+    /// Shards in databases that only the settings of servers name, as far as it is not set where
     /// they belong.
     async fn shards_of_servers(
         &self,

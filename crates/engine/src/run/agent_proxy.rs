@@ -13,7 +13,7 @@
 //! by itself, and what was let in waits in the outbox until the agent fetches it.
 //!
 //! The stand-in may be lost, and the agent may go to another server. Then the same node has two
-//! stand-ins for a while. The old one hands nothing out, because nobody asks it; it ends when the
+//! stand-ins for a while. The old one hands nothing out, because no agent polls it; it ends when the
 //! agent has been silent for as long as makes the agent stop its work. What it claims until then is
 //! found by the new one, which asks the store again for a while what the node holds.
 //!
@@ -102,9 +102,9 @@ pub struct AgentProxy {
 /// Puts what was let in where the agent fetches it.
 struct RemoteDispatch {
     outbox: Arc<Outbox>,
-    /// Carries out what is for whoever stands in.
+    /// Executes what an agent proxy executes itself.
     here: Arc<dyn Dispatch>,
-    /// The server's own node, and whoever wakes it.
+    /// The server's own node, and its waker.
     host: (Arc<Node>, Arc<Shared>),
 }
 
@@ -122,7 +122,7 @@ impl Dispatch for RemoteDispatch {
                 if self.a_server_executes().await {
                     return self.pass_on(&driver.node, &run).await;
                 }
-                // Nobody could do it. The agent says best what it lacks.
+                // No executor could do it. The agent says best what it lacks.
                 driver.node.note_alone();
             }
             let Some(refused) = refusal(&driver.node, &run, never).await else {
@@ -237,7 +237,7 @@ impl Engine {
         Ok(nodes.iter().any(|it| it.id == node && it.info.name == name && alive(it.state)))
     }
 
-    /// Settles attempts that were made for a node of a name which nobody stands in for here.
+    /// Settles attempts that were made for a node of a name that has no proxy here.
     pub async fn settle_late(
         &self,
         node: NodeId,

@@ -127,7 +127,7 @@ fn needs_look(run: &Started) -> bool {
 }
 
 /// Why a run may not be carried out; none when it may. A store that does not answer is no failure
-/// of the run: it waits until the store is back, or somebody has had enough.
+/// of the run: it waits until the store is back, or the run is cancelled.
 pub(super) async fn refusal(
     node: &Node,
     run: &Started,

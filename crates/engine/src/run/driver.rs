@@ -435,7 +435,7 @@ impl Driver {
                 let mut patience = Backoff::new(&self.shared, "start");
                 self.start_due(&mut patience).await;
                 self.seek_places();
-                // What was let in begins before anybody is told.
+                // Admitted runs begin before the agent is answered.
                 tokio::task::yield_now().await;
                 let mut accepted = submitted.accepted.into_iter();
                 let mut all = runs.iter();

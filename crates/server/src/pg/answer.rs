@@ -175,8 +175,8 @@ impl<'a> Talk<'a> {
         described.map_err(|error| Report::of(error, &prepared.text))
     }
 
-    /// Runs a statement in the name of whoever asks, as long as they may, the statement takes no
-    /// more time than it has, and nobody wants it to end. A change is not given up half-way.
+    /// Runs a statement in the name of the actor, as long as they may, the statement takes no
+    /// more time than it has, and it is not cancelled. A change is not given up half-way.
     pub(super) async fn run(
         &mut self,
         text: &str,
@@ -242,7 +242,7 @@ impl<'a> Talk<'a> {
         self.sql.statement_timeout().map_or(most, |wish| wish.min(most))
     }
 
-    /// Nobody asks more often than their tenant may.
+    /// The rate limit of the tenant.
     fn may_ask(&self) -> Result<(), Report> {
         let app = &self.listener.app;
         let actor = self.sql.actor();

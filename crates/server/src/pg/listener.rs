@@ -100,7 +100,7 @@ impl SqlListener {
     pub async fn serve(self, socket: TcpListener, stop: impl Future<Output = ()> + Send) {
         let listener = Arc::new(self);
         let (closing, closed) = watch::channel(());
-        // Whoever still talks holds one of these.
+        // Every open connection holds one of these.
         let (talking, mut all_gone) = tokio::sync::mpsc::channel::<()>(1);
         let mut stop = std::pin::pin!(stop);
         loop {
@@ -149,7 +149,7 @@ impl SqlListener {
         let _ = all_gone.recv().await;
     }
 
-    /// Finds out who it is. Nobody waits for somebody who dawdles.
+    /// Authenticates the client, within a time limit.
     async fn receive(
         &self,
         stream: TcpStream,

@@ -3,7 +3,7 @@
 //! ```text
 //!   SSLRequest? ──▶ S/N ──▶ StartupMessage ──▶ SCRAM ──▶ settings, key for cancelling ──▶ ready
 //!                               │
-//!                               └──▶ CancelRequest: somebody's statement ends, and this does too
+//!                               └──▶ CancelRequest: the statement of a session ends, and this connection too
 //! ```
 
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ use crate::limit::Caller;
 use crate::problem::Code;
 use crate::scram::{BOUND_MECHANISM, Binding, Exchange, MECHANISM, end_point};
 
-/// The longest message of somebody whom nobody knows.
+/// The longest message of an unauthenticated client.
 pub(crate) const STRANGER_BYTES_MAX: usize = 10_000;
 
 /// The first byte of TLS.
@@ -52,13 +52,13 @@ enum Line {
 
 /// What the first packet is.
 enum First {
-    /// Somebody wants to come in, with these parameters.
+    /// A client wants to log in, with these parameters.
     Start { minor: i32, parameters: BTreeMap<String, String> },
-    /// Somebody's statement shall end.
+    /// The statement of another session is to be cancelled.
     Cancel(i32, Secret),
 }
 
-/// Somebody who is in.
+/// A client with a session.
 pub(crate) struct Arrived {
     /// The client.
     pub(crate) wire: Wire,
@@ -166,7 +166,7 @@ async fn greet(listener: &SqlListener, stream: TcpStream) -> Result<Option<(Wire
 }
 
 async fn encrypt(mut wire: Wire, tls: &Tls) -> Result<Option<(Wire, Line)>, Ended> {
-    // Whatever came in the clear behind the request was put there by somebody else.
+    // Whatever came in the clear behind the request was put there by an attacker.
     if !wire.has_read_all() {
         let text = "there is something in the clear behind the request for TLS";
         return refuse(wire, Report::new(report::PROTOCOL, text)).await;
@@ -219,7 +219,7 @@ fn negotiate(
     Ok(spoken)
 }
 
-/// Who somebody says that they are.
+/// A claimed identity.
 struct Claim<'a> {
     caller: IpAddr,
     tenant: &'a str,

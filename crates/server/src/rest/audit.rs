@@ -1,4 +1,4 @@
-//! Who did what, and whether nobody changed the record since.
+//! The audit log, and whether its chain of hashes is intact.
 
 use std::collections::{HashMap, HashSet};
 
@@ -151,7 +151,7 @@ pub struct AuditParams {
     event_type: Option<String>,
     /// Only those of a job, by its id or its name. A job that is gone is found by its id.
     job: Option<String>,
-    /// Only what somebody did.
+    /// Only changes by this user.
     actor: Option<String>,
     /// Only from this time on.
     since: Option<Timestamp>,

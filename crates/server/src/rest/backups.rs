@@ -132,7 +132,7 @@ pub(crate) async fn download(
     Ok(response)
 }
 
-/// Records that somebody asks for a backup, before anything is read: it holds what all tenants
+/// Records the request of a backup, before anything is read: it holds what all tenants
 /// have, and what cannot be recorded does not happen.
 async fn record(app: &App, actor: &Actor, details: &Value) -> Result<()> {
     let event = Event {

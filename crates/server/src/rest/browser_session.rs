@@ -56,7 +56,7 @@ pub struct SessionView {
     pub now: Timestamp,
     /// The name of this cluster's environment, from the setting `ui.environment`.
     pub environment: Option<String>,
-    /// Who is logged in; null when nobody is.
+    /// The logged-in user; null without a session.
     pub identity: Option<Whoami>,
     /// Issuers at which a browser can log in.
     pub logins: Vec<LoginView>,

@@ -53,7 +53,7 @@ pub struct DeadLetterItems {
     pub data: Vec<DeadLetterItem>,
 }
 
-/// An empty list means nobody, and nobody asks for that.
+/// An empty list selects no user, which no caller means.
 fn checked(body: DeadLetterBody) -> Result<Vec<Uuid>> {
     match body.execution_ids.len() {
         1..=MOST => Ok(body.execution_ids),

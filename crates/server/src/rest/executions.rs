@@ -134,7 +134,7 @@ pub(crate) async fn list(
     Ok(List::new(named(&app, &actor, runs.items).await?, runs.next).answer(&uri))
 }
 
-/// Lists executions that failed for the last time and that nobody has looked at, newest first.
+/// Lists dead letters: executions that failed for the last time and are not acknowledged, newest first.
 #[utoipa::path(
     get, path = "/v1/dead-letters", operation_id = "list_dead_letters", tag = "executions", params(ExecutionParams),
     responses((status = 200, body = List<Execution>), (status = 404, body = ErrorBody))

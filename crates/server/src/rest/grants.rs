@@ -179,7 +179,7 @@ fn id_of(text: &str) -> Result<Uuid> {
     text.parse().map_err(none)
 }
 
-/// Gives a privilege or a role to a user or a role. Nobody gives what they do not have.
+/// Gives a privilege or a role to a user or a role. The actor must have it itself.
 #[utoipa::path(
     post, path = "/v1/grants", operation_id = "create_grant", tag = "access", request_body = GrantSpec,
     responses(

@@ -93,7 +93,7 @@ pub struct KeyPatch {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct KeyParams {
-    /// Only keys of this user; one's own when absent, those of everybody with `*`.
+    /// Only keys of this user; one's own when absent, those of all users with `*`.
     user: Option<String>,
     /// How many; 50 when absent, at most 500.
     #[param(minimum = 1, maximum = 500)]
@@ -211,7 +211,7 @@ pub(crate) async fn create(
 }
 
 fn scopes_of(names: &[String]) -> Result<Privileges> {
-    // An empty list means nothing, and nobody asks for that.
+    // An empty list selects nothing, which no caller means.
     if names.is_empty() {
         return Err(Problem::invalid("scopes", "must name at least one privilege"));
     }

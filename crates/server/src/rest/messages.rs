@@ -131,7 +131,7 @@ pub struct ReportResult {
     /// When the lease ends now.
     #[serde(skip_serializing_if = "Option::is_none")]
     lease_until: Option<Timestamp>,
-    /// Whether somebody asked for the end of the message: its worker should stop.
+    /// Whether the message is to be cancelled: its worker should stop.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schema(required = false)]
     cancel: bool,
@@ -411,7 +411,7 @@ pub(crate) async fn fail(
     report(&app, &actor, &queue, body, failed).await
 }
 
-/// Moves the ends of leases. Tells which messages somebody asked to end.
+/// Moves the ends of leases. Answers which messages are to be cancelled.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/extend", operation_id = "extend_leases", tag = "queues", request_body = ReportBody,
     params(("queue" = String, Path, description = "The queue's name or id.")),

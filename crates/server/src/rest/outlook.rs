@@ -15,7 +15,7 @@ use crate::app::App;
 use crate::body::{Body, Params};
 use crate::problem::{Code, ErrorBody, Problem, Result};
 
-/// How many times are shown when nobody says.
+/// The default number of times shown.
 const COUNT_DEFAULT: u32 = 10;
 
 /// The most times that are shown.

@@ -127,7 +127,7 @@ fn is_cluster(scope: Option<&str>) -> Result<bool> {
     }
 }
 
-/// What somebody wants with a secret.
+/// A request about a secret.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wish {
     /// To see it.
@@ -137,7 +137,7 @@ pub(crate) enum Wish {
 }
 
 /// Those of the cluster are its administrator's, those of a tenant its administrator's, and those
-/// of a job belong to whoever may change the job.
+/// of a job belong to the users who may change the job.
 pub(crate) async fn place(
     app: &App,
     actor: &Actor,

@@ -1,4 +1,4 @@
-//! Who somebody is, and how they get in with a password.
+//! The current identity, and logins with a password.
 
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ pub(crate) async fn login(
     Ok(([(header::CACHE_CONTROL, "no-store")], Json(body)).into_response())
 }
 
-/// Who somebody is.
+/// An identity.
 #[derive(Serialize, ToSchema)]
 pub struct Whoami {
     /// Their identity.

@@ -24,7 +24,7 @@ const HOURS_MAX: u32 = 24 * 30;
 pub struct StatsView {
     /// Runs that wait for their time or for other runs.
     pub pending: u64,
-    /// Runs that are due and that nobody holds.
+    /// Runs that are due and that no node holds.
     pub queued: u64,
     /// Runs that are due and that a node holds.
     pub running: u64,

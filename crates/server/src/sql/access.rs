@@ -181,7 +181,7 @@ impl Session {
     }
 
     /// What a statement is about: something new, or something that is there. None when there is
-    /// nothing to do and nobody minds.
+    /// nothing to do and `IF EXISTS` was given.
     async fn known(&self, kind: Kind, verb: Verb, name: &Spanned<String>) -> Result<Option<Known>> {
         Ok(match verb {
             Verb::Create | Verb::CreateOrAlter => Some(Known::No),

@@ -1,5 +1,5 @@
 //! Questions about tables: the crate `query` answers them, on a thread that may wait, in the name of
-//! whoever asks.
+//! the actor.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

@@ -95,7 +95,7 @@ pub(super) fn ledger(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryErro
     whole(sys, scan, lists, ledger_row)
 }
 
-/// The runs that wait for somebody.
+/// The dead letters.
 pub(super) fn dead_letters(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryError> {
     let tenant = sys.actor.tenant;
     let jobs: Vec<Option<JobId>> = match ever_named(sys, scan)? {

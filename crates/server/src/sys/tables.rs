@@ -66,7 +66,7 @@ tables! {
         database_name Text None "The database of an SQL or PROCEDURE job; nothing means the default one.";
         endpoint Text None "The address of an HTTP job.";
         action Json None "The whole action.";
-        catch_up Text None "What becomes of occurrences that nobody could run: NONE, LAST or ALL.";
+        catch_up Text None "The policy for missed occurrences: NONE, LAST or ALL.";
         max_catch_up Int None "The most occurrences that catch_up ALL runs.";
         start_deadline_seconds Int None "A run that cannot start within this time is missed.";
         overlap Text None "ALLOW, SKIP, QUEUE or CANCEL_PREVIOUS.";
@@ -123,7 +123,7 @@ tables! {
         job_version Int None "The version of the job that asked for it.";
         occurrences Int None "How many times the row stands for; more than 1 for times that did not run.";
         coalesced Int None "How many missed times the run stands for besides its own.";
-        dead_letter Bool None "Whether the run waits for somebody to look at it.";
+        dead_letter Bool None "Whether the run is a dead letter that is not acknowledged.";
         parameters Json None "Values for the action.";
         result Json None "What the run produced, as JSON.";
         due Time None "due_at as a timestamp.";
@@ -152,7 +152,7 @@ tables! {
         condition Text None "How the other one must have ended: SUCCESS, COMPLETION or FAILURE.";
         dependency_rule Text None "Whether the job waits for ALL of its dependencies or for ANY of them.";
     }
-    job_secrets "The names of secrets. Values are not readable, by nobody." {
+    job_secrets "The names of secrets. Values cannot be read." {
         job_uuid Uuid None "The job that sees it; nothing for a secret of the tenant.";
         secret_key Text None "Its name, as in ${secrets.NAME}.";
         secret_value Bytes None "Always nothing.";
@@ -441,13 +441,13 @@ tables! {
         due_at Time None "When it may start, or might have.";
         started Time None "When its last attempt began.";
         completed Time None "When it ended.";
-        dead_letter Bool None "Whether it waits for somebody to look at it.";
+        dead_letter Bool None "Whether it is a dead letter that is not acknowledged.";
         created_at Time None "When the row was written.";
         parts_total Int None "How many parts the run was split into; nothing when it was not.";
         parts_completed Int None "Those parts that completed.";
         parts_failed Int None "Those parts that ended otherwise.";
     }
-    dead_letters "The runs that wait for somebody to look at them, the newest first." {
+    dead_letters "The dead letters that are not acknowledged, the newest first." {
         execution_uuid Uuid None "The run.";
         job_uuid Uuid Equal "The job.";
         job_name Text Equal "The job's name; nothing when the job is gone.";

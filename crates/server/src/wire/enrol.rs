@@ -1,4 +1,4 @@
-//! How somebody becomes an agent: with a token that is good for once and for a short time.
+//! Enrolment of agents: with a token that works once and for a short time.
 
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ pub(super) fn require_version(protocol: u32) -> Result<()> {
     Err(Problem::new(Code::UnsupportedVersion, text))
 }
 
-/// Makes somebody an agent who shows a token. It is spent by it.
+/// Enrols an agent that shows a token, and spends the token.
 pub(super) async fn join(
     State(app): State<App>,
     Extension(limits): Extension<Arc<Limits>>,

@@ -428,7 +428,7 @@ mod tests {
             (TenantId::DEFAULT, sql(None), false, true),
             (TenantId::DEFAULT, sql(Some("main")), false, false),
             (TenantId::DEFAULT, sql(Some("sales")), false, true),
-            // One that was made over REST, or none at all: whoever has the run asks the server.
+            // One that was made over REST, or none at all: the server knows the run.
             (TenantId::DEFAULT, sql(Some("crm")), true, true),
             (other, sql(Some("main")), true, true),
         ] {

@@ -513,9 +513,9 @@ async fn another_tenant_is_there_only_for_the_cluster() {
         world.call_as(Some(key), "GET", "/v1/jobs", &headers, None).await
     };
     assert_eq!(at(&boss.key, "acme").await.status, 200);
-    let (others, nobodys) = (at(&boss.key, "other").await, at(&boss.key, "none").await);
-    assert_eq!((others.status, nobodys.status), (404, 404));
-    assert_eq!(others.text.replace("other", "none"), nobodys.text);
+    let (others, dummy) = (at(&boss.key, "other").await, at(&boss.key, "none").await);
+    assert_eq!((others.status, dummy.status), (404, 404));
+    assert_eq!(others.text.replace("other", "none"), dummy.text);
     assert_eq!(at(&world.key, "other").await.status, 200);
     // What the cluster's administrator makes elsewhere is theirs, and runs.
     let headers = [("punctual-tenant", "other")];

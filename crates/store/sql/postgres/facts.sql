@@ -1,6 +1,6 @@
 -- Runs that are about to start and that the node still holds, with the runs of their jobs that come before: a row for
 -- each of these, or one without. $1 node, $2 to $4 grants, $5 jobs, $6 whether other runs matter. $7 are the claims that
--- all grants are from, if known: as long as these are there and whole, nobody needs to look into them.
+-- all grants are from, if known: as long as these are there and whole, they need not be looked into.
 WITH known AS MATERIALIZED (
     SELECT count(*) = cardinality($7::bigint[]) AS yes
     FROM nodes n

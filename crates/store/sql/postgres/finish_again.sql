@@ -36,7 +36,7 @@ again AS (
                 WHERE d.job_id = r.job_id
                     AND (SELECT l.fence FROM last_ends l WHERE l.job_id = d.depends_on) >= u.fence
             ) THEN 2
-            -- Whoever acknowledges passes the gate too, and finds it waiting.
+            -- An acknowledgement passes the gate too, and finds it waiting.
             WHEN u.wait = 3 THEN 3
             -- The holder looks for free places afterwards, and so does every reaper.
             WHEN u.wait = 6 THEN 6

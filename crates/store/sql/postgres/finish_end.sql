@@ -1,6 +1,6 @@
 -- Runs end: they leave the live table for the history, if their grants are still valid.
 -- $1 is the holder; without one, the grants are those of dead nodes. $19 are the claims that all grants are from, if
--- known: as long as these are there and whole, nobody needs to look into them.
+-- known: as long as these are there and whole, they need not be looked into.
 -- $21 are the fencing tokens of attempts: history shows them, and a finish that is sent again is known by them.
 -- A column that has no value at all may be left empty: unnest fills it up. One with a single value has it for all rows.
 WITH known AS MATERIALIZED (
@@ -31,7 +31,7 @@ ended AS (
     WHERE r.id BETWEEN u.run_id AND u.run_id
         AND r.turn = CASE WHEN cardinality($4) = 1 THEN ($4)[1] ELSE u.turn END
         AND ((SELECT yes FROM known) OR (u.run_id, u.fence) IN (SELECT run_id, fence FROM held)) IS TRUE
-        -- A retry ends only if somebody asked for the end of the run.
+        -- A retry ends only if the cancellation of the run was requested.
         AND (u.if_cancelled IS NOT TRUE OR r.cancel_code IS NOT NULL)
     RETURNING
         r.id, r.job_id, r.tenant_id, u.node_id, r.scheduled_for, r.due_at, u.finished_at, u.started_at, u.fence,

@@ -1,4 +1,4 @@
--- The parts of a run ($1), unless it has some, or somebody asked for its end. Under the gate. $2 is the node that holds it
+-- The parts of a run ($1), unless it has some, or its cancellation was requested. Under the gate. $2 is the node that holds it
 -- with the fence $3; without one, the run was recorded by this very transaction, and waits for its parts from the beginning.
 WITH clock AS MATERIALIZED (SELECT clock() AS now),
 parent AS MATERIALIZED (

@@ -193,7 +193,7 @@ impl Shared {
         want: ClaimRequest,
     ) -> Result<Vec<ClaimedRun>> {
         let fences = fences(want);
-        // Almost always nobody asks for this place, and then the gate need not be passed.
+        // Almost always no run asks for this placement, and then the gate need not be passed.
         let ahead = span_us(want.ahead);
         let due = self.query_one(sql!("placed_due"), values![ahead, node.0, epoch]).await?;
         if fences == 0 || !due.try_get::<_, bool>(0)? {

@@ -13,7 +13,7 @@
 //!
 //! A lock keeps wake-ups from getting lost. Runs that end share it, before they look for runs that
 //! wait; a run that begins to wait has it alone, before it looks whether there still is something
-//! to wait for. Whoever comes second sees the first. Most runs end beside each other like this.
+//! to wait for. The second transaction sees the first. Most runs end beside each other like this.
 //! Where other jobs depend on one, its ends pass the gate as well: they are compared by fence with
 //! what a claim may have missed.
 //!
@@ -85,7 +85,7 @@ impl Shared {
             (fences > 0).then(|| pipeline.push(sql!("job_changed_lately"), changed_lately()));
         let mut answers = match pipeline.commit_new(&self.pool).await? {
             Some(answers) => answers,
-            // Somebody stood in the way, or a run has a record although it is live, which must
+            // Another transaction stood in the way, or a run has a record although it is live, which must
             // not keep the others from ending.
             None => {
                 let runs: Vec<Uuid> = done.iter().map(|finish| finish.grant.run.0).collect();

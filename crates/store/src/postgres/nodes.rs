@@ -201,7 +201,7 @@ impl Shared {
         Ok(runs)
     }
 
-    /// A claim whose answer was lost on the way belongs to this node, and nobody knows it: the
+    /// A claim whose answer was lost on the way belongs to this node, and no process knows it: the
     /// runs would never start. It is given back. While no claim is under way, what the holdings
     /// do not list is such a claim.
     async fn release_orphans(&self, node: NodeId, claims: Vec<i64>) {

@@ -74,7 +74,7 @@ pub(super) fn decide(
     Ok(decided)
 }
 
-/// A run that goes on and that nobody holds.
+/// A live run that no node holds.
 struct Unheld {
     seq: i64,
     job: JobId,

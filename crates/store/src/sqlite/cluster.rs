@@ -44,7 +44,7 @@ impl Cluster for SqliteStore {
         epoch: Option<i64>,
         want: ClaimRequest,
     ) -> Result<Vec<ClaimedRun>> {
-        // Almost always nobody asks for a place, and then the writer need not be asked.
+        // Almost always no run asks for a placement, and then the writer need not be asked.
         if self.read(|connection| Ok(claim::lanes(connection, true)?.is_empty())).await? {
             return Ok(Vec::new());
         }
@@ -157,7 +157,7 @@ pub(super) fn leadership(connection: &Connection) -> Result<Leadership> {
 }
 
 fn take_leadership(tx: &mut Tx<'_>, node: NodeId) -> Result<Leadership> {
-    // Somebody may have been faster since this was read.
+    // Another writer may have been faster since this was read.
     if leadership(tx.connection)?.node.is_none() {
         tx.connection.prepare_cached(sql!("leader_take"))?.execute((node.0, tx.now_us()))?;
     }

@@ -96,7 +96,7 @@ struct Ending {
 }
 
 impl Ending {
-    /// Writes what was taken, for whoever looks into the tables.
+    /// Writes what was taken, so that the tables show it.
     fn flush(&mut self, tx: &Tx<'_>) -> Result<()> {
         self.leaving.flush(tx.connection)?;
         self.recorder.flush(tx)
@@ -116,7 +116,7 @@ fn leave(
             let verdict = (*outcome, reason.as_ref(), *dead_letter);
             end(tx, ending, held, finish, verdict, freed)
         }
-        // Somebody asked for its end meanwhile.
+        // Its cancellation was requested meanwhile.
         Verdict::Retry { .. } | Verdict::Hold { .. } if held.cancelled => {
             end(tx, ending, held, finish, (Outcome::Cancelled, None, false), freed)
         }
@@ -267,14 +267,14 @@ fn end(
         tx.connection.prepare_cached(sql!("job_end"))?.execute((held.job.0, state_name(state)))?;
         versions::keep(tx, held.job, tx.now_us(), SYSTEM, &["status"])?;
     }
-    // Nobody waits for a part of a run but the run.
+    // Only the parent run waits for a child run.
     if !held.run.is_part() {
         freed.ended(held.job, outcome, finished_at, finish.followers);
     }
     Ok(Applied::Ended(outcome))
 }
 
-/// Whether the job still has the one time that the run stands for: somebody may have changed it
+/// Whether the job still has the one time that the run stands for: the job may have been changed
 /// while the run was under way.
 fn is_one_time(tx: &Tx<'_>, held: &Held) -> Result<bool> {
     let found: Option<(String, i64)> = tx

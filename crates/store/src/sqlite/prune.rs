@@ -1,4 +1,4 @@
-//! History that nobody wants any more goes in small batches.
+//! History whose retention is over is deleted in small batches.
 
 use domain::id::RunId;
 use rusqlite::Params;

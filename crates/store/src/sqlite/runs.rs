@@ -1,4 +1,4 @@
-//! New runs: planned ones and those that somebody asked for.
+//! New runs: planned ones and requested ones.
 
 use std::collections::HashMap;
 

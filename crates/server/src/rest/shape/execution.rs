@@ -123,7 +123,7 @@ pub struct Execution {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schema(required = false)]
     pub exactly_once: bool,
-    /// Whether it waits for somebody to look at it.
+    /// Whether it is a dead letter that is not acknowledged.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schema(required = false)]
     pub dead_letter: bool,
@@ -131,7 +131,7 @@ pub struct Execution {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Value>)]
     pub parameters: Option<Box<RawValue>>,
-    /// The trace that it is a part of, if whoever asked for it named one.
+    /// The trace that it is a part of, if the client named one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
     /// The shard that it works on, if it is a part of another one.

@@ -30,7 +30,7 @@ use crate::problem::{Problem, Result};
 const TAGS_MAX: usize = 64;
 const TAG_BYTES_MAX: usize = 255;
 
-/// The fields that an answer has and a request does not: whoever sends back what they were shown
+/// The fields that an answer has and a request does not: a client that sends back what it was shown
 /// need not take them out.
 pub const READ_ONLY: [&str; 11] = [
     "job_id",
@@ -107,7 +107,7 @@ pub struct JobSpec {
     /// How long a cancelled attempt may take to end by itself; 10 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_period_seconds: Option<Seconds>,
-    /// What becomes of times that nobody could run; `LAST` when absent.
+    /// The policy for missed times; `LAST` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub catch_up: Option<CatchUp>,
     /// The most times that `ALL` runs; 100 when absent.
@@ -355,7 +355,7 @@ impl JobSpec {
             Some(JobStatus::Active) => Ok(Some(JobState::Enabled)),
             Some(JobStatus::Paused) => Ok(Some(JobState::Paused)),
             Some(JobStatus::Disabled) => Ok(Some(JobState::Disabled)),
-            // What is shown may be sent back; nobody can ask for it otherwise.
+            // A field that is shown may be sent back, and cannot be set otherwise.
             Some(JobStatus::Completed) => Ok(None),
             Some(JobStatus::Deleted) => {
                 Err(Problem::invalid("status", "must be ACTIVE, PAUSED or DISABLED"))

@@ -27,7 +27,7 @@ macro_rules! mirror {
 }
 
 mirror! {
-    /// What becomes of times that nobody could run.
+    /// The policy for missed times.
     CatchUp = domain::schedule::CatchUpPolicy {
         /// They are skipped.
         None,

@@ -23,7 +23,7 @@ pub enum JobType {
     Delayed,
     /// Every `interval_seconds`.
     Interval,
-    /// Only when somebody triggers it.
+    /// Only when it is triggered.
     Manual,
     /// When the jobs of `depends_on` have ended.
     Dependent,
