@@ -318,7 +318,7 @@ async fn serve(
     let engine = Engine::start(store, executor, notifiers, settings, parts)
         .await
         .map_err(|error| no_store("the store", &error))?;
-    engine.carry_to(Arc::new(channels)).await;
+    engine.deliver_to(Arc::new(channels)).await;
     let engine = Arc::new(engine);
     let mut authority =
         Keys::new(&admin_key, Arc::clone(&engine), Arc::clone(&clock), Arc::clone(&random));

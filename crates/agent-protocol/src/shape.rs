@@ -68,7 +68,7 @@ pub struct Joined {
 
 /// A started attempt of an agent.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Begun {
+pub struct StartedAttempt {
     /// The claim of the run.
     pub grant: Grant,
     /// The fencing token of the attempt.
@@ -126,7 +126,7 @@ pub struct Hello {
     /// Attempts that it has started as that node: executing ones, and ended ones without an
     /// acknowledged result.
     #[serde(default)]
-    pub begun: Vec<Begun>,
+    pub begun: Vec<StartedAttempt>,
 }
 
 /// The reply to [`Hello`].
@@ -181,7 +181,7 @@ pub struct Item {
 /// A call with the session only: renew, drain, leave.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Word {
+pub struct SessionCall {
     /// The id of the session.
     pub session: Uuid,
 }
@@ -277,7 +277,7 @@ pub struct AskDatabase {
 
 /// The requested value.
 #[derive(Clone, Serialize, Deserialize)]
-pub struct Told {
+pub struct RequestedValue {
     /// The value; none if the name does not exist.
     pub value: Option<String>,
 }

@@ -34,7 +34,7 @@ use uuid::Uuid;
 
 use crate::client::{CallError, Client};
 use crate::shape::{
-    Begun, Done, Hello, PROTOCOL, Renewed, Results, Settled, Skills, Welcome, Word,
+    Done, Hello, PROTOCOL, Renewed, Results, SessionCall, Settled, Skills, StartedAttempt, Welcome,
 };
 use crate::spool::{Kept, Spool};
 pub use link::Link;
@@ -220,7 +220,7 @@ impl Worker {
         self.board().stopping = true;
         self.freed.notify_one();
         if let Some(open) = self.link.open() {
-            let word = Word { session: open.session };
+            let word = SessionCall { session: open.session };
             let told = open.client.call::<_, Done>("drain", &word, AT_ONCE);
             tokio::select! {
                 // Without this call, assignments that were not started would wait until the agent
@@ -251,7 +251,7 @@ impl Worker {
             tracing::warn!(running = self.running(), "grace period over, stopping attempts");
         }
         if let Some(open) = self.link.open() {
-            let word = Word { session: open.session };
+            let word = SessionCall { session: open.session };
             if let Err(error) = open.client.call::<_, Done>("leave", &word, AT_ONCE).await {
                 tracing::warn!(%error, "cannot leave the cluster; the lease will expire");
             }
@@ -345,14 +345,14 @@ impl Worker {
         let (node, begun) = {
             let board = self.board();
             let ended = board.ended.values().filter(|kept| Some(kept.node) == board.node);
-            let ended = ended.map(|Kept { ended, slot, .. }| Begun {
+            let ended = ended.map(|Kept { ended, slot, .. }| StartedAttempt {
                 grant: ended.grant,
                 token: ended.token,
                 started_at: ended.started_at,
                 slot: *slot,
             });
             let running = board.running.iter().filter(|_| board.node.is_some());
-            let running = running.map(|(grant, running)| Begun {
+            let running = running.map(|(grant, running)| StartedAttempt {
                 grant: *grant,
                 token: running.token,
                 started_at: running.started_at,
@@ -442,7 +442,7 @@ impl Worker {
             }
             let asked_at = Instant::now();
             let patience = self.left().unwrap_or(AT_ONCE).min(AT_ONCE);
-            let word = Word { session: open.session };
+            let word = SessionCall { session: open.session };
             match open.client.call::<_, Renewed>("renew", &word, patience).await {
                 Ok(renewed) => {
                     let mut board = self.board();

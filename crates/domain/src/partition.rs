@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::action::{Action, SqlAction, TEXT_BYTES_MAX};
-use crate::cluster::Place;
+use crate::cluster::Placement;
 use crate::id::RunId;
 use crate::job::Definition;
 use crate::run::{AttemptResult, NewRun, Origin, Outcome, Reason, ReasonCode};
@@ -315,7 +315,7 @@ fn part(
     let name = shard.map_or_else(String::new, |shard| shard.id.to_string());
     NewRun {
         id: RunId::of_part(run.id, number as u64, &name),
-        place: shard.map_or_else(|| run.place.clone(), |shard| Place::of_shard(shard.id)),
+        place: shard.map_or_else(|| run.place.clone(), |shard| Placement::from_shard(shard.id)),
         shard: name,
         due_at: now,
         origin: Origin::Part,
@@ -335,7 +335,7 @@ pub fn part_again(
     now: Timestamp,
 ) -> NewRun {
     let place = match shard.parse() {
-        Ok(id) => Place::of_shard(id),
+        Ok(id) => Placement::from_shard(id),
         Err(_) => run.place.clone(),
     };
     let id = RunId::of_part(run.id, number as u64, shard);

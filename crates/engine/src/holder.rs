@@ -20,7 +20,7 @@ use domain::access::{Award, Awarded, EffectivePrivileges, Entry, Kind, User};
 use domain::audit::{self, Event};
 use domain::id::{RoleId, TenantId, UserId};
 use jiff::Timestamp;
-use store::{Reach, Recorded, as_author};
+use store::{EffectiveGrants, Recorded, as_author};
 use uuid::Uuid;
 
 use crate::error::Result;
@@ -183,7 +183,7 @@ impl Node {
     }
 
     /// What the user's own grants, roles apart, and some roles give together.
-    async fn reach_of(&self, own: &[Award], roles: Vec<RoleId>) -> Result<Reach> {
+    async fn reach_of(&self, own: &[Award], roles: Vec<RoleId>) -> Result<EffectiveGrants> {
         let (mut privileges, mut databases) = (Vec::new(), Vec::new());
         let mut queues = Vec::new();
         for award in own {
@@ -202,7 +202,12 @@ impl Node {
             queues.extend(reach.queues);
             all.extend(reach.roles);
         }
-        Ok(Reach { privileges: privileges.into_iter().collect(), roles: all, databases, queues })
+        Ok(EffectiveGrants {
+            privileges: privileges.into_iter().collect(),
+            roles: all,
+            databases,
+            queues,
+        })
     }
 }
 

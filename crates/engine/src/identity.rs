@@ -10,7 +10,7 @@ use domain::access::{
 };
 use domain::id::{JobId, TenantId, UserId};
 use domain::text::is_plain_name;
-use store::{EntryFilter, Given, Page, Recorded, Removed};
+use store::{EntryFilter, GrantOutcome, Page, Recorded, Removed};
 use uuid::Uuid;
 
 use crate::acting::AuthorizedEngine;
@@ -358,13 +358,13 @@ impl AuthorizedEngine<'_> {
         let given = self.node().store.award(&award).await?;
         self.node().register.changed();
         match given {
-            Given::Done => Ok(true),
-            Given::Known => Ok(false),
-            Given::Cycle => Err(EngineError::Invalid {
+            GrantOutcome::Done => Ok(true),
+            GrantOutcome::Known => Ok(false),
+            GrantOutcome::Cycle => Err(EngineError::Invalid {
                 field: "role",
                 problem: "the role would contain itself".to_owned(),
             }),
-            Given::Absent => Err(EngineError::NotFound("grantee".to_owned())),
+            GrantOutcome::Absent => Err(EngineError::NotFound("grantee".to_owned())),
         }
     }
 

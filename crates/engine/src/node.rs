@@ -43,7 +43,6 @@ mod begun;
 mod blackouts;
 mod call;
 mod clock;
-mod crowd;
 mod dag;
 mod definitions;
 mod elect;
@@ -63,6 +62,7 @@ mod remote;
 mod seal;
 mod settle;
 mod share;
+mod slot_waiters;
 mod slots;
 mod split;
 mod start;
@@ -75,14 +75,13 @@ pub use elect::Attended;
 pub use plan::PlanReport;
 pub use reap::ReapReport;
 pub use reconcile::TZDB_SETTING;
-pub use remote::{CarriedRun, Elsewhere};
+pub use remote::{CarriedRun, RemoteAttempt};
 pub use seal::{SealReport, Verified};
 pub use slots::SlotUse;
 pub use tally::TallyReport;
 
 use begun::{BegunCounts, Counted};
 use blackouts::Blackouts;
-use crowd::{SlotWaiters, Weights};
 use dag::DagDesk;
 pub(crate) use dag::DagNews;
 use definitions::Definitions;
@@ -90,6 +89,7 @@ use ends::Ends;
 use line::Lines;
 use reconcile::Reconciled;
 use share::Share;
+use slot_waiters::{SlotWaiters, Weights};
 use slots::Pressure;
 use trace::{Ended, Traces};
 
@@ -151,7 +151,7 @@ struct State {
     /// Claimed before their time, by due time.
     prepared: BTreeSet<(Timestamp, RunId)>,
     /// Due, but the slots of their kind are taken.
-    crowded: PerSlot<SlotWaiters>,
+    slot_waiters: PerSlot<SlotWaiters>,
     /// Whether there are too few slots.
     pressure: PerSlot<Pressure>,
     /// How tenants share slots.
@@ -168,23 +168,23 @@ struct State {
     /// Asked of the store and not answered yet.
     asked_soon: u32,
     /// Calls under way that end or take grants.
-    calls: u32,
+    calls_in_flight: u32,
     /// Those among them that tell of ends.
-    tells: u32,
+    reports_in_flight: u32,
     /// Those among them that ask for runs.
-    asks: u32,
+    claims_in_flight: u32,
     /// Runs that are about to start.
-    starts: usize,
+    starts_in_flight: usize,
     /// Whether a claim may have gone unheard.
-    unsure: bool,
+    claim_reply_lost: bool,
     /// The node for which the store is being asked what it holds.
     asking: Option<NodeId>,
     /// Fences of grants that ended elsewhere a moment ago.
-    let_go: VecDeque<i64>,
+    recently_released: VecDeque<i64>,
     /// Whether the store may have work for a kind of slot that was not asked for yet.
     claim_wanted: PerSlot<bool>,
     /// Whether a run was recorded here that asks for something of its node.
-    seeks_place: bool,
+    has_placement_request: bool,
     /// Whether the last look for such runs had too few slots, so that there may be more.
     place_waits: bool,
     /// Whether the next slot of a kind is for such runs.
@@ -196,9 +196,9 @@ struct State {
     /// When this node last took runs again after it was drained.
     drained_until: Option<Timestamp>,
     /// Who executes for this node is elsewhere, and does not ask for work now.
-    away: bool,
+    executor_detached: bool,
     /// It was handed a run that it cannot do, and lets others come first until then.
-    shy_until: Timestamp,
+    claim_backoff_until: Timestamp,
     /// Until then it is believed that no server executes.
     alone_until: Timestamp,
     /// The epoch that this node leads in, as far as it knows.
@@ -208,7 +208,7 @@ struct State {
     /// Nodes with other settings that an alert was raised about.
     drifted: HashSet<(NodeId, String)>,
     /// Alerts that were noticed here and are not raised yet.
-    noticed: Vec<Alert>,
+    pending_alerts: Vec<Alert>,
     /// Parts of runs that ended here, and runs that began to wait for theirs.
     parts_ended: Vec<RunId>,
     /// How many runs of each job are under way here.
@@ -245,13 +245,13 @@ impl State {
 
     /// Slots that are free and for which no run is in line here.
     fn spare(&self, slot: SlotKind) -> u32 {
-        self.free_for_all(slot).saturating_sub(self.crowded[slot].len())
+        self.free_for_all(slot).saturating_sub(self.slot_waiters[slot].len())
     }
 
     /// How many runs wait here for their time or for a slot, or are asked for.
     fn ahead(&self) -> u32 {
-        let crowded: u32 = SlotKind::ALL.iter().map(|slot| self.crowded[*slot].len()).sum();
-        self.prepared.len() as u32 + crowded + self.asked_soon
+        let waiters: u32 = SlotKind::ALL.iter().map(|slot| self.slot_waiters[*slot].len()).sum();
+        self.prepared.len() as u32 + waiters + self.asked_soon
     }
 
     /// The runs that are under way and since when, by fence.
@@ -266,7 +266,7 @@ impl State {
 
     /// A slot is free for a run that asks for something of its node, should one wait.
     fn look_for_place(&mut self) {
-        self.seeks_place |= std::mem::take(&mut self.place_waits);
+        self.has_placement_request |= std::mem::take(&mut self.place_waits);
     }
 }
 
@@ -298,7 +298,7 @@ impl Node {
             slots: settings.slots(),
             free: settings.slots(),
             prepared: BTreeSet::new(),
-            crowded: PerSlot::default(),
+            slot_waiters: PerSlot::default(),
             pressure: PerSlot::default(),
             weights: Weights::new(),
             counts_tenants: settings.tenant_max_concurrent.is_some(),
@@ -307,27 +307,27 @@ impl Node {
             done: Vec::new(),
             telling: BegunRuns::new(),
             asked_soon: 0,
-            calls: 0,
-            tells: 0,
-            asks: 0,
-            starts: 0,
-            unsure: false,
+            calls_in_flight: 0,
+            reports_in_flight: 0,
+            claims_in_flight: 0,
+            starts_in_flight: 0,
+            claim_reply_lost: false,
             asking: None,
-            let_go: VecDeque::new(),
+            recently_released: VecDeque::new(),
             claim_wanted: PerSlot { process: true, http: true },
-            seeks_place: false,
+            has_placement_request: false,
             place_waits: false,
             place_first: PerSlot::default(),
             draining: false,
             drained: false,
             drained_until: None,
-            away: false,
-            shy_until: Timestamp::MIN,
+            executor_detached: false,
+            claim_backoff_until: Timestamp::MIN,
             alone_until: Timestamp::MIN,
             leads: None,
             share: Share::WHOLE,
             drifted: HashSet::new(),
-            noticed: Vec::new(),
+            pending_alerts: Vec::new(),
             parts_ended: Vec::new(),
             begun: BegunCounts::default(),
             pooled: HashSet::new(),
@@ -404,8 +404,8 @@ impl Node {
     /// Whether a exchange has something to tell the store or to ask of it.
     pub fn has_news(&self) -> bool {
         let state = self.state();
-        if state.unsure {
-            return state.calls == 0 && !state.is_asking();
+        if state.claim_reply_lost {
+            return state.calls_in_flight == 0 && !state.is_asking();
         }
         state.has_much_to_tell() || self.seeks(&state) && state.has_much_to_fill()
     }
@@ -414,7 +414,7 @@ impl Node {
     fn seeks(&self, state: &State) -> bool {
         let is_wanted = SlotKind::ALL.iter().any(|slot| state.claim_wanted[*slot]);
         let open = !self.settings.only_placed && is_wanted && self.takes(state);
-        open && (self.skill.is_none() || self.now() >= state.shy_until)
+        open && (self.skill.is_none() || self.now() >= state.claim_backoff_until)
     }
 
     /// Whether this node does this.
@@ -424,7 +424,10 @@ impl Node {
 
     /// Whether this node may be handed anything.
     fn takes(&self, state: &State) -> bool {
-        let open = !state.draining && !state.drained && !state.away && !self.distrusts_clock();
+        let open = !state.draining
+            && !state.drained
+            && !state.executor_detached
+            && !self.distrusts_clock();
         open && self.has_role(NodeRole::Agent)
     }
 

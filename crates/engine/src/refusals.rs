@@ -88,7 +88,7 @@ impl DeniedRequests {
     }
 
     /// Gives back what could not be told.
-    fn put_back(&self, taken: Vec<(Key, Counted)>) {
+    fn restore(&self, taken: Vec<(Key, Counted)>) {
         let mut all = self.all();
         for (key, counted) in taken {
             let more = all.get(&key).map_or(0, |newer| newer.more + 1);
@@ -120,7 +120,7 @@ impl Node {
         }
         let told = self.store.record(&events).await;
         if told.is_err() {
-            self.refusals.put_back(taken);
+            self.refusals.restore(taken);
         }
         told
     }
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!([counts(0), counts(1), counts(2)], [false, true, true]);
         let taken = refusals.take(Some(at(60)));
         assert_eq!([counts(61), counts(62)], [false, true]);
-        refusals.put_back(taken);
+        refusals.restore(taken);
         let taken = refusals.take(Some(at(120)));
         assert_eq!(taken.iter().map(|(_, counted)| counted.more).collect::<Vec<_>>(), [4]);
         refusals.counts(&event("bob"), "GET /v1/nodes", at(0));

@@ -23,7 +23,7 @@ use domain::fairness::Tier;
 use domain::id::{KeyId, TenantId, UserId};
 use domain::job::Job;
 use domain::job_defaults::JobDefaults;
-use store::{EntryFilter, Given, Reach, Recorded};
+use store::{EffectiveGrants, EntryFilter, GrantOutcome, Recorded};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -161,7 +161,7 @@ impl Node {
     pub(crate) async fn standing_of(
         &self,
         user: User,
-        reach: Reach,
+        reach: EffectiveGrants,
     ) -> Result<Option<EffectivePrivileges>> {
         let mut ids: Vec<Uuid> = reach.roles.iter().map(|role| role.0).collect();
         ids.push(user.tenant.0);
@@ -328,7 +328,7 @@ impl Node {
             }
         }
         match self.store.award(&founding_award()).await? {
-            Given::Done | Given::Known => {}
+            GrantOutcome::Done | GrantOutcome::Known => {}
             refused => tracing::error!(?refused, "the administrator lacks the privilege"),
         }
         Ok(())

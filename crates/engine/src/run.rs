@@ -23,9 +23,9 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
 use crate::batch::Batcher;
-use crate::courier::{Notifier, Notifiers};
 use crate::error::{EngineError, Result};
 use crate::node::{ClockHealth, Node, SlotUse, Started};
+use crate::notifier::{Notifier, Notifiers};
 use crate::settings::{Env, Settings};
 
 mod agent_proxy;
@@ -176,11 +176,11 @@ pub struct Activity {
 }
 
 impl Engine {
-    /// Joins the cluster and starts to work. Each courier is told every alert.
+    /// Joins the cluster and starts to work. Each notifier gets every alert.
     pub async fn start<E: Executor>(
         store: impl Into<SharedStore>,
         executor: E,
-        couriers: Vec<Box<dyn Notifier>>,
+        notifiers: Vec<Box<dyn Notifier>>,
         settings: Settings,
         parts: Env,
     ) -> store::Result<Self> {
@@ -211,8 +211,8 @@ impl Engine {
             tasks.spawn(driver.clone().seal());
             tasks.spawn(driver.clone().reconcile());
         }
-        for courier in couriers {
-            tasks.spawn(driver.clone().deliver(courier));
+        for notifier in notifiers {
+            tasks.spawn(driver.clone().deliver(notifier));
         }
         tasks.spawn(driver.clone().raise());
         for _ in 1..EXCHANGES_AT_ONCE {
@@ -239,10 +239,10 @@ impl Engine {
         Ok(Engine { node, submits, settles, extends, shared, tasks, here, runtime, proxies })
     }
 
-    /// Carries alerts to these couriers too, as they come and go.
-    pub async fn carry_to(&self, couriers: Arc<dyn Notifiers>) {
+    /// Delivers alerts to these notifiers too, as they come and go.
+    pub async fn deliver_to(&self, notifiers: Arc<dyn Notifiers>) {
         let (node, shared) = (Arc::clone(&self.node), Arc::clone(&self.shared));
-        self.tasks.lock().await.spawn(notify_present(node, shared, couriers));
+        self.tasks.lock().await.spawn(notify_present(node, shared, notifiers));
     }
 
     /// The node, for commands and questions.
@@ -381,7 +381,7 @@ impl Engine {
             Err(_) => tracing::warn!("the stop could not be recorded in time"),
         }
         self.node.drain();
-        self.node.hand_back();
+        self.node.release_prepared();
         self.shared.news.notify_one();
         let finished = async {
             loop {

@@ -30,7 +30,7 @@ const BY_STATE: &[(&str, &str)] = &[
 pub const POOLER: &str =
     "name the database itself: behind a pooler, session settings and locks are lost";
 
-const STRANGER: &str = "check that PostgreSQL listens there, and check its log";
+const NOT_POSTGRESQL: &str = "check that PostgreSQL listens there, and check its log";
 
 /// Hints by the text of an error of the driver or the system.
 const BY_WORDS: &[(&str, &str)] = &[
@@ -48,9 +48,9 @@ const BY_WORDS: &[(&str, &str)] = &[
         "channel binding",
         "configure the server for SCRAM (scram-sha-256) over TLS, or remove channel_binding",
     ),
-    ("unexpected message", STRANGER),
-    ("parsing response", STRANGER),
-    ("communicating with the server", STRANGER),
+    ("unexpected message", NOT_POSTGRESQL),
+    ("parsing response", NOT_POSTGRESQL),
+    ("communicating with the server", NOT_POSTGRESQL),
 ];
 
 /// Hints by the kind of an IO error.

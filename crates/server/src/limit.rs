@@ -51,7 +51,7 @@ pub(crate) struct Asker(pub Uuid);
 #[derive(Default)]
 pub(crate) struct Limits {
     keys: Buckets<Asker>,
-    strangers: Buckets<IpAddr>,
+    unauthenticated: Buckets<IpAddr>,
     hooks: Buckets<Uuid>,
 }
 
@@ -69,7 +69,7 @@ impl Limits {
     /// at once is counted too.
     pub fn try_password(&self, caller: Option<Caller>, rate: Rate, now: Timestamp) -> Result<()> {
         let Some(Caller(address)) = caller else { return Ok(()) };
-        match self.strangers.take(&neighbourhood(address), rate, now) {
+        match self.unauthenticated.take(&neighbourhood(address), rate, now) {
             Some(Taken::No(left)) => Err(left.refusal("too many wrong passwords")),
             _ => Ok(()),
         }
@@ -78,7 +78,7 @@ impl Limits {
     /// The password was right.
     pub fn was_right(&self, caller: Option<Caller>, rate: Rate) {
         if let Some(Caller(address)) = caller {
-            self.strangers.give_back(&neighbourhood(address), rate);
+            self.unauthenticated.refund(&neighbourhood(address), rate);
         }
     }
 
@@ -93,7 +93,7 @@ impl Limits {
     /// The answer to a request without a valid key.
     pub fn refuse(&self, caller: Option<Caller>, rate: Rate, now: Timestamp) -> Problem {
         let place = caller.map(|Caller(address)| neighbourhood(address));
-        match place.and_then(|place| self.strangers.take(&place, rate, now)) {
+        match place.and_then(|place| self.unauthenticated.take(&place, rate, now)) {
             Some(Taken::No(left)) => left.refusal("too many requests without a valid key"),
             _ => Problem::unauthenticated(),
         }
@@ -204,7 +204,7 @@ impl<K: Clone + Eq + Hash> Buckets<K> {
 
 impl<K: Eq + Hash> Buckets<K> {
     /// Puts one back.
-    fn give_back(&self, whose: &K, rate: Rate) {
+    fn refund(&self, whose: &K, rate: Rate) {
         let mut buckets = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(full_at) = buckets.get_mut(whose).filter(|_| rate.per_second > 0) {
             *full_at -= SECOND_NS / i128::from(rate.per_second);
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_was_right_loses_nothing() {
+    fn a_right_password_costs_no_attempt() {
         let limits = Limits::default();
         let caller = Some(Caller("192.0.2.1".parse().unwrap()));
         for _ in 0..100 {

@@ -55,7 +55,7 @@ const TRIES: usize = 2;
 const TURN: Duration = Duration::from_secs(10);
 
 /// How often the audit records attempts with unknown names.
-const STRANGERS_EVERY: SignedDuration = SignedDuration::from_mins(1);
+const UNKNOWN_NAMES_EVERY: SignedDuration = SignedDuration::from_mins(1);
 
 /// The shortest and the longest password.
 const PASSWORD_BYTES: std::ops::RangeInclusive<usize> = 8..=256;
@@ -215,15 +215,15 @@ fn verify(password: &[u8], hash: Option<&str>, count: &AtomicU64) -> bool {
 
 /// Who has to wait, and who is being looked at.
 pub(crate) struct Throttle {
-    places: Mutex<Vec<Place>>,
+    places: Mutex<Vec<LoginFailures>>,
     turns: Arc<Semaphore>,
-    stranger_at: Mutex<Option<Timestamp>>,
+    unknown_name_at: Mutex<Option<Timestamp>>,
     /// Passwords that were hashed to see whether they are right.
     hashed: AtomicU64,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct LoginFailures {
     failures: u32,
     until: Option<Timestamp>,
     /// Whether a client had to wait since the last try.
@@ -241,16 +241,16 @@ struct Wait {
 impl Default for Throttle {
     fn default() -> Self {
         Throttle {
-            places: Mutex::new(vec![Place::default(); PLACES]),
+            places: Mutex::new(vec![LoginFailures::default(); PLACES]),
             turns: Arc::new(Semaphore::new(TRIES)),
-            stranger_at: Mutex::default(),
+            unknown_name_at: Mutex::default(),
             hashed: AtomicU64::default(),
         }
     }
 }
 
 impl Throttle {
-    fn at<T>(&self, name: &[u8; 32], change: impl FnOnce(&mut Place) -> T) -> T {
+    fn at<T>(&self, name: &[u8; 32], change: impl FnOnce(&mut LoginFailures) -> T) -> T {
         let index = usize::from(u16::from_be_bytes([name[0], name[1]])) % PLACES;
         change(&mut self.places.lock().unwrap_or_else(PoisonError::into_inner)[index])
     }
@@ -267,7 +267,7 @@ impl Throttle {
                 }
                 // No attempt for long: it begins anew.
                 if left < SignedDuration::from_mins(-15) {
-                    *place = Place::default();
+                    *place = LoginFailures::default();
                 }
             }
             place.waited = false;
@@ -280,13 +280,13 @@ impl Throttle {
     }
 
     pub(crate) fn succeeded(&self, name: &[u8; 32]) {
-        self.at(name, |place| *place = Place::default());
+        self.at(name, |place| *place = LoginFailures::default());
     }
 
     /// Whether an unknown name is to be recorded: a client can make up any number of them.
-    fn notes_stranger(&self, now: Timestamp) -> bool {
-        let mut last = self.stranger_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let due = last.is_none_or(|last| now.duration_since(last).abs() >= STRANGERS_EVERY);
+    fn notes_unknown_name(&self, now: Timestamp) -> bool {
+        let mut last = self.unknown_name_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = last.is_none_or(|last| now.duration_since(last).abs() >= UNKNOWN_NAMES_EVERY);
         if due {
             *last = Some(now);
         }
@@ -467,7 +467,7 @@ impl Keys {
             let note = async {
                 let (tenant, actor, details) = match engine.user_named(&tenant, &user).await? {
                     Some(found) => (found.user.tenant, found.user.name.clone(), String::new()),
-                    None if !throttle.notes_stranger(now) => return Ok(()),
+                    None if !throttle.notes_unknown_name(now) => return Ok(()),
                     None => {
                         let details = json!({ "problem": "unknown name" }).to_string();
                         (TenantId::CLUSTER, String::new(), details)
@@ -572,11 +572,11 @@ mod tests {
     }
 
     #[test]
-    fn names_that_nobody_has_are_noted_once_a_minute() {
+    fn unknown_names_are_recorded_once_a_minute() {
         let throttle = Throttle::default();
         let start = Timestamp::from_second(1_800_000_000).unwrap();
         let noted =
-            |second: i64| throttle.notes_stranger(start + SignedDuration::from_secs(second));
+            |second: i64| throttle.notes_unknown_name(start + SignedDuration::from_secs(second));
         let seconds: Vec<_> = (0..200).filter(|second| noted(*second)).collect();
         assert_eq!(seconds, [0, 60, 120, 180]);
     }

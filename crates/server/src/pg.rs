@@ -17,14 +17,14 @@ mod copy;
 mod extended;
 mod frame;
 mod listener;
-mod places;
 mod portal;
 mod report;
 mod session;
+mod session_slots;
 mod startup;
 mod value;
 mod watch;
 mod wire;
 
 pub use listener::{Shown, SqlListener, Terms, Tls};
-pub use places::SessionLimits;
+pub use session_slots::SessionLimits;

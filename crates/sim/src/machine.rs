@@ -200,7 +200,7 @@ impl Machine {
             StepKind::Leave => Box::pin(async move {
                 let _unreachable = node.retire().await;
                 node.drain();
-                node.hand_back();
+                node.release_prepared();
                 while let Ok(true) = node.exchange().await {}
                 StepResult::Leave(node.leave().await)
             }),

@@ -19,7 +19,7 @@
 //!
 //! # Places
 //!
-//! A run that asks for something of its node ([`domain::cluster::Place`]) lies in a queue of its
+//! A run that asks for something of its node ([`domain::cluster::Placement`]) lies in a queue of its
 //! own, which the claims of plain runs never look at; [`Cluster::claim_placed`] does.
 
 use std::future::Future;

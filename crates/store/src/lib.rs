@@ -82,8 +82,8 @@ pub use error::{Result, StoreError};
 pub use filter::{JobFilter, RunFilter, RunsOf};
 pub use grant::{Applied, ClaimRequest, Exchanged, Finish, Verdict};
 pub(crate) use grant::{LINE_WAKE, TOKEN_BITS, TOKENS_SINCE, token_floor, token_of_mark};
-pub use idempotency_keys::{Answer, Begun, IdempotencyKeys};
-pub use identity::{EntryFilter, Given, Identity, Reach, Recorded, Removed};
+pub use idempotency_keys::{Answer, IdempotencyKeys, RequestState};
+pub use identity::{EffectiveGrants, EntryFilter, GrantOutcome, Identity, Recorded, Removed};
 pub use message_queries::{MessagePlace, MessageQueries, QueueLine, WorkspaceDepth};
 pub use messages::{
     Deduplication, Extended, HeldLease, LapseKind, Lapsed, LeaseExtension, LeaseRequest, Leased,

@@ -30,17 +30,17 @@ use uuid::Uuid;
 
 use crate::{
     Acknowledgement, Alerts, Answer, Applied, AttemptView, AuditFilter, AuditLog, AuditedEvent,
-    Begun, Cancelled, Chain, Change, ChangeFeed, Changed, Channel, ClaimFor, ClaimRequest, Cluster,
+    Cancelled, Chain, Change, ChangeFeed, Changed, Channel, ClaimFor, ClaimRequest, Cluster,
     Counts, Cursor, DeadLetters, Decided, Delivery, DeliveryKey, DeliveryView, DueJobs,
-    EntryFilter, Exchanged, Extended, FactsFor, Finish, FullStore, Given, HeldLease,
-    IdempotencyKeys, Identity, JobFilter, JobRecords, JobVersion, Joined, KeptSecret, Lapsed,
-    LastRun, LeaseExtension, LeaseRequest, Leased, LiveCounts, LiveRun, MessagePlace,
+    EffectiveGrants, EntryFilter, Exchanged, Extended, FactsFor, Finish, FullStore, GrantOutcome,
+    HeldLease, IdempotencyKeys, Identity, JobFilter, JobRecords, JobVersion, Joined, KeptSecret,
+    Lapsed, LastRun, LeaseExtension, LeaseRequest, Leased, LiveCounts, LiveRun, MessagePlace,
     MessageQueries, Messages, Move, NamedResources, NewMessage, NodeControl, NodeControlOutcome,
     NodeInfo, NodeView, OwnedShard, Page, ParentRun, Pools, PrunedJobs, Put, QueueDepth, QueueLine,
-    QueueRates, QueueStatistics, Reach, Reaped, RecentEnd, RecordPlan, Recorded, Removed, Renewed,
-    Result, RetentionCutoff, Rewrapped, RunFilter, RunQueries, RunView, SecretStore, SecretView,
-    Sent, Set, Setting, Settings, SettledMessage, Shards, StartFilter, StartKey, Store, Submitted,
-    WorkspaceDepths,
+    QueueRates, QueueStatistics, Reaped, RecentEnd, RecordPlan, Recorded, Removed, Renewed,
+    RequestState, Result, RetentionCutoff, Rewrapped, RunFilter, RunQueries, RunView, SecretStore,
+    SecretView, Sent, Set, Setting, Settings, SettledMessage, Shards, StartFilter, StartKey, Store,
+    Submitted, WorkspaceDepths,
 };
 use crate::{Advance, Advanced, DagRecords, DagRun, Dags, StepEnd, StepOutcomes};
 
@@ -277,7 +277,7 @@ operations! {
         Set set(name: &str, value: Option<&str>, expected: u32) -> Set;
     }
     IdempotencyKeys {
-        BeginRequest begin_request(tenant: TenantId, key: &str, fingerprint: &[u8]) -> Begun;
+        BeginRequest begin_request(tenant: TenantId, key: &str, fingerprint: &[u8]) -> RequestState;
         FinishRequest finish_request(tenant: TenantId, key: &str, answer: Option<&Answer>) -> ();
         ForgetRequests forget_requests(limit: u32) -> u64;
     }
@@ -377,12 +377,12 @@ operations! {
             -> Page<Record, String>;
         PutEntry put_entry(entry: &Entry, expected: Option<u32>) -> Recorded;
         RemoveEntry remove_entry(id: Uuid, expected: Option<u32>) -> Removed;
-        Award award(award: &Award) -> Given;
+        Award award(award: &Award) -> GrantOutcome;
         Revoke revoke(id: Uuid) -> bool;
         AwardById award_by_id(id: Uuid) -> Option<Award>;
         ListAwards list_awards(tenant: TenantId, to: Option<Uuid>, after: Option<Uuid>, limit: u32)
             -> Page<Award, Uuid>;
-        Reach reach(id: Uuid) -> Reach;
+        Reach reach(id: Uuid) -> EffectiveGrants;
         Salt salt(offered: [u8; 32]) -> [u8; 32];
         ForgetKeys forget_keys(limit: u32) -> u64;
     }

@@ -202,7 +202,7 @@ impl ServerPlan {
             pg: pg.map(|address| (address, config.is_set("pg"))),
             sql: SqlTerms {
                 sessions: sessions(config)?,
-                strangers_max: config.parse("sql.unauthenticated_max", number)?,
+                unauthenticated_max: config.parse("sql.unauthenticated_max", number)?,
                 unauthenticated_per_address: config
                     .parse("sql.unauthenticated_per_address", number)?,
                 patience: config.duration("sql.login_timeout")?.unsigned_abs(),

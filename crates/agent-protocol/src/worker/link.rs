@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::client::{CallError, Client};
-use crate::shape::{AskDatabase, AskSecret, Told};
+use crate::shape::{AskDatabase, AskSecret, RequestedValue};
 
 /// How long an attempt waits for a server that can answer its request.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -69,7 +69,11 @@ impl Link {
                 _ => None,
             };
             let Some(open) = open else { return Err("no server reachable".to_owned()) };
-            match open.client.call::<_, Told>(verb, &question(open.session), ANSWER_MAX).await {
+            match open
+                .client
+                .call::<_, RequestedValue>(verb, &question(open.session), ANSWER_MAX)
+                .await
+            {
                 Ok(told) => return Ok(told.value),
                 Err(error @ CallError::Refused { .. }) if !error.is("SESSION_ENDED") => {
                     return Err(error.to_string());

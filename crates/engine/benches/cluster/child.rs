@@ -11,7 +11,7 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 use store::postgres::{PostgresOptions, PostgresStore};
 
-use crate::executors::{Counter, couriers};
+use crate::executors::{Counter, notifiers};
 use crate::present::parts;
 
 /// What a node is told.
@@ -92,7 +92,7 @@ pub async fn run(part: &str) -> Result<()> {
     let engine = Engine::start(
         std::sync::Arc::new(store),
         Counter::default(),
-        couriers(),
+        notifiers(),
         part.settings(),
         parts(),
     );

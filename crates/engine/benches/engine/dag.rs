@@ -16,7 +16,7 @@ use store::Store;
 
 use crate::args::Args;
 use crate::bed::Bed;
-use crate::executors::couriers;
+use crate::executors::notifiers;
 use crate::measurement::{Measurement, progress, round};
 use crate::present::{now, parts};
 use crate::{proc, process};
@@ -129,7 +129,7 @@ async fn one<B: Bed>(
     let steps = Steps { count: Arc::default(), list };
     let settings = process::settings(args);
     let engine =
-        Engine::start(Arc::clone(&store), steps.clone(), couriers(), settings, parts()).await?;
+        Engine::start(Arc::clone(&store), steps.clone(), notifiers(), settings, parts()).await?;
     let job = create(&engine, shape).await?;
     tokio::time::sleep(Duration::from_millis(500)).await;
     let memory = proc::rss_mib(std::process::id());

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::args::Args;
 use crate::bed::Bed;
-use crate::executors::{Counter, couriers};
+use crate::executors::{Counter, notifiers};
 use crate::measurement::{Measurement, progress};
 use crate::present::{after, parts, rate};
 use crate::{jobs, process};
@@ -45,7 +45,7 @@ pub async fn measure<B: Bed>(bed: &B, args: &Args) -> Result<Vec<Measurement>> {
 async fn engine<B: Bed>(bed: &B, settings: Settings) -> Result<(Engine, Job)> {
     let store = bed.fresh().await?;
     let job = jobs::on_demand(&store).await?;
-    let engine = Engine::start(store, Counter::default(), couriers(), settings, parts()).await?;
+    let engine = Engine::start(store, Counter::default(), notifiers(), settings, parts()).await?;
     Ok((engine, job))
 }
 

@@ -17,7 +17,7 @@ use store::{FullStore, Store};
 
 use crate::args::Args;
 use crate::bed::Bed;
-use crate::executors::{Witness, couriers};
+use crate::executors::{Witness, notifiers};
 use crate::measurement::{Measurement, progress, round};
 use crate::present::{after, milliseconds, now, parts, until};
 use crate::{jobs, proc};
@@ -127,7 +127,7 @@ impl Drop for EngineProcess {
 pub async fn child<S: FullStore>(store: Arc<S>, _: &Args) -> Result<()> {
     let witness = Witness::default();
     let engine =
-        Engine::start(store, witness.clone(), couriers(), Settings::default(), parts()).await?;
+        Engine::start(store, witness.clone(), notifiers(), Settings::default(), parts()).await?;
     until("the run that waits started", || witness.count() > 0).await?;
     let first = witness.seen().first().map(|seen| seen.at).context("a start")?;
     println!("{first}");

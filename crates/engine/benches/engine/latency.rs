@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use crate::args::Args;
 use crate::bed::Bed;
-use crate::executors::{Witness, couriers};
+use crate::executors::{Witness, notifiers};
 use crate::jobs;
 use crate::measurement::{Measurement, percentiles, progress};
 use crate::present::{now, parts, until};
@@ -26,7 +26,7 @@ pub async fn measure<B: Bed>(bed: &B, args: &Args) -> Result<Measurement> {
     let witness = Witness::default();
     let settings =
         Settings { max_concurrent_jobs: 10, max_runs_per_job: 10, ..Settings::default() };
-    let engine = Engine::start(store, witness.clone(), couriers(), settings, parts()).await?;
+    let engine = Engine::start(store, witness.clone(), notifiers(), settings, parts()).await?;
     let engine = Arc::new(engine);
     tokio::time::sleep(Duration::from_secs(1)).await;
     let mut interval = tokio::time::interval(Duration::from_secs(1) / PER_SECOND);

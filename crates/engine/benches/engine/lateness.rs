@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::args::Args;
 use crate::bed::Bed;
-use crate::executors::{Witness, couriers};
+use crate::executors::{Witness, notifiers};
 use crate::jobs;
 use crate::measurement::{Measurement, percentiles, progress};
 use crate::present::{after, now, parts};
@@ -44,7 +44,7 @@ async fn together<B: Bed>(bed: &B, args: &Args, count: u32) -> Result<Measuremen
         batch_max: args.batch,
         ..Settings::default()
     };
-    let engine = Engine::start(store, witness.clone(), couriers(), settings, parts()).await?;
+    let engine = Engine::start(store, witness.clone(), notifiers(), settings, parts()).await?;
     let end = at.saturating_add(SignedDuration::from_secs(20)).unwrap_or(at);
     while witness.count() < count && now() < end {
         tokio::time::sleep(Duration::from_millis(20)).await;

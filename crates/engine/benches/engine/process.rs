@@ -10,7 +10,7 @@ use store::FullStore;
 
 use crate::args::Args;
 use crate::bed::Bed;
-use crate::executors::{Counter, couriers};
+use crate::executors::{Counter, notifiers};
 use crate::measurement::{Measurement, progress, round};
 use crate::present::{now, parts, rate, until};
 use crate::{jobs, proc};
@@ -38,7 +38,7 @@ pub async fn process<B: Bed>(
     let cpu_before = proc::cpu_seconds(std::process::id());
     let begun = Instant::now();
     let engine =
-        Engine::start(Arc::clone(store), counter.clone(), couriers(), settings.clone(), parts())
+        Engine::start(Arc::clone(store), counter.clone(), notifiers(), settings.clone(), parts())
             .await?;
     until("the executor sees every run", || counter.get() >= args.runs).await?;
     let executed = begun.elapsed();

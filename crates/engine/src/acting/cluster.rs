@@ -6,8 +6,8 @@ use domain::access::Deed;
 use domain::id::{JobId, NodeId, RunId};
 use domain::partition::{Part, Progress};
 use store::{
-    Acknowledgement, Answer, Begun, NodeControl, NodeControlOutcome, NodeView, OwnedShard, POLICY,
-    RunView, Set, Setting,
+    Acknowledgement, Answer, NodeControl, NodeControlOutcome, NodeView, OwnedShard, POLICY,
+    RequestState, RunView, Set, Setting,
 };
 
 use super::{AuthorizedEngine, no_run};
@@ -102,7 +102,7 @@ impl AuthorizedEngine<'_> {
 
     /// A request begins that the actor may send again under the same key. The key of another user is never the
     /// same.
-    pub async fn begin_request(&self, key: &str, fingerprint: &[u8]) -> Result<Begun> {
+    pub async fn begin_request(&self, key: &str, fingerprint: &[u8]) -> Result<RequestState> {
         let key = self.request_key(key);
         self.node().begin_request(self.actor.tenant, &key, fingerprint).await
     }

@@ -5,7 +5,7 @@ use std::collections::hash_map;
 
 use domain::access::Entry;
 use domain::audit::Kind;
-use domain::cluster::{Class, NodeRole, NodeState, Place};
+use domain::cluster::{Class, NodeRole, NodeState, Placement};
 use domain::decide::explain::{
     AttemptFacts, ClusterFacts, Deed, Division, JobEvent, KeptFor, LiveFacts, NodeFacts, OtherRun,
     PartFacts, PartOf, PoolFacts, RunDetail, RunFacts, Subject, wait_in,
@@ -497,7 +497,7 @@ pub(super) async fn cluster_facts(
     let mut nodes = Vec::new();
     for view in views.iter().filter(|view| view.state != NodeState::Gone) {
         let mut offer = view.info.labels.pairs();
-        offer.extend(view.leads.map(|_| Place::LEADER.to_owned()));
+        offer.extend(view.leads.map(|_| Placement::LEADER.to_owned()));
         let slots = view.info.capacity[slot];
         let taken = match view.id == node.id() {
             true => own[slot].taken,

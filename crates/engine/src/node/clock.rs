@@ -95,13 +95,13 @@ impl Node {
     pub async fn hear_clock(&self) -> store::Result<()> {
         let asked = self.ask();
         let now = self.store.now().await?;
-        self.heard(asked, now);
+        self.observe_store_clock(asked, now);
         Ok(())
     }
 
     /// The store's clock showed `store_now` at some moment since it was asked. What is known about
     /// it moves only as far as it must to agree with that.
-    pub(super) fn heard(&self, asked: Asked, store_now: Timestamp) {
+    pub(super) fn observe_store_clock(&self, asked: Asked, store_now: Timestamp) {
         let answered = Asked::now(&self.parts);
         let ahead = self.ahead_us.load(Ordering::Relaxed);
         if let Some(ahead) = agree(ahead, store_now, asked.steady, answered.steady) {
@@ -138,7 +138,7 @@ impl Node {
                     text,
                     at: store_now,
                 };
-                self.state().noticed.push(alert);
+                self.state().pending_alerts.push(alert);
             }
         }
     }

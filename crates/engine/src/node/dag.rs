@@ -305,7 +305,10 @@ impl Node {
         let call = {
             let mut state = self.state();
             let is_counted = self.settings.tenant_max_concurrent.is_some();
-            let open = self.takes(&state) && !state.unsure && !is_counted && !state.counts_tenants;
+            let open = self.takes(&state)
+                && !state.claim_reply_lost
+                && !is_counted
+                && !state.counts_tenants;
             let room = |slot: SlotKind| if open { state.spare(slot).min(wanted[slot]) } else { 0 };
             let room = PerSlot::from_fn(room);
             Call::begin(&self.state, &mut state, Vec::new(), room, 0)
@@ -316,7 +319,7 @@ impl Node {
             self.store.advance(batch, claim.filter(|claim| claim.max.total() > 0)).await?;
         let runs = batch.iter().map(|advance| advance.runs.len()).sum::<usize>();
         let places = batch.iter().flat_map(|advance| &advance.runs);
-        let seeks_place = places.into_iter().any(|run| !run.place.is_anywhere());
+        let has_placement_request = places.into_iter().any(|run| !run.place.is_anywhere());
         let wakes = batch.iter().any(|advance| advance.is_over);
         {
             let mut state = self.state();
@@ -326,9 +329,9 @@ impl Node {
             if wakes || advanced.claimed.len() < runs {
                 state.want_claim();
             }
-            state.seeks_place |= seeks_place;
+            state.has_placement_request |= has_placement_request;
         }
-        self.take_in(advanced.claimed, asked_at);
+        self.accept_claims(advanced.claimed, asked_at);
         call.answered();
         Ok(advanced.written)
     }

@@ -53,7 +53,7 @@
 //! `tests/it/cluster` does all of it to real processes, and the simulation to a virtual clock.
 
 use domain::alert::{Alert, AlertKind};
-use domain::cluster::{NodeRole, NodeState, Place};
+use domain::cluster::{NodeRole, NodeState, Placement};
 use domain::id::{JobId, TenantId};
 
 use super::Node;
@@ -80,12 +80,12 @@ impl Node {
     }
 
     /// Whether this node is the place that something asks for.
-    pub(super) fn offers(&self, place: &Place) -> bool {
+    pub(super) fn offers(&self, place: &Placement) -> bool {
         if place.is_anywhere() {
             return true;
         }
         let mut offer = self.settings.info.labels.pairs();
-        offer.extend(self.leads().map(|_| Place::LEADER.to_owned()));
+        offer.extend(self.leads().map(|_| Placement::LEADER.to_owned()));
         place.is_offered(&offer)
     }
 }
@@ -96,9 +96,9 @@ impl Node {
     /// place, and works out its share of the planning.
     pub async fn attend(&self) -> store::Result<Attended> {
         if self.is_drained() {
-            self.hand_back();
+            self.release_prepared();
         } else {
-            self.hand_back_crowd();
+            self.release_slot_waiters();
         }
         let leads = self.elect().await?;
         let moved = self.assign_shards().await?;
@@ -202,7 +202,7 @@ impl Node {
                 node.info.name, node.id, node.info.settings_hash
             );
             tracing::error!(text, "settings differ");
-            state.noticed.push(Alert {
+            state.pending_alerts.push(Alert {
                 kind: AlertKind::SettingsDrift,
                 tenant: TenantId::DEFAULT,
                 job: JobId::NONE,

@@ -31,9 +31,9 @@ impl State {
     pub(super) fn has_much_to_tell(&self) -> bool {
         let enough = if self.draining {
             1
-        } else if self.starts >= MANY_STARTS {
+        } else if self.starts_in_flight >= MANY_STARTS {
             2 * TOGETHER_MIN
-        } else if self.tells > 0 {
+        } else if self.reports_in_flight > 0 {
             TOGETHER_MIN
         } else {
             1
@@ -47,7 +47,7 @@ impl State {
         let fills = |slot: SlotKind, enough: u32| {
             self.claim_wanted[slot] && self.free_for_all(slot) >= enough
         };
-        if self.asks > 0 {
+        if self.claims_in_flight > 0 {
             return fills(SlotKind::Process, TOGETHER_MIN);
         }
         SlotKind::ALL.iter().any(|slot| fills(*slot, 1))
@@ -63,7 +63,7 @@ impl Node {
         let Some((call, want)) = self.take_news() else { return Ok(false) };
         let (asked, asked_at) = (self.ask(), self.now());
         let exchanged = self.store.complete_and_claim(call.node, &call.done, want).await?;
-        self.heard(asked, exchanged.now);
+        self.observe_store_clock(asked, exchanged.now);
         if let Some(log) = &self.parts.start_log {
             let made = call.done.iter().filter(|finish| finish.attempt.is_some());
             made.for_each(|finish| log.end(finish.grant));
@@ -101,7 +101,7 @@ impl Node {
         }
         let ahead: Vec<_> = exchanged.claimed.iter().filter(|run| run.run.due_at > now).collect();
         let ahead: Vec<_> = ahead.iter().map(|run| (run.run.job, run.run.job_version)).collect();
-        self.take_in(exchanged.claimed, asked_at);
+        self.accept_claims(exchanged.claimed, asked_at);
         call.answered();
         if !ahead.is_empty() {
             // Read before their time comes. If that fails now, the start will say so.
@@ -118,7 +118,7 @@ impl Node {
             let mut state = self.state();
             // Who may have only so many runs gets them from the queue, where they are counted.
             let is_counted = self.settings.tenant_max_concurrent.is_some();
-            let open = self.takes(&state) && !state.unsure && !is_counted;
+            let open = self.takes(&state) && !state.claim_reply_lost && !is_counted;
             let room = |slot| if open { state.spare(slot).min(near[slot]) } else { 0 };
             let room = PerSlot::from_fn(room);
             Call::begin(&self.state, &mut state, Vec::new(), room, 0)
@@ -136,20 +136,20 @@ impl Node {
                 return Ok(submitted);
             }
             for slot in SlotKind::ALL {
-                state.pressure[slot].turned_away |=
+                state.pressure[slot].was_rejected |=
                     near[slot] > call.due[slot] && state.free[slot] == 0;
             }
             let left = submitted.claimed.len() < near.total() as usize;
             if left {
                 state.want_claim();
             }
-            state.seeks_place |= runs.iter().any(|run| !run.place.is_anywhere());
+            state.has_placement_request |= runs.iter().any(|run| !run.place.is_anywhere());
             left
         };
         if left {
             self.store.hint();
         }
-        self.take_in(std::mem::take(&mut submitted.claimed), asked_at);
+        self.accept_claims(std::mem::take(&mut submitted.claimed), asked_at);
         let node = call.node;
         call.answered();
         if let Some(began_at) = began_at {
@@ -195,8 +195,8 @@ impl Node {
             tenant_max: self.settings.tenant_max_concurrent,
             ..ClaimRequest::default()
         };
-        if self.seeks(&state) && (state.asks == 0 || state.has_much_to_fill()) {
-            let is_beside = state.asks > 0;
+        if self.seeks(&state) && (state.claims_in_flight == 0 || state.has_much_to_fill()) {
+            let is_beside = state.claims_in_flight > 0;
             want.due = PerSlot::from_fn(|slot| match slot {
                 SlotKind::Http if is_beside => 0,
                 // A slot is worth a look at the store even if those in line here could fill it: a
@@ -232,21 +232,21 @@ impl Node {
 
     /// What has been in line here for a while, with every slot of its kind taken, goes back to the
     /// store with the next exchange: another node may have room.
-    pub fn hand_back_crowd(&self) {
+    pub fn release_slot_waiters(&self) {
         let longest = self.now().saturating_sub(IN_LINE_MAX).unwrap_or(Timestamp::MIN);
         let mut state = self.state();
         for slot in SlotKind::ALL {
             if state.free[slot] == 0 {
-                state.hand_back_late(slot, longest);
+                state.release_late(slot, longest);
             }
         }
     }
 
     /// What this node holds and has not started goes back to the store with the next exchange.
-    pub fn hand_back(&self) {
+    pub fn release_prepared(&self) {
         let mut state = self.state();
         state.prepared.clear();
-        SlotKind::ALL.iter().for_each(|slot| state.crowded[*slot].clear());
+        SlotKind::ALL.iter().for_each(|slot| state.slot_waiters[*slot].clear());
         state.lines.clear();
         let unstarted = state.held.values().filter(|held| held.running.is_none());
         let mut grants: Vec<Grant> = unstarted.map(|held| held.run.grant).collect();
@@ -261,8 +261,8 @@ impl Node {
 impl State {
     /// What waits for a slot of a kind, was due before a time and has been here since before then
     /// goes back.
-    fn hand_back_late(&mut self, slot: SlotKind, longest: Timestamp) {
-        for run in self.crowded[slot].take_before(longest) {
+    fn release_late(&mut self, slot: SlotKind, longest: Timestamp) {
+        for run in self.slot_waiters[slot].take_before(longest) {
             let Some(held) = self.held.get(&run).filter(|held| held.running.is_none()) else {
                 continue;
             };
@@ -270,11 +270,11 @@ impl State {
                 (held.run.run.tenant, held.run.run.due_at, held.run.grant);
             if held.claimed_at > longest {
                 // Late as it is, it has come only now.
-                self.crowded[slot].insert(tenant, (due_at, run));
+                self.slot_waiters[slot].insert(tenant, (due_at, run));
                 continue;
             }
             self.held.remove(&run);
-            self.pressure[slot].turned_away = true;
+            self.pressure[slot].was_rejected = true;
             self.done.push(Finish::untried(grant, Verdict::Release));
         }
     }

@@ -175,7 +175,7 @@ impl Node {
         let Held { run, .. } = held;
         let (tenant, slot) = (run.run.tenant, run.run.slot);
         let place = (run.run.due_at, run.grant.run);
-        state.crowded[slot].insert(tenant, place);
+        state.slot_waiters[slot].insert(tenant, place);
         state.free[slot] += 1;
         false
     }

@@ -96,7 +96,7 @@ impl Node {
              punctual run decide {run} retry|fail|complete, or it becomes {then}",
             job.name
         );
-        self.state().noticed.push(Alert {
+        self.state().pending_alerts.push(Alert {
             kind: AlertKind::RunHeld,
             tenant: job.tenant,
             job: job.id,

@@ -19,11 +19,11 @@ use super::split::is_split;
 use super::{Ended, Held, Node, Running, Skill, Started, State, settle, start};
 
 /// How many ended grants are remembered: more than end while the store answers a question.
-const LET_GO_MAX: usize = 16_384;
+const RECENTLY_RELEASED_MAX: usize = 16_384;
 
 /// An attempt that ended elsewhere.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Elsewhere {
+pub struct RemoteAttempt {
     /// The right under which it was made.
     pub grant: Grant,
     /// The fencing token that it was given.
@@ -48,17 +48,17 @@ pub struct CarriedRun {
 }
 
 /// How long a node that was handed what it cannot do lets others come first.
-const SHY: SignedDuration = SignedDuration::from_secs(1);
+const CLAIM_BACKOFF: SignedDuration = SignedDuration::from_secs(1);
 
 /// How long it is believed that no server executes.
 const ALONE: SignedDuration = SignedDuration::from_secs(5);
 
 impl State {
     /// A grant is over. The store may be telling just now that the node holds it.
-    fn remember_let_go(&mut self, grant: Grant) {
-        self.let_go.push_back(grant.fence);
-        if self.let_go.len() > LET_GO_MAX {
-            self.let_go.pop_front();
+    fn remember_released(&mut self, grant: Grant) {
+        self.recently_released.push_back(grant.fence);
+        if self.recently_released.len() > RECENTLY_RELEASED_MAX {
+            self.recently_released.pop_front();
         }
     }
 }
@@ -79,9 +79,9 @@ impl Node {
     }
 
     /// The executor does not poll for work now.
-    pub(crate) fn be_away(&self) {
+    pub(crate) fn detach_executor(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.away = true;
+        state.executor_detached = true;
     }
 }
 
@@ -131,7 +131,7 @@ impl Node {
                 started.push(Started { run, job, started_at, token, shard, asks_rows, effect });
             }
         }
-        self.take_in(waiting, claimed_at);
+        self.accept_claims(waiting, claimed_at);
         Ok(Some(started))
     }
 }
@@ -140,7 +140,7 @@ impl Node {
     /// Whether the executor polls for work.
     pub fn set_away(&self, away: bool) {
         let mut state = self.state();
-        state.away = away;
+        state.executor_detached = away;
         if !away {
             state.want_claim();
         }
@@ -184,7 +184,8 @@ impl Node {
     pub(crate) async fn pass_on(&self, grants: &[Grant]) -> store::Result<()> {
         let (node, released) = {
             let mut state = self.state();
-            state.shy_until = self.now().saturating_add(SHY).unwrap_or(Timestamp::MAX);
+            state.claim_backoff_until =
+                self.now().saturating_add(CLAIM_BACKOFF).unwrap_or(Timestamp::MAX);
             state.want_claim();
             let mut released = Vec::new();
             for grant in grants {
@@ -192,7 +193,7 @@ impl Node {
                 let (is_let_in, place) = (held.running.is_some(), (held.run.run.due_at, grant.run));
                 let slot = held.run.run.slot;
                 state.held.remove(&grant.run);
-                state.remember_let_go(*grant);
+                state.remember_released(*grant);
                 state.prepared.remove(&place);
                 state.free[slot] += u32::from(is_let_in);
                 released.push(Finish::untried(*grant, Verdict::Release));
@@ -230,13 +231,13 @@ impl Node {
 
     /// Another process may have claimed for this node, too: the next exchange asks the store.
     pub fn doubt(&self) {
-        self.state().unsure = true;
+        self.state().claim_reply_lost = true;
     }
 
     /// What is begun here under a grant has ended elsewhere, and the store knows.
-    pub fn let_go(&self, grant: Grant) {
+    pub fn note_released(&self, grant: Grant) {
         let mut state = self.state();
-        state.remember_let_go(grant);
+        state.remember_released(grant);
         let begun = state.held(grant).filter(|held| held.running.is_some());
         if let Some(slot) = begun.map(|held| held.run.run.slot) {
             state.held.remove(&grant.run);
@@ -261,12 +262,12 @@ impl Node {
     pub async fn settle_for(
         &self,
         node: NodeId,
-        ended: &[Elsewhere],
+        ended: &[RemoteAttempt],
     ) -> store::Result<Vec<Applied>> {
         let held = self.store.held(node).await?;
         let held: HashMap<Grant, ClaimedRun> =
             held.into_iter().map(|run| (run.grant, run)).collect();
-        let known: Vec<(&Elsewhere, &ClaimedRun)> =
+        let known: Vec<(&RemoteAttempt, &ClaimedRun)> =
             ended.iter().filter_map(|ended| Some((ended, held.get(&ended.grant)?))).collect();
         let jobs = self.jobs_of(&known.iter().map(|(_, run)| *run).collect::<Vec<_>>()).await?;
         let finishes: Vec<Finish> = known
@@ -286,14 +287,14 @@ impl Node {
             }
         }
         let became =
-            |ended: &Elsewhere| applied.get(&ended.grant).copied().unwrap_or(Applied::Stale);
+            |ended: &RemoteAttempt| applied.get(&ended.grant).copied().unwrap_or(Applied::Stale);
         Ok(ended.iter().map(became).collect())
     }
 
     fn ended_elsewhere(
         &self,
         node: NodeId,
-        ended: &Elsewhere,
+        ended: &RemoteAttempt,
         run: &ClaimedRun,
         job: &Arc<Job>,
     ) -> Finish {

@@ -183,7 +183,7 @@ impl Node {
                     tracing::debug!(run = %run.run.id, parts = parts.len(), "a run was split");
                     let mut state = self.state();
                     state.want_claim();
-                    state.seeks_place = true;
+                    state.has_placement_request = true;
                 }
                 // Otherwise it has parts, or its end was asked for: a new look tells.
                 if split { Turn::Wait } else { Turn::Again }
@@ -300,7 +300,7 @@ impl Node {
                 if woken > 0 {
                     state.want_claim();
                 }
-                state.seeks_place |= woken > 0;
+                state.has_placement_request |= woken > 0;
                 Ok(woken)
             }
             Err(error) => {
@@ -348,7 +348,7 @@ impl Node {
         self.store.split_run(ParentRun::New(&again), &parts).await?;
         let mut state = self.state();
         state.want_claim();
-        state.seeks_place = true;
+        state.has_placement_request = true;
         Ok(Some(again))
     }
 }

@@ -45,7 +45,7 @@ impl<'a> Starting<'a> {
     fn count(&self, change: impl FnOnce(&mut usize)) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.id == self.node {
-            change(&mut state.starts);
+            change(&mut state.starts_in_flight);
         }
     }
 }
@@ -71,7 +71,7 @@ impl Node {
             Err(error) => {
                 // Nothing was started: they are as due as before.
                 for run in &due {
-                    self.put_back(node, run);
+                    self.requeue(node, run);
                 }
                 Err(error)
             }
@@ -89,7 +89,7 @@ impl Node {
             state.prepared.remove(&first);
             if let Some(held) = state.held.get(&first.1) {
                 let (tenant, slot) = (held.run.run.tenant, held.run.run.slot);
-                state.crowded[slot].insert(tenant, first);
+                state.slot_waiters[slot].insert(tenant, first);
             }
         }
         let mut due = Vec::new();
@@ -158,18 +158,18 @@ impl Node {
                     self.requeue_if_failed(node, run, gathered);
                 }
                 // The job was changed since this node was handed the run.
-                Decision::Release => self.give_back(node, run),
+                Decision::Release => self.release(node, run),
                 Decision::ChangeSlot(slot) => self.change_slot(node, run, slot),
                 Decision::Stale | Decision::WaitsHere => {}
-                Decision::TurnAway(Start::Early(by)) => {
-                    self.put_off(node, run, now.saturating_add(by).unwrap_or(Timestamp::MAX));
+                Decision::Reject(Start::Early(by)) => {
+                    self.defer(node, run, now.saturating_add(by).unwrap_or(Timestamp::MAX));
                 }
-                Decision::TurnAway(verdict) => {
+                Decision::Reject(verdict) => {
                     // Other runs of the batch have begun, so an error must not end this step.
-                    if let Err(error) = self.turn_away(node, run, job, verdict).await {
+                    if let Err(error) = self.reject(node, run, job, verdict).await {
                         let attempt = run.number();
                         tracing::warn!(run = %run.grant.run, attempt, %error, "a start is put off");
-                        self.put_back(node, run);
+                        self.requeue(node, run);
                     }
                 }
             }
@@ -237,7 +237,7 @@ impl Node {
                     false => Decision::Stale,
                 }
             } else if verdict != Start::Go {
-                Decision::TurnAway(verdict)
+                Decision::Reject(verdict)
             } else if is_split && job.definition.rows_action().is_none() {
                 of_job.push(active);
                 Decision::Split
@@ -428,7 +428,7 @@ impl Node {
         Some(Reason { code: ReasonCode::Blackout, text })
     }
 
-    async fn turn_away(
+    async fn reject(
         &self,
         node: NodeId,
         run: &ClaimedRun,
@@ -517,7 +517,7 @@ pub(super) enum Decision {
     /// It waits on this node for other runs of its job.
     WaitsHere,
     /// It does not begin now.
-    TurnAway(Start),
+    Reject(Start),
 }
 
 impl State {

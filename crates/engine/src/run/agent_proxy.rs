@@ -47,7 +47,7 @@ use super::dispatch::{AFTER_GRACE, Dispatch, refusal};
 use super::driver::{Driver, std_duration};
 use super::outbox::{Outbox, count};
 use super::{Engine, Shared};
-use crate::node::{CarriedRun, Elsewhere, Node, Started};
+use crate::node::{CarriedRun, Node, RemoteAttempt, Started};
 use crate::settings::{Env, Settings};
 
 /// How long after a change of servers another stand-in may still claim.
@@ -242,7 +242,7 @@ impl Engine {
         &self,
         node: NodeId,
         name: &str,
-        ended: &[Elsewhere],
+        ended: &[RemoteAttempt],
     ) -> store::Result<Vec<Applied>> {
         if !self.is_of(node, name).await? {
             return Ok(vec![Applied::Stale; ended.len()]);
@@ -310,7 +310,7 @@ impl AgentProxy {
     pub async fn renew(&self) -> store::Result<Option<Renewal>> {
         let renewed = self.node.renew().await?;
         let Some(cancel) = renewed else { return Ok(None) };
-        self.node.raise_noticed().await?;
+        self.node.raise_pending_alerts().await?;
         if self.doubts_since.is_some_and(|since| since.elapsed() < DOUBTS) {
             self.node.doubt();
             self.shared.news.notify_one();
@@ -340,11 +340,11 @@ impl AgentProxy {
     }
 
     /// Settles what has ended. Durable when it returns.
-    pub async fn settle(&self, ended: &[Elsewhere]) -> store::Result<Vec<Applied>> {
+    pub async fn settle(&self, ended: &[RemoteAttempt]) -> store::Result<Vec<Applied>> {
         let applied = self.node.settle_for(self.node.id(), ended).await?;
         for ended in ended {
             self.node.free_slots(count(&self.outbox.forget(ended.grant)));
-            self.node.let_go(ended.grant);
+            self.node.note_released(ended.grant);
         }
         self.shared.news.notify_one();
         self.shared.places.notify_one();
@@ -357,7 +357,7 @@ impl AgentProxy {
         for run in self.outbox.empty() {
             self.node.return_unbegun(run.run.grant);
         }
-        self.node.hand_back();
+        self.node.release_prepared();
         self.shared.news.notify_one();
     }
 
@@ -435,7 +435,7 @@ struct Asking<'a> {
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
         if self.proxy.outbox.is_current(self.poll) {
-            self.proxy.node.be_away();
+            self.proxy.node.detach_executor();
         }
     }
 }

@@ -13,9 +13,9 @@ use super::Shared;
 use super::dispatch::Dispatch;
 use super::patience::{Backoff, NOT_EARLY, WATCH, Watch};
 use super::pulse::Vital;
-use crate::courier::{Notifier, Notifiers};
 use crate::error::EngineError;
 use crate::node::Node;
+use crate::notifier::{Notifier, Notifiers};
 
 /// The least time between two looks for runs that ask for a place, as far as hints make them.
 const HINT_PAUSE: Duration = Duration::from_millis(100);
@@ -41,8 +41,8 @@ const NEWS_EVERY: u32 = 5;
 /// How often what was recorded is sealed.
 const SEAL_EVERY: Duration = Duration::from_secs(1);
 
-/// Couriers that are on their way at the same time.
-const COURIERS_AT_ONCE: usize = 16;
+/// Notifiers that deliver at the same time.
+const NOTIFIERS_AT_ONCE: usize = 16;
 
 /// What a loop works with.
 pub(super) struct Driver {
@@ -268,7 +268,7 @@ impl Driver {
                     self.start_due(&mut patience).await;
                     self.shared.prepared.notify_one();
                 }
-                if attended.moved > 0 || self.node.seeks_place() {
+                if attended.moved > 0 || self.node.has_placement_request() {
                     self.shared.places.notify_one();
                 }
                 if attended.acknowledged > 0 || self.node.has_news() {
@@ -353,7 +353,7 @@ impl Driver {
             let raised = if round.is_multiple_of(NEWS_EVERY) {
                 self.node.raise_news().await
             } else {
-                self.node.raise_noticed().await
+                self.node.raise_pending_alerts().await
             };
             patience.after(raised).await;
             tokio::time::sleep(poll).await;
@@ -361,17 +361,17 @@ impl Driver {
     }
 
     /// Carries them to a channel.
-    pub async fn deliver(self, courier: Box<dyn Notifier>) {
+    pub async fn deliver(self, notifier: Box<dyn Notifier>) {
         let mut patience = Backoff::in_background(&self.shared, "notify");
         loop {
             tokio::time::sleep(std_duration(self.node.settings.poll_every)).await;
-            patience.after(self.node.deliver(courier.as_ref()).await).await;
+            patience.after(self.node.deliver(notifier.as_ref()).await).await;
         }
     }
 
     /// What was recorded here may ask for this node.
     fn seek_places(&self) {
-        if self.node.seeks_place() {
+        if self.node.has_placement_request() {
             self.shared.places.notify_one();
         }
     }
@@ -458,12 +458,12 @@ impl Driver {
 pub(super) async fn notify_present(
     node: Arc<Node>,
     shared: Arc<Shared>,
-    couriers: Arc<dyn Notifiers>,
+    notifiers: Arc<dyn Notifiers>,
 ) {
     let mut patience = Backoff::in_background(&shared, "notify");
     loop {
         tokio::time::sleep(std_duration(node.settings.poll_every)).await;
-        let present = match couriers.present().await {
+        let present = match notifiers.present().await {
             Ok(present) => present,
             Err(problem) => {
                 tracing::warn!(problem, "cannot load alert channels");
@@ -471,14 +471,14 @@ pub(super) async fn notify_present(
             }
         };
         let mut rounds = JoinSet::new();
-        for courier in present {
-            if rounds.len() >= COURIERS_AT_ONCE
+        for notifier in present {
+            if rounds.len() >= NOTIFIERS_AT_ONCE
                 && let Some(Ok(round)) = rounds.join_next().await
             {
                 patience.after(round).await;
             }
             let node = Arc::clone(&node);
-            rounds.spawn(async move { node.deliver(courier.as_ref()).await });
+            rounds.spawn(async move { node.deliver(notifier.as_ref()).await });
         }
         while let Some(ended) = rounds.join_next().await {
             if let Ok(round) = ended {

@@ -293,7 +293,7 @@ async fn release(node: &Node, queue: JobId, messages: &[LeasedMessage]) {
 }
 
 /// A worker in line. If it goes away, what was dealt to it goes back.
-struct Place {
+struct WaitingWorker {
     reply: oneshot::Receiver<Reply>,
     queue: JobId,
     node: Arc<Node>,
@@ -301,7 +301,7 @@ struct Place {
     runtime: tokio::runtime::Handle,
 }
 
-impl Drop for Place {
+impl Drop for WaitingWorker {
     fn drop(&mut self) {
         self.reply.close();
         let Ok(Ok(unread)) = self.reply.try_recv() else { return };
@@ -334,7 +334,7 @@ impl Engine {
             let (node, shared) = (Arc::clone(&self.node), Arc::clone(&self.shared));
             self.runtime.spawn(serve(node, shared, queue));
         }
-        let mut place = Place {
+        let mut place = WaitingWorker {
             reply: answer,
             queue,
             node: Arc::clone(&self.node),

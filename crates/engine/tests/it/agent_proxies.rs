@@ -10,8 +10,8 @@ use domain::id::{RunId, TenantId, UserId};
 use domain::job::{Definition, Job, JobState, Overlap, RetryPolicy, When};
 use domain::run::{AttemptResult, Outcome};
 use engine::{
-    AgentLimits, AgentProxy, Applied, Carried, CarriedRun, Elsewhere, Engine, Executor, NewJob,
-    NodeInfo, Settings, Started, Stop, Trigger,
+    AgentLimits, AgentProxy, Applied, Carried, CarriedRun, Engine, Executor, NewJob, NodeInfo,
+    RemoteAttempt, Settings, Started, Stop, Trigger,
 };
 use jiff::SignedDuration;
 use store::Store;
@@ -118,8 +118,8 @@ async fn fetch(proxy: &AgentProxy, poll: &mut u64, has: &[&Started]) -> Vec<Star
     panic!("no work came");
 }
 
-fn completed(run: &Started) -> Elsewhere {
-    Elsewhere {
+fn completed(run: &Started) -> RemoteAttempt {
+    RemoteAttempt {
         grant: run.run.grant,
         token: Some(run.token),
         started_at: run.started_at,

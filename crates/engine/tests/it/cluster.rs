@@ -155,7 +155,7 @@ async fn a_run_that_asks_for_its_node_has_the_next_slot_where_all_are_taken() {
     for _ in 0..8 {
         let started = node.work().await;
         if started.is_empty() {
-            assert!(node.seeks_place(), "the slot is kept for somebody");
+            assert!(node.has_placement_request(), "the slot is kept for somebody");
             node.attend_places().await.unwrap();
         }
         for started in started {

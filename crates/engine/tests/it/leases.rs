@@ -110,7 +110,7 @@ async fn a_node_that_leaves_gives_everything_back() {
     let job = node.create("job", cron("* * * * *")).await;
     node.work().await;
     node.drain();
-    node.hand_back();
+    node.release_prepared();
     node.leave().await.unwrap();
     world.pass(2);
     assert!(node.work().await.is_empty());

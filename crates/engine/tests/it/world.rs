@@ -176,7 +176,7 @@ pub trait Steps {
     /// Tells the store what ended.
     async fn flush(&self);
     /// Raises alerts and carries them to a channel. Answers how many arrived.
-    async fn notify(&self, courier: &dyn Notifier) -> usize;
+    async fn notify(&self, notifier: &dyn Notifier) -> usize;
 }
 
 impl Steps for TestNode {
@@ -233,8 +233,8 @@ impl Steps for TestNode {
         }
     }
 
-    async fn notify(&self, courier: &dyn Notifier) -> usize {
+    async fn notify(&self, notifier: &dyn Notifier) -> usize {
         self.raise_news().await.unwrap();
-        self.deliver(courier).await.unwrap()
+        self.deliver(notifier).await.unwrap()
     }
 }

@@ -11,9 +11,9 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use super::cancel::Cancels;
-use super::places::{Places, SessionLimits};
 use super::report::{self, Report};
 use super::session;
+use super::session_slots::{SessionLimits, SessionSlots};
 use super::startup::{self, Arrived};
 use super::wire::Ended;
 use crate::app::App;
@@ -29,7 +29,7 @@ pub struct Terms {
     /// Sessions at the same time.
     pub sessions: SessionLimits,
     /// Clients at the same time that have not proved who they are.
-    pub strangers_max: usize,
+    pub unauthenticated_max: usize,
     /// Those of one address.
     pub unauthenticated_per_address: usize,
     /// How long that may take.
@@ -46,7 +46,7 @@ impl Default for Terms {
     fn default() -> Self {
         Terms {
             sessions: SessionLimits::default(),
-            strangers_max: 128,
+            unauthenticated_max: 128,
             unauthenticated_per_address: 64,
             patience: Duration::from_secs(10),
             message_bytes_max: 4 << 20,
@@ -75,7 +75,7 @@ pub struct SqlListener {
     pub(crate) tls: Option<Tls>,
     pub(crate) cancels: Cancels,
     pub(crate) limits: Limits,
-    pub(crate) places: Places,
+    pub(crate) session_slots: SessionSlots,
     pending: PendingConnections,
 }
 
@@ -83,9 +83,9 @@ impl SqlListener {
     /// A listener of an app; with TLS if there is a certificate.
     pub fn new(app: App, terms: Terms, tls: Option<Tls>) -> Self {
         SqlListener {
-            places: Places::new(terms.sessions),
+            session_slots: SessionSlots::new(terms.sessions),
             pending: PendingConnections::new(
-                terms.strangers_max,
+                terms.unauthenticated_max,
                 terms.unauthenticated_per_address,
             ),
             app,
@@ -118,7 +118,7 @@ impl SqlListener {
             };
             let Some(pending) = listener.pending.enter(caller.ip()) else {
                 listener.app.metrics.sql_connection("refused");
-                turn_away(&stream, &listener.terms);
+                reject(&stream, &listener.terms);
                 continue;
             };
             let (listener, closed, talking) =
@@ -167,11 +167,11 @@ impl SqlListener {
 
 /// Tells a client that there are too many like it. What does not fit into the connection at once is
 /// not told.
-fn turn_away(stream: &TcpStream, terms: &Terms) {
-    let Terms { strangers_max, unauthenticated_per_address, .. } = terms;
+fn reject(stream: &TcpStream, terms: &Terms) {
+    let Terms { unauthenticated_max, unauthenticated_per_address, .. } = terms;
     let text = format!(
         "too many clients are logging in (sql.unauthenticated_per_address = \
-         {unauthenticated_per_address}, sql.unauthenticated_max = {strangers_max})"
+         {unauthenticated_per_address}, sql.unauthenticated_max = {unauthenticated_max})"
     );
     let mut bytes = BytesMut::new();
     if Report::new(report::TOO_MANY, text).fatal().encode(&mut bytes).is_ok() {

@@ -99,7 +99,7 @@ pub(crate) async fn run(
         Ok(actor) => actor,
         Err(report) => return super::startup::refuse::<()>(wire, report).await.map(|_| ()),
     };
-    let _place = match listener.places.take(&actor) {
+    let _place = match listener.session_slots.take(&actor) {
         Ok(place) => place,
         Err(report) => return super::startup::refuse::<()>(wire, report).await.map(|_| ()),
     };

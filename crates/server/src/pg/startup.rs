@@ -27,7 +27,7 @@ use crate::problem::Code;
 use crate::scram::{BOUND_MECHANISM, Binding, Exchange, MECHANISM, end_point};
 
 /// The longest message of an unauthenticated client.
-pub(crate) const STRANGER_BYTES_MAX: usize = 10_000;
+pub(crate) const UNAUTHENTICATED_BYTES_MAX: usize = 10_000;
 
 /// The first byte of TLS.
 const TLS: u8 = 0x16;
@@ -141,9 +141,9 @@ async fn greet(listener: &SqlListener, stream: TcpStream) -> Result<Option<(Wire
             return Ok(None);
         }
         let line = Line::Private(end_point(&shown.certificate));
-        return Ok(Some((Wire::new(stream, STRANGER_BYTES_MAX), line)));
+        return Ok(Some((Wire::new(stream, UNAUTHENTICATED_BYTES_MAX), line)));
     }
-    let mut wire = Wire::new(stream, STRANGER_BYTES_MAX);
+    let mut wire = Wire::new(stream, UNAUTHENTICATED_BYTES_MAX);
     // Each may be asked once; what comes then is an answer to something else.
     for _ in 0..2 {
         match wire.peek_code().await? {
@@ -175,7 +175,7 @@ async fn encrypt(mut wire: Wire, tls: &Tls) -> Result<Option<(Wire, Line)>, Ende
     let shown = tls();
     let stream = shown.acceptor.accept(wire.into_line()).await?;
     let line = Line::Private(end_point(&shown.certificate));
-    Ok(Some((Wire::new(stream, STRANGER_BYTES_MAX), line)))
+    Ok(Some((Wire::new(stream, UNAUTHENTICATED_BYTES_MAX), line)))
 }
 
 fn first_of(mut packet: BytesMut) -> Result<First, Report> {

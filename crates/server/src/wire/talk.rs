@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use agent::output::Stream;
 use agent_protocol::shape::{
-    AskDatabase, AskSecret, Begun, CAPACITY_MAX, CHUNK_BYTES_MAX, Chunk, Done, Ended, Hello, Item,
-    POLL_MAX, Poll, RESULTS_BYTES_MAX, Renewed, Results, Settled, Skills, Told, WORK_MAX, Welcome,
-    Word, Work,
+    AskDatabase, AskSecret, CAPACITY_MAX, CHUNK_BYTES_MAX, Chunk, Done, Ended, Hello, Item,
+    POLL_MAX, Poll, RESULTS_BYTES_MAX, Renewed, RequestedValue, Results, SessionCall, Settled,
+    Skills, StartedAttempt, WORK_MAX, Welcome, Work,
 };
 use axum::extract::{Request, State};
 use axum::{Extension, Json};
@@ -17,7 +17,9 @@ use domain::id::TenantId;
 use domain::job::Job;
 use domain::run::{AttemptResult, ErrorCode};
 use domain::slot::PerSlot;
-use engine::{AgentLimits, Applied, Carried, CarriedRun, Elsewhere, NodeInfo, Renewal, Started};
+use engine::{
+    AgentLimits, Applied, Carried, CarriedRun, NodeInfo, RemoteAttempt, Renewal, Started,
+};
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
@@ -126,7 +128,7 @@ pub(super) async fn hello(
         ..NodeInfo::default()
     };
     let begun = hello.begun.into_iter();
-    let begun = begun.map(|Begun { grant, started_at, token, slot }| {
+    let begun = begun.map(|StartedAttempt { grant, started_at, token, slot }| {
         (grant, CarriedRun { started_at, token, slot })
     });
     let begun = begun.collect();
@@ -171,7 +173,7 @@ pub(super) async fn poll(
                 let code = ErrorCode::Other("BAD_PARAMETERS".into());
                 let result = AttemptResult::failed(code, problem);
                 let (took, token) = (SignedDuration::ZERO, Some(run.token));
-                let ended = Elsewhere { grant, token, started_at, took, result };
+                let ended = RemoteAttempt { grant, token, started_at, took, result };
                 session.proxy.settle(&[ended]).await?;
             }
         }
@@ -183,7 +185,7 @@ pub(super) async fn poll(
 pub(super) async fn renew(
     Extension(endpoint): Endpoint,
     Extension(agent): Who,
-    Call(word): Call<Word>,
+    Call(word): Call<SessionCall>,
 ) -> Result<Json<Renewed>> {
     let session = endpoint.session(&agent, word.session)?;
     session.hear();
@@ -200,7 +202,7 @@ pub(super) async fn renew(
 }
 
 /// What an agent says about the end of an attempt, as far as it can be kept.
-fn checked(ended: Ended) -> Elsewhere {
+fn checked(ended: Ended) -> RemoteAttempt {
     let json = |text: Option<String>| {
         text.filter(|text| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok())
     };
@@ -209,7 +211,7 @@ fn checked(ended: Ended) -> Elsewhere {
         result.message.truncate(end);
     }
     let (value, details) = (json(result.result.take()), json(result.details.take()));
-    Elsewhere {
+    RemoteAttempt {
         grant,
         token: Some(token),
         started_at,
@@ -226,7 +228,7 @@ pub(super) async fn results(
     request: Request,
 ) -> Result<Json<Settled>> {
     let results: Results = read_call(request, RESULTS_BYTES_MAX).await?;
-    let mut ended: Vec<Elsewhere> = results.ended.into_iter().map(checked).collect();
+    let mut ended: Vec<RemoteAttempt> = results.ended.into_iter().map(checked).collect();
     let session = endpoint.sessions().get(&agent.name).cloned();
     let applied = match session.filter(|session| session.proxy.id() == results.node) {
         Some(session) => {
@@ -321,7 +323,7 @@ pub(super) async fn secret(
     Extension(endpoint): Endpoint,
     Extension(agent): Who,
     Call(ask): Call<AskSecret>,
-) -> Result<Json<Told>> {
+) -> Result<Json<RequestedValue>> {
     let session = endpoint.session(&agent, ask.session)?;
     let started = session.proxy.sent_run(ask.run, ask.fence).ok_or_else(|| no_run(ask.run))?;
     let assignment =
@@ -331,7 +333,7 @@ pub(super) async fn secret(
         return Err(Problem::new(Code::Forbidden, text));
     }
     match endpoint.secrets.get(&assignment, &ask.name).await {
-        Ok(value) => Ok(Json(Told { value })),
+        Ok(value) => Ok(Json(RequestedValue { value })),
         Err(error) => Err(Problem::new(Code::WrongState, error.to_string())),
     }
 }
@@ -341,7 +343,7 @@ pub(super) async fn database(
     Extension(endpoint): Endpoint,
     Extension(agent): Who,
     Call(ask): Call<AskDatabase>,
-) -> Result<Json<Told>> {
+) -> Result<Json<RequestedValue>> {
     let session = endpoint.session(&agent, ask.session)?;
     let is_meant = |started: &Started| match &started.job.definition.action {
         Action::Sql(action) => action.database.as_deref() == Some(&ask.name),
@@ -353,7 +355,7 @@ pub(super) async fn database(
         return Err(Problem::new(Code::Forbidden, text));
     }
     match endpoint.databases.url(ask.tenant, &ask.name).await {
-        Ok(value) => Ok(Json(Told { value })),
+        Ok(value) => Ok(Json(RequestedValue { value })),
         Err(problem) => Err(Problem::new(Code::WrongState, problem)),
     }
 }
@@ -362,7 +364,7 @@ pub(super) async fn database(
 pub(super) async fn drain(
     Extension(endpoint): Endpoint,
     Extension(agent): Who,
-    Call(word): Call<Word>,
+    Call(word): Call<SessionCall>,
 ) -> Result<Json<Done>> {
     endpoint.session(&agent, word.session)?.proxy.drain();
     Ok(Json(Done {}))
@@ -372,7 +374,7 @@ pub(super) async fn drain(
 pub(super) async fn leave(
     Extension(endpoint): Endpoint,
     Extension(agent): Who,
-    Call(word): Call<Word>,
+    Call(word): Call<SessionCall>,
 ) -> Result<Json<Done>> {
     let session = endpoint.session(&agent, word.session)?;
     let left = session.proxy.leave().await;

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use domain::cluster::{Leadership, Place, Quorum};
+use domain::cluster::{Leadership, Placement, Quorum};
 use domain::fairness::{AGEING, ROUND, Tier};
 use domain::id::{NodeId, RunId};
 use domain::pool::CALL_HOLDS;
@@ -244,7 +244,7 @@ impl Shared {
 /// A run that was claimed, and what it asked for.
 fn placed(row: &Row) -> Result<ClaimedRun> {
     let mut run = claimed(row)?;
-    run.run.place = Place::of_words(row.try_get(16)?);
+    run.run.place = Placement::from_words(row.try_get(16)?);
     Ok(run)
 }
 

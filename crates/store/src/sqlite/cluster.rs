@@ -1,7 +1,7 @@
 //! The leadership, runs that not every node may execute, and acknowledgements.
 
 use domain::audit::{Event, Kind};
-use domain::cluster::{Leadership, Place, Quorum};
+use domain::cluster::{Leadership, Placement, Quorum};
 use domain::id::{NodeId, RunId, TenantId};
 use domain::run::{ClaimedRun, Grant};
 use domain::slot::SlotKind;
@@ -196,7 +196,7 @@ fn offer(connection: &Connection, node: NodeId, epoch: Option<i64>) -> Result<Op
     let mut offer = words(&labels)?;
     // The epoch that it believes in must be the present one.
     if leads.is_some() && leads == epoch {
-        offer.push(Place::LEADER.to_owned());
+        offer.push(Placement::LEADER.to_owned());
     }
     offer.extend(shards::owned(connection, node)?);
     Ok(Some(offer))
@@ -224,7 +224,7 @@ fn claim_placed(
 }
 
 /// What the runs of a lane ask for.
-fn place_of(connection: &Connection, lane: i64) -> Result<Place> {
+fn place_of(connection: &Connection, lane: i64) -> Result<Placement> {
     // What the runs of a lane ask for.
     let sql = "SELECT words FROM places WHERE id = ?1";
     let mut query = connection.prepare_cached(sql)?;
@@ -235,7 +235,7 @@ fn place_of(connection: &Connection, lane: i64) -> Result<Place> {
 /// The lane of runs that ask for a place, or for none.
 pub(super) fn lane_of(
     connection: &Connection,
-    place: &Place,
+    place: &Placement,
     slot: SlotKind,
     priority: u8,
 ) -> Result<i64> {
@@ -255,8 +255,8 @@ pub(super) fn words(json: &str) -> Result<Vec<String>> {
     serde_json::from_str(json).map_err(|error| StoreError::Unreadable(format!("{json}: {error}")))
 }
 
-fn place(json: &str) -> Result<Place> {
-    Ok(Place::of_words(words(json)?))
+fn place(json: &str) -> Result<Placement> {
+    Ok(Placement::from_words(words(json)?))
 }
 
 /// How far a run is acknowledged.

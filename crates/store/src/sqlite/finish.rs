@@ -11,7 +11,7 @@ use rusqlite::OptionalExtension;
 use uuid::Uuid;
 
 use super::audit_log::EndedTogether;
-use super::ends::{End, Recorder, Whose, outcome_of};
+use super::ends::{End, Recorder, RunRef, outcome_of};
 use super::holdings::Held;
 use super::live::Leaving;
 use super::nodes::is_alive;
@@ -240,7 +240,7 @@ fn end(
         None => (outcome, reason.map(|reason| (reason.code.name(), reason.text.as_str()))),
     };
     let (made, lost) = counts(finish);
-    let whose = Whose { run: held.run, job: held.job, tenant: held.tenant };
+    let whose = RunRef { run: held.run, job: held.job, tenant: held.tenant };
     let row = End {
         seq: held.seq,
         outcome,

@@ -1,6 +1,6 @@
 //! Shards, who owns them, and runs that are split into parts.
 
-use domain::cluster::{Leadership, Place};
+use domain::cluster::{Leadership, Placement};
 use domain::id::{NodeId, ObjectId, RunId, TenantId, UserId};
 use domain::partition::Part;
 use domain::run::{Grant, NewRun, Wait};
@@ -113,7 +113,8 @@ impl Shards for SqliteStore {
 pub(super) fn owned(connection: &Connection, node: NodeId) -> Result<Vec<String>> {
     let sql = "SELECT shard_id FROM shard_owners WHERE node_id = ?1";
     let mut query = connection.prepare_cached(sql)?;
-    let words = query.query_map((node.0,), |row| Ok(Place::shard_word(ObjectId(row.get(0)?))))?;
+    let words =
+        query.query_map((node.0,), |row| Ok(Placement::shard_word(ObjectId(row.get(0)?))))?;
     Ok(words.collect::<rusqlite::Result<_>>()?)
 }
 

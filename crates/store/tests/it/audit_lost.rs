@@ -6,7 +6,7 @@ use domain::run::RunState;
 use domain::secret::{Scope, SecretPlace};
 use store::{ClaimRequest, Store};
 use store::{
-    Given, Identity, KeptSecret, Prepared, Recorded, Removed, Sealed, SecretStore, Settings,
+    GrantOutcome, Identity, KeptSecret, Prepared, Recorded, Removed, Sealed, SecretStore, Settings,
 };
 
 use crate::bench::{Bench, SqliteBench};
@@ -96,7 +96,7 @@ async fn nobody_changes_unrecorded<B: Bench>(lab: &Lab<B>, rename: impl AsyncFn(
     let award =
         |privilege| Award { tenant: tenant.id, to: ann.id.0, what: Awarded::Privilege(privilege) };
     let (given, wanted) = (award(Privilege::CreateJob), award(Privilege::DropJob));
-    assert_eq!(lab.store.award(&given).await.unwrap(), Given::Done);
+    assert_eq!(lab.store.award(&given).await.unwrap(), GrantOutcome::Done);
     let generation = lab.store.generation().await.unwrap();
     rename("audit", "audit_gone").await;
     assert!(lab.store.put_entry(&bob, None).await.is_err());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use domain::cluster::Place;
+use domain::cluster::Placement;
 use domain::id::{JobId, NodeId, RunId, TenantId, UserId};
 use domain::job::{Definition, Dependency, DependsOn, Job, JobState};
 use domain::run::{
@@ -278,7 +278,7 @@ impl<B: Bench> Lab<B> {
             coalesced: 0,
             ignore_dependencies: false,
             parameters: None,
-            place: Place::default(),
+            place: Placement::default(),
             slot: job.definition.action.slot_kind(),
             requested_by: None,
         }

@@ -160,7 +160,7 @@ promises! {
     cluster:
         one_node_leads_until_it_is_declared_dead
         a_leader_that_leaves_makes_room_at_once
-        only_an_active_scheduler_takes_the_lead
+        only_an_active_scheduler_becomes_the_leader
         racing_nodes_share_no_epoch
         schedulers_are_those_that_take_part
         a_leader_resigns_only_its_own_epoch_and_with_empty_hands

@@ -168,7 +168,7 @@ impl<'a> Launched<'a> {
             self.launcher.forget(&self.running).await;
         }
         if told.as_ref().is_some_and(|told| told.is_over) && stopped.get().is_none() {
-            self.running.give_back(self.init);
+            self.running.release(self.init);
         }
         if let Some(scratch) = self.scratch {
             // It may hold many files.

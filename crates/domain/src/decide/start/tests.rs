@@ -1,7 +1,7 @@
 //! Tables of start decisions.
 
 use super::*;
-use crate::cluster::{Place, Quorum};
+use crate::cluster::{Placement, Quorum};
 use crate::id::{JobId, TenantId};
 use crate::run::{Grant, NewRun};
 use crate::slot::SlotKind;
@@ -28,7 +28,7 @@ fn run(origin: Origin) -> ClaimedRun {
             coalesced: 0,
             ignore_dependencies: false,
             parameters: None,
-            place: Place::default(),
+            place: Placement::default(),
             slot: SlotKind::Process,
             requested_by: None,
         },

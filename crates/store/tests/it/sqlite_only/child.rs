@@ -147,7 +147,7 @@ fn run(number: u64) -> NewRun {
         coalesced: 0,
         ignore_dependencies: false,
         parameters: None,
-        place: domain::cluster::Place::default(),
+        place: domain::cluster::Placement::default(),
         slot: domain::slot::SlotKind::Process,
         requested_by: None,
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::cluster::{Class, Labels, Leadership, NodeRole, NodeState, Place, Quorum};
+use domain::cluster::{Class, Labels, Leadership, NodeRole, NodeState, Placement, Quorum};
 use domain::id::{NodeId, TenantId};
 use domain::job::Job;
 use domain::run::{ClaimedRun, NewRun, Outcome, RunState, Wait};
@@ -88,7 +88,7 @@ pub async fn a_leader_that_leaves_makes_room_at_once<B: Bench>(lab: &Lab<B>) {
     assert_eq!(next, Leadership { epoch: leadership.epoch + 1, node: Some(second) });
 }
 
-pub async fn only_an_active_scheduler_takes_the_lead<B: Bench>(lab: &Lab<B>) {
+pub async fn only_an_active_scheduler_becomes_the_leader<B: Bench>(lab: &Lab<B>) {
     let agent = node(lab, "agent", &[NodeRole::Agent], "").await;
     assert_eq!(lab.store.take_leadership(agent).await.unwrap().node, None);
     let draining = scheduler(lab, "draining").await;
@@ -216,7 +216,7 @@ pub async fn only_the_leader_of_the_present_epoch_gets_its_runs<B: Bench>(lab: &
     let leadership = lab.store.take_leadership(leader).await.unwrap();
     let job = job_of(lab, "only", Class::LeaderOnly, "").await;
     let run = due(lab, &job).await;
-    assert_eq!(run.place, Place::of(Class::LeaderOnly, &Labels::default()));
+    assert_eq!(run.place, Placement::from_class(Class::LeaderOnly, &Labels::default()));
     for (node, epoch) in [
         (other, None),
         (other, Some(leadership.epoch)),
@@ -522,7 +522,7 @@ pub async fn who_waits_for_placed_runs_hears_of_them<B: Bench>(lab: &Lab<B>) {
                     assert!(heard.await.is_err(), "nobody asked for a place");
                 }
                 run = lab.run(&job, due_at);
-                run.place = Place::of_words(vec!["zone=eu".to_owned()]);
+                run.place = Placement::from_words(vec!["zone=eu".to_owned()]);
                 lab.submit(std::slice::from_ref(&run)).await;
                 let heard = tokio::time::timeout(Duration::from_millis(100), hint.as_mut());
                 if heard.await.is_ok() {

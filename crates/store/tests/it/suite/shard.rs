@@ -1,6 +1,6 @@
 //! Shards and who owns them, and runs that are split into parts.
 
-use domain::cluster::{NodeRole, Place};
+use domain::cluster::{NodeRole, Placement};
 use domain::id::{NodeId, ObjectId, RunId, TenantId};
 use domain::job::{Job, Overlap};
 use domain::object::{Object, ObjectKind};
@@ -139,7 +139,7 @@ pub async fn only_the_owner_is_handed_the_runs_of_a_shard<B: Bench>(lab: &Lab<B>
     let held = placed(lab, other).await;
     assert_eq!(held.len(), 1);
     assert_eq!(held[0].run.id, parts[0].id);
-    assert_eq!(held[0].run.place, Place::of_shard(one));
+    assert_eq!(held[0].run.place, Placement::from_shard(one));
     assert_eq!(held[0].run.parameters.as_deref(), Some("{\"n\":0}"));
     assert_eq!((held[0].run.origin, &held[0].run.shard), (Origin::Part, &one.to_string()));
     // It moves: what was handed out stays with its holder, what comes goes to the new owner.

@@ -25,11 +25,11 @@ pub trait Notifier: Send + Sync + 'static {
     ) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>>;
 }
 
-/// The couriers who are there, once they are known.
+/// The present notifiers, once they are loaded.
 pub type Present<'a> =
     Pin<Box<dyn Future<Output = Result<Vec<Arc<dyn Notifier>>, String>> + Send + 'a>>;
 
-/// Couriers that come and go while the process runs.
+/// Notifiers that come and go while the process runs.
 pub trait Notifiers: Send + Sync + 'static {
     /// The present ones, or why they cannot be loaded.
     fn present(&self) -> Present<'_>;

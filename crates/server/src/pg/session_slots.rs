@@ -16,7 +16,7 @@ use crate::queries::is_administrator;
 pub struct SessionLimits {
     /// All together.
     pub connections_max: usize,
-    /// Places of these that only administrators of the cluster are given.
+    /// Slots of these that only administrators of the cluster are given.
     pub reserved: usize,
     /// Of a user.
     pub per_user: usize,
@@ -37,27 +37,27 @@ struct Counts {
     tenants: HashMap<TenantId, usize>,
 }
 
-/// The places for sessions.
+/// The slots for sessions.
 #[derive(Clone)]
-pub(crate) struct Places {
+pub(crate) struct SessionSlots {
     limits: SessionLimits,
     counts: Arc<Mutex<Counts>>,
 }
 
-/// The place of a session, until this is dropped.
-pub(crate) struct Place {
+/// The slot of a session, until this is dropped.
+pub(crate) struct SessionSlot {
     counts: Arc<Mutex<Counts>>,
     user: UserId,
     tenant: TenantId,
 }
 
-impl Places {
+impl SessionSlots {
     pub(crate) fn new(limits: SessionLimits) -> Self {
-        Places { limits, counts: Arc::default() }
+        SessionSlots { limits, counts: Arc::default() }
     }
 
     /// A place for a session of an actor.
-    pub(crate) fn take(&self, actor: &Actor) -> Result<Place, Report> {
+    pub(crate) fn take(&self, actor: &Actor) -> Result<SessionSlot, Report> {
         let SessionLimits { connections_max, reserved, per_user, per_tenant } = self.limits;
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let full = |text: String| Err(Report::new(report::TOO_MANY, text));
@@ -88,11 +88,11 @@ impl Places {
         *counts.users.entry(actor.user).or_default() += 1;
         *counts.tenants.entry(actor.tenant).or_default() += 1;
         let (user, tenant) = (actor.user, actor.tenant);
-        Ok(Place { counts: Arc::clone(&self.counts), user, tenant })
+        Ok(SessionSlot { counts: Arc::clone(&self.counts), user, tenant })
     }
 }
 
-impl Drop for Place {
+impl Drop for SessionSlot {
     fn drop(&mut self) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         counts.all -= 1;
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn places_are_limited_by_user_by_tenant_and_in_all() {
         let limits = SessionLimits { connections_max: 6, reserved: 1, per_user: 2, per_tenant: 3 };
-        let places = Places::new(limits);
+        let session_slots = SessionSlots::new(limits);
         let mut taken = Vec::new();
         // Whose session, and which setting says no.
         for (actor, refused) in [
@@ -144,7 +144,7 @@ mod tests {
             (Actor::admin(), None),
             (Actor::admin(), Some("sql.connections_max = 6")),
         ] {
-            match (places.take(&actor), refused) {
+            match (session_slots.take(&actor), refused) {
                 (Ok(place), None) => taken.push(place),
                 (Err(report), Some(setting)) => {
                     assert_eq!(report.sqlstate, "53300");
@@ -154,8 +154,8 @@ mod tests {
             }
         }
         taken.clear();
-        assert!(places.take(&user(1, 1)).is_ok());
-        let counts = places.counts.lock().unwrap();
+        assert!(session_slots.take(&user(1, 1)).is_ok());
+        let counts = session_slots.counts.lock().unwrap();
         assert_eq!((counts.all, counts.users.len(), counts.tenants.len()), (0, 0, 0));
     }
 }

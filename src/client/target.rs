@@ -28,7 +28,7 @@ const KEY_FILE: &str = "admin.key";
 
 /// A server's address, and the key for it.
 #[derive(Debug)]
-pub struct Place {
+pub struct ServerTarget {
     url: Url,
     token: Option<String>,
     /// Where the key comes from, or why there is none.
@@ -40,7 +40,7 @@ pub struct Place {
     tenant: Option<String>,
 }
 
-impl Place {
+impl ServerTarget {
     /// The server that arguments, environment and files name, in this order.
     pub fn find(args: &ServerArgs) -> Result<Self, Failure> {
         let environment = environment();
@@ -50,7 +50,7 @@ impl Place {
     /// A server whose address and key are known.
     pub fn known(url: &str, token: &str) -> Result<Self, Failure> {
         let origin = "the key is from --token".to_owned();
-        Ok(Place {
+        Ok(ServerTarget {
             url: read_url(url)?,
             token: Some(token.to_owned()),
             origin,
@@ -62,7 +62,7 @@ impl Place {
     /// A server whose address alone is known.
     pub fn without_key(url: &str) -> Result<Self, Failure> {
         let origin = "no key is given".to_owned();
-        Ok(Place { url: read_url(url)?, token: None, origin, is_guess: false, tenant: None })
+        Ok(ServerTarget { url: read_url(url)?, token: None, origin, is_guess: false, tenant: None })
     }
 
     /// The address.
@@ -132,7 +132,10 @@ fn variable(environment: &[(String, String)], name: &str) -> Option<String> {
     found.map(|(_, value)| value.clone())
 }
 
-fn find(args: &ServerArgs, variable: &dyn Fn(&str) -> Option<String>) -> Result<Place, Failure> {
+fn find(
+    args: &ServerArgs,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<ServerTarget, Failure> {
     let data = args.data.clone().or_else(|| variable("PUNCTUAL_DATA").map(PathBuf::from));
     let given_url = args.server.clone().or_else(|| variable("PUNCTUAL_SERVER"));
     let context_name = args.context.clone().or_else(|| variable("PUNCTUAL_CONTEXT"));
@@ -155,12 +158,12 @@ fn find(args: &ServerArgs, variable: &dyn Fn(&str) -> Option<String>) -> Result<
     let is_guess = is_of_folder && (written.is_none() || is_stopped);
     let url = read_url(&text)?;
     if let Some(token) = args.token.clone().or_else(|| variable("PUNCTUAL_TOKEN")) {
-        return Place::known(&text, &token);
+        return ServerTarget::known(&text, &token);
     }
     if let Some(file) = variable("PUNCTUAL_TOKEN_FILE") {
         let token = read_key(Path::new(&file))?;
         let origin = format!("the key is from {file}");
-        return Ok(Place { url, token: Some(token), origin, is_guess: false, tenant: None });
+        return Ok(ServerTarget { url, token: Some(token), origin, is_guess: false, tenant: None });
     }
     if let Some(context) = context.filter(|context| read_url(&context.url).is_ok_and(|u| u == url))
     {
@@ -174,10 +177,10 @@ fn find(args: &ServerArgs, variable: &dyn Fn(&str) -> Option<String>) -> Result<
             None => "the context has neither token nor token_file".to_owned(),
         };
         let tenant = context.tenant;
-        return Ok(Place { url, token, origin, is_guess: false, tenant });
+        return Ok(ServerTarget { url, token, origin, is_guess: false, tenant });
     }
     let (token, origin) = folder_key(&data, &url, written.as_deref())?;
-    Ok(Place { url, token, origin, is_guess, tenant: None })
+    Ok(ServerTarget { url, token, origin, is_guess, tenant: None })
 }
 
 /// The key of a data folder if it belongs to this address, and where it is from or why it does not.
