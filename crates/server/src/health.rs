@@ -37,7 +37,7 @@ pub struct ReadyParams {
 pub struct Check {
     /// Whether it is.
     pub ok: bool,
-    /// What was found.
+    /// The findings.
     pub detail: String,
 }
 
@@ -53,7 +53,7 @@ pub struct Readiness {
     /// matter: see `backlog`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduling: Option<Check>,
-    /// What waits, in all tenants. It does not make the server unready: a job may have more runs
+    /// The waiting runs of all tenants. It does not make the server unready: a job may have more runs
     /// than slots, or wait for a node that is not there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backlog: Option<Backlog>,

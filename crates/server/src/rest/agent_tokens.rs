@@ -26,7 +26,7 @@ const TTL_SECONDS_MAX: u32 = 900;
 /// How many tokens are looked at for those that have expired.
 const SWEEP_MAX: u32 = 500;
 
-/// What a token shall be.
+/// The properties of a new token.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TokenSpec {

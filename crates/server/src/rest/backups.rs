@@ -20,7 +20,7 @@ use crate::app::App;
 use crate::body::{Body as JsonBody, Params};
 use crate::problem::{Code, ErrorBody, Problem, Result};
 
-/// What is wanted.
+/// The request.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BackupRequest {

@@ -22,7 +22,7 @@ use crate::limit::{Caller, Limits};
 use crate::login::Login;
 use crate::problem::{ErrorBody, Problem, Result};
 
-/// What a browser shows to open a session: a user and a password, an API key, or the token of the
+/// Credentials that open a browser session: a user and a password, an API key, or the token of the
 /// login link that a first start prints.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -47,7 +47,7 @@ pub struct SessionBody {
     login_token: Option<String>,
 }
 
-/// What a browser needs to know before anything else.
+/// The session of a browser.
 #[derive(Serialize, ToSchema)]
 pub struct SessionView {
     /// The version of the server.

@@ -31,7 +31,7 @@ pub struct DeadLetterBody {
     execution_ids: Vec<Uuid>,
 }
 
-/// What became of one of them.
+/// The outcome for one of them.
 #[derive(Serialize, ToSchema)]
 pub struct DeadLetterItem {
     /// The dead letter.
@@ -46,7 +46,7 @@ pub struct DeadLetterItem {
     pub message: Option<String>,
 }
 
-/// What became of them.
+/// Their outcomes.
 #[derive(Serialize, ToSchema)]
 pub struct DeadLetterItems {
     /// Each of them, in the order of the request.

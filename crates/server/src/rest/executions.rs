@@ -346,7 +346,7 @@ pub(crate) async fn acknowledgements(
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CancelBody {
-    /// What a person should read.
+    /// The text for a person.
     reason: Option<String>,
 }
 
@@ -373,13 +373,13 @@ pub(crate) async fn cancel(
     Ok((StatusCode::ACCEPTED, Json(execution.ok_or_else(gone)?)))
 }
 
-/// What becomes of an execution that is HELD.
+/// The decision about an execution that is HELD.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DecideBody {
     /// `RETRY`, `FAIL` or `COMPLETE`.
     answer: LostAnswer,
-    /// What a person should read.
+    /// The text for a person.
     #[serde(default)]
     reason: Option<String>,
 }

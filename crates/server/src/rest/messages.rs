@@ -44,7 +44,7 @@ pub struct SendBody {
     messages: Vec<MessageSpec>,
 }
 
-/// What was sent.
+/// The message.
 #[derive(Serialize, ToSchema)]
 pub struct SentMessages {
     /// One for each message, in their order.
@@ -88,7 +88,7 @@ pub struct ReportedMessage {
     /// `poll`, `failed`: no other attempt can succeed, so it becomes a dead letter.
     #[serde(default)]
     is_permanent: bool,
-    /// What the attempt wrote, kept as the output of the run; the last part of a long text.
+    /// The text that the attempt wrote, kept as the output of the run; the last part of a long text.
     #[serde(default)]
     output: Option<String>,
     /// `ack`: the result, any JSON value, up to 16 KiB.
@@ -118,7 +118,7 @@ pub struct ReportBody {
     lease_s: Option<Seconds>,
 }
 
-/// What became of a report.
+/// The outcome of a report.
 #[derive(Serialize, ToSchema)]
 pub struct ReportResult {
     /// The message.
@@ -137,7 +137,7 @@ pub struct ReportResult {
     cancel: bool,
 }
 
-/// What became of reports.
+/// The outcomes of reports.
 #[derive(Serialize, ToSchema)]
 pub struct ReportResults {
     /// One for each message, in their order.

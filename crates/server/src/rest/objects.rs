@@ -62,12 +62,12 @@ pub struct PageParams {
     pub cursor: Option<String>,
 }
 
-/// What came of a trial.
+/// The result of a trial.
 #[derive(Serialize, ToSchema)]
 pub struct TrialView {
     /// Whether it worked.
     pub ok: bool,
-    /// What answered, or why nothing did.
+    /// The reply, or the reason that there is none.
     pub message: String,
     /// How long it took.
     pub duration_ms: u64,

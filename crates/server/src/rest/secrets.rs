@@ -24,7 +24,7 @@ use crate::condition::{etag, is_known, not_modified, version_of};
 use crate::page::{List, bad_cursor, cursor, limit};
 use crate::problem::{Code, ErrorBody, Problem, Result};
 
-/// What may be known about a secret.
+/// The metadata of a secret.
 #[derive(Serialize, ToSchema)]
 pub struct SecretView {
     /// Its name, as in `${secrets.NAME}`.
@@ -43,7 +43,7 @@ pub struct SecretView {
     pub key_id: String,
     /// When it was last changed.
     pub updated_at: Timestamp,
-    /// Who changed it last.
+    /// The user who changed it last.
     pub updated_by: String,
 }
 
@@ -105,7 +105,7 @@ pub struct ListParams {
     cursor: Option<String>,
 }
 
-/// What became of a rotation.
+/// The outcome of a rotation.
 #[derive(Serialize, ToSchema)]
 pub struct RotationView {
     /// The name of the new master key.

@@ -80,7 +80,7 @@ pub struct Whoami {
     pub tenant: String,
     /// The key that they showed; null for that of the data folder and for a token.
     pub key_id: Option<String>,
-    /// What they may do there with this key.
+    /// Their privileges there with this key.
     pub privileges: Vec<&'static str>,
     /// Whether the key changes nothing.
     pub read_only: bool,
@@ -88,7 +88,7 @@ pub struct Whoami {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
     pub token_expires_at: Option<Timestamp>,
-    /// What jobs of the tenant take that say nothing.
+    /// Defaults of the jobs of the tenant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job_defaults: Option<JobDefaultsSpec>,
 }

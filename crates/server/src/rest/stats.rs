@@ -32,13 +32,13 @@ pub struct StatsView {
     pub oldest_due: Option<Timestamp>,
     /// Dead letters, counted up to a thousand.
     pub dead_letters: u32,
-    /// What ended in this hour and the one before; a minute or two late.
+    /// The runs that ended in this hour and the one before; a minute or two late.
     pub last_hour: SummaryView,
-    /// What ended in this hour and the 24 before.
+    /// The runs that ended in this hour and the 24 before.
     pub last_day: SummaryView,
 }
 
-/// What ended runs add up to.
+/// Totals of ended runs.
 #[derive(Serialize, ToSchema)]
 pub struct SummaryView {
     /// How many ended how.
@@ -108,12 +108,12 @@ pub(crate) async fn stats(State(app): State<App>, actor: Actor) -> Result<Json<S
     }))
 }
 
-/// What ended in an hour.
+/// The runs that ended in an hour.
 #[derive(Serialize, ToSchema)]
 pub struct HourView {
     /// When the hour began.
     pub at: Timestamp,
-    /// What ended in it.
+    /// The runs that ended in it.
     #[serde(flatten)]
     pub summary: SummaryView,
 }
@@ -169,7 +169,7 @@ pub struct JobStats {
     pub job_id: Uuid,
     /// Hours that the statistics reach back.
     pub hours: u32,
-    /// What its runs add up to.
+    /// Totals of its runs.
     #[serde(flatten)]
     pub summary: SummaryView,
 }
