@@ -19,7 +19,7 @@
 //! | number | question | who gives it |
 //! |---|---|---|
 //! | the node's id | does this process still count? | the process, anew each time that it joins |
-//! | the epoch | who leads? | the row of the leadership, one more each time that a node takes it |
+//! | the epoch | who leads? | the row of the leader, one more each time that a node takes it |
 //! | the fence | which attempt of a run is the last? | the claim, larger each time |
 //!
 //! ```text
