@@ -44,12 +44,12 @@ pub struct FileStartLog {
     file: File,
     boot: Option<Uuid>,
     predecessor: Option<Predecessor>,
-    places: Mutex<Places>,
+    places: Mutex<LogPositions>,
 }
 
 /// Which place of the file has which record.
 #[derive(Default)]
-struct Places {
+struct LogPositions {
     used: HashMap<Grant, u64>,
     free: Vec<u64>,
     count: u64,
@@ -72,7 +72,7 @@ impl FileStartLog {
         Ok(FileStartLog { file, boot, predecessor, places: Mutex::default() })
     }
 
-    fn places(&self) -> MutexGuard<'_, Places> {
+    fn places(&self) -> MutexGuard<'_, LogPositions> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -94,7 +94,7 @@ impl StartLog for FileStartLog {
 
     fn restart(&self, node: NodeId) {
         let mut places = self.places();
-        *places = Places::default();
+        *places = LogPositions::default();
         if let Err(error) = self.clear(node) {
             tracing::error!(%error, "cannot write the start log: starts of this node are unknown after a crash");
         }

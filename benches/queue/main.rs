@@ -1,6 +1,6 @@
 //! How fast queues are: the real server as a process, asked over HTTP by producers and workers.
 //!
-//! `cargo xtask bench queue --store postgres` prints one JSON line a figure on stdout: messages sent
+//! `cargo xtask bench queue --store postgres` prints one JSON line a measurement on stdout: messages sent
 //! and processed a second with 1 and 4 clients in batches of 1 and 100, the time from a send to its
 //! worker, how a quiet workspace fares beside a flood, what 1,000 idle workers cost, and how fast
 //! messages are processed while a snapshot is held open. With `--peers DIR` the other queues of that
@@ -33,10 +33,10 @@ struct Args {
     /// The store
     #[arg(long, value_enum, default_value = "sqlite")]
     store: StoreKind,
-    /// Only these figures
+    /// Only these measurements
     #[arg(long, value_enum, value_delimiter = ',')]
     metrics: Vec<Metric>,
-    /// Messages that are sent and processed for a figure in batches
+    /// Messages that are sent and processed for a measurement in batches
     #[arg(long, default_value_t = 50_000)]
     messages: usize,
     /// Messages that are sent and processed one by one
@@ -51,7 +51,7 @@ struct Args {
     /// Workers that have nothing to do
     #[arg(long, default_value_t = 1_000)]
     workers: usize,
-    /// Seconds of the figures that last a time: fairness, idle workers
+    /// Seconds of the measurements that last a time: fairness, idle workers
     #[arg(long, default_value_t = 30)]
     seconds: u64,
     /// Seconds that a snapshot is held open
@@ -140,7 +140,7 @@ fn progress(text: impl std::fmt::Display) {
     eprintln!("# {text}");
 }
 
-/// Prints a figure.
+/// Prints a measurement.
 fn print(args: &Args, metric: &str, value: impl Into<Value>, unit: &str, mut settings: Value) {
     settings["store"] = args.store.name().into();
     let (version, value): (_, Value) = (env!("CARGO_PKG_VERSION"), value.into());

@@ -9,7 +9,7 @@ use std::fmt;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::cluster::Place;
+use crate::cluster::Placement;
 use crate::id::{JobId, NodeId, RunId, TenantId, UserId};
 use crate::slot::SlotKind;
 
@@ -248,7 +248,7 @@ pub struct NewRun {
     /// Values for the action, as a JSON object.
     pub parameters: Option<String>,
     /// What a node must offer to be handed it.
-    pub place: Place,
+    pub place: Placement,
     /// The kind of slot that it takes.
     pub slot: SlotKind,
     /// The user who asked for it; none for what the schedule, a dependency or an upstream run asked

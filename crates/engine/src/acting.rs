@@ -1,8 +1,8 @@
-//! What somebody at a door may ask: every command and question with the one who asks.
+//! Commands and queries in the name of an actor, with the privileges that they need.
 //!
-//! [`Node`] does what it is told; the steps, the tests and the simulation need that. A door has
+//! [`Node`] does what it is told; the steps, the tests and the simulation need that. An interface has
 //! only [`AuthorizedEngine`], which lets `domain::access` decide first. What is not the actor's does not
-//! exist: the answer is that of an id that nobody has.
+//! exist: the answer is that of an unknown id.
 
 use std::collections::{HashMap, HashSet};
 
@@ -36,7 +36,7 @@ pub use objects::Scope;
 pub use queues::QueueStatisticsView;
 pub use workers::{PollRequest, WorkerMessage};
 
-/// An engine as somebody sees it.
+/// An engine in the name of an actor.
 pub struct AuthorizedEngine<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) actor: &'a Actor,
@@ -113,7 +113,7 @@ impl AuthorizedEngine<'_> {
         may(self.actor, deed).is_ok()
     }
 
-    /// Whether jobs and runs of everybody in the tenant are seen.
+    /// Whether jobs and runs of all users of the tenant are seen.
     fn sees_all(&self, privileges: &[Privilege]) -> bool {
         privileges.iter().any(|privilege| self.actor.privileges.has(*privilege))
     }

@@ -8,9 +8,9 @@ use domain::object::{Object, ObjectKind};
 use domain::tally::EndedRun;
 use jiff::Timestamp;
 use store::{
-    Answer, AttemptView, AuditFilter, Begun, Counts, Cursor, DeliveryKey, DeliveryView, JobFilter,
-    LastRun, NodeView, Page, Put, RecentEnd, RunFilter, RunView, Set, Setting, StartFilter,
-    StartKey,
+    Answer, AttemptView, AuditFilter, Counts, Cursor, DeliveryKey, DeliveryView, JobFilter,
+    LastRun, NodeView, Page, Put, RecentEnd, RequestState, RunFilter, RunView, Set, Setting,
+    StartFilter, StartKey,
 };
 use uuid::Uuid;
 
@@ -140,7 +140,7 @@ impl Node {
         tenant: TenantId,
         key: &str,
         fingerprint: &[u8],
-    ) -> Result<Begun> {
+    ) -> Result<RequestState> {
         Ok(self.store.begin_request(tenant, key, fingerprint).await?)
     }
 

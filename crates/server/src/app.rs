@@ -51,7 +51,7 @@ pub struct Parts {
     pub outputs: Outputs,
     /// Who makes backups.
     pub backups: Arc<dyn Backups>,
-    /// The figures.
+    /// The metrics.
     pub metrics: Arc<Metrics>,
     /// The present.
     pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
@@ -69,7 +69,7 @@ pub struct Parts {
     pub options: Arc<Options>,
 }
 
-/// What the administrator decides about the HTTP door.
+/// What the administrator decides about the HTTP listener.
 #[derive(Clone)]
 pub struct Options {
     /// Whether a change must name the version that it is based on.
@@ -104,7 +104,7 @@ pub struct Options {
 pub struct UiOptions {
     /// Where browsers see it: `/ui/`, with what a proxy puts before it. Begins and ends with `/`.
     pub base_path: String,
-    /// What every page names so that nobody takes one cluster for another, such as `production`.
+    /// What every page names so that users do not take one cluster for another, such as `production`.
     pub environment: Option<String>,
 }
 

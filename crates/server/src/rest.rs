@@ -1,4 +1,4 @@
-//! The REST door: one file for each resource, the bodies in `shape`.
+//! The REST API: one file for each resource, the bodies in `shape`.
 
 pub use configuration::ConfigurationEntry;
 

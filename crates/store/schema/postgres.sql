@@ -259,7 +259,7 @@ nodes.id uuid not null
 nodes.name text not null
 nodes.joined_at bigint not null
 nodes.lease_until bigint not null
-nodes.buried boolean not null
+nodes.dead boolean not null
 nodes.address text
 nodes.version text not null default ''::text
 nodes.roles text[] not null default '{}'::text[]
@@ -708,7 +708,7 @@ END
 lives(lock bigint, node uuid) v u: 
 BEGIN
     PERFORM pg_advisory_xact_lock_shared(lock);
-    RETURN EXISTS (SELECT 1 FROM nodes WHERE id = node AND NOT buried);
+    RETURN EXISTS (SELECT 1 FROM nodes WHERE id = node AND NOT dead);
 END 
 record_effect(run uuid, claim_generation integer, secret text) v u: 
 BEGIN

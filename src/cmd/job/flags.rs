@@ -388,8 +388,8 @@ impl JobFlags {
             }
             for header in &self.header {
                 let Some((name, value)) = header.split_once(':') else {
-                    let complaint = CliError::new(format!("--header {header:?} has no colon"));
-                    return Err(complaint.hint("a header looks like 'Accept: text/plain'").into());
+                    let error = CliError::new(format!("--header {header:?} has no colon"));
+                    return Err(error.hint("a header looks like 'Accept: text/plain'").into());
                 };
                 payload["headers"][name.trim()] = value.trim().into();
             }
@@ -456,8 +456,8 @@ impl JobFlags {
         }
         for variable in &self.env {
             let Some((name, value)) = variable.split_once('=') else {
-                let complaint = CliError::new(format!("--env {variable:?} has no value"));
-                return Err(complaint.hint("a variable looks like NAME=VALUE").into());
+                let error = CliError::new(format!("--env {variable:?} has no value"));
+                return Err(error.hint("a variable looks like NAME=VALUE").into());
             };
             payload["environment"][name] = value.into();
         }
@@ -469,8 +469,8 @@ impl JobFlags {
         if self.words.is_empty() {
             return Ok(Some(payload));
         }
-        let complaint = CliError::new("the words behind -- belong to no command");
-        Err(complaint.hint("give one action: --http, --sql, --command, … or -- COMMAND").into())
+        let error = CliError::new("the words behind -- belong to no command");
+        Err(error.hint("give one action: --http, --sql, --command, … or -- COMMAND").into())
     }
 }
 

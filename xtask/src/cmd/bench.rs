@@ -33,37 +33,37 @@ struct Bench {
 const BENCHES: &[Bench] = &[
     Bench {
         name: "schedule",
-        package: "domain",
+        package: "punctual-domain",
         target: None,
         measures: "the time of one `next` for typical cron expressions, beside croner",
     },
     Bench {
         name: "engine",
-        package: "engine",
+        package: "punctual-engine",
         target: None,
         measures: "runs a second, start latency, lateness and idle cost, beside the store's floor",
     },
     Bench {
         name: "dag",
-        package: "engine",
+        package: "punctual-engine",
         target: Some(("engine", &["--metrics", "D"])),
         measures: "DAG runs: chains, fan-outs, many runs and a hundred thousand items",
     },
     Bench {
         name: "cluster",
-        package: "engine",
+        package: "punctual-engine",
         target: None,
         measures: "runs and plans a second with several nodes beside one, and failover times",
     },
     Bench {
         name: "exec",
-        package: "agent",
+        package: "punctual-agent",
         target: None,
         measures: "runs a second of HTTP jobs, beside doing the same without an agent",
     },
     Bench {
         name: "external",
-        package: "agent",
+        package: "punctual-agent",
         target: None,
         measures: "external commands a second, with the sandbox and without, beside a bare spawn",
     },

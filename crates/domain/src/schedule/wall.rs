@@ -36,7 +36,7 @@ const INSTANT: SignedDuration = SignedDuration::from_nanos(1);
 /// When a cron expression fires in a zone.
 ///
 /// ```
-/// use domain::schedule::{CronSchedule, DstPolicy, Zones};
+/// use punctual_domain::schedule::{CronSchedule, DstPolicy, Zones};
 ///
 /// let zone = Zones::bundled().find("America/New_York")?;
 /// let schedule = CronSchedule::new("30 2 * * *".parse()?, zone, DstPolicy::default());

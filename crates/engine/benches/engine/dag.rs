@@ -16,8 +16,8 @@ use store::Store;
 
 use crate::args::Args;
 use crate::bed::Bed;
-use crate::executors::couriers;
-use crate::figure::{Figure, progress, round};
+use crate::executors::notifiers;
+use crate::measurement::{Measurement, progress, round};
 use crate::present::{now, parts};
 use crate::{proc, process};
 
@@ -117,7 +117,7 @@ async fn one<B: Bed>(
     metric: &str,
     runs: u32,
     shape: Shape,
-) -> Result<Figure> {
+) -> Result<Measurement> {
     progress(metric);
     let store = bed.fresh().await?;
     let items = match shape {
@@ -129,7 +129,7 @@ async fn one<B: Bed>(
     let steps = Steps { count: Arc::default(), list };
     let settings = process::settings(args);
     let engine =
-        Engine::start(Arc::clone(&store), steps.clone(), couriers(), settings, parts()).await?;
+        Engine::start(Arc::clone(&store), steps.clone(), notifiers(), settings, parts()).await?;
     let job = create(&engine, shape).await?;
     tokio::time::sleep(Duration::from_millis(500)).await;
     let memory = proc::rss_mib(std::process::id());
@@ -168,7 +168,7 @@ async fn one<B: Bed>(
         "memory_mb": round(most - memory),
         "at": now().to_string(),
     });
-    Ok(Figure::new(metric, round(seconds), "s", settings))
+    Ok(Measurement::new(metric, round(seconds), "s", settings))
 }
 
 async fn create(engine: &Engine, shape: Shape) -> Result<Job> {

@@ -1,4 +1,4 @@
-//! Runs, as far as whoever asks may see, start and stop them.
+//! Runs, as far as the actor may see, start and stop them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -13,7 +13,7 @@
 //! A node remembers the state of the DAG runs that it advances. The revision guards every write: if
 //! another node has decided meanwhile, nothing is written, and the state is read again. News that are
 //! lost with a node are found by the next look at the DAG run, at the latest after
-//! [`super::divide::LOOK_AGAIN`].
+//! [`super::split::LOOK_AGAIN`].
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -306,7 +306,10 @@ impl Node {
         let call = {
             let mut state = self.state();
             let is_counted = self.settings.tenant_max_concurrent.is_some();
-            let open = self.takes(&state) && !state.unsure && !is_counted && !state.counts_tenants;
+            let open = self.takes(&state)
+                && !state.claim_reply_lost
+                && !is_counted
+                && !state.counts_tenants;
             let room = |slot: SlotKind| if open { state.spare(slot).min(wanted[slot]) } else { 0 };
             let room = PerSlot::from_fn(room);
             Call::begin(&self.state, &mut state, Vec::new(), room, 0)
@@ -317,7 +320,7 @@ impl Node {
             self.store.advance(batch, claim.filter(|claim| claim.max.total() > 0)).await?;
         let runs = batch.iter().map(|advance| advance.runs.len()).sum::<usize>();
         let places = batch.iter().flat_map(|advance| &advance.runs);
-        let seeks_place = places.into_iter().any(|run| !run.place.is_anywhere());
+        let has_placement_request = places.into_iter().any(|run| !run.place.is_anywhere());
         let wakes = batch.iter().any(|advance| advance.is_over);
         {
             let mut state = self.state();
@@ -327,9 +330,9 @@ impl Node {
             if wakes || advanced.claimed.len() < runs {
                 state.want_claim();
             }
-            state.seeks_place |= seeks_place;
+            state.has_placement_request |= has_placement_request;
         }
-        self.take_in(advanced.claimed, asked_at);
+        self.accept_claims(advanced.claimed, asked_at);
         call.answered();
         Ok(advanced.written)
     }

@@ -36,7 +36,7 @@ impl Node {
             state.has_joined = true;
         }
         let asked = self.ask();
-        self.heard(asked, self.store.now().await?);
+        self.observe_store_clock(asked, self.store.now().await?);
         Ok(())
     }
 
@@ -46,7 +46,7 @@ impl Node {
         let asked = self.ask();
         let renewed = self.store.renew(self.id(), self.settings.lease).await?;
         if let Some(renewed) = &renewed {
-            self.heard(asked, renewed.now);
+            self.observe_store_clock(asked, renewed.now);
             self.steer(renewed.draining);
             {
                 let mut state = self.state();
@@ -99,7 +99,7 @@ impl Node {
         }
     }
 
-    /// Somebody asked that this node takes nothing new, or that it does again.
+    /// An administrator drained or resumed this node.
     fn steer(&self, drained: bool) {
         let mut state = self.state();
         if state.drained != drained {
@@ -150,17 +150,17 @@ impl Node {
         state.has_joined = false;
         state.free = self.settings.slots();
         state.prepared.clear();
-        SlotKind::ALL.iter().for_each(|slot| state.crowded[*slot].clear());
+        SlotKind::ALL.iter().for_each(|slot| state.slot_waiters[*slot].clear());
         state.held.clear();
         state.lines.clear();
         state.done.clear();
         state.telling.clear();
         state.asked_soon = 0;
-        state.calls = 0;
-        state.tells = 0;
-        state.asks = 0;
-        state.starts = 0;
-        state.unsure = false;
+        state.calls_in_flight = 0;
+        state.reports_in_flight = 0;
+        state.claims_in_flight = 0;
+        state.starts_in_flight = 0;
+        state.claim_reply_lost = false;
         state.want_claim();
         state.leads = None;
         state.share = Share::WHOLE;

@@ -56,7 +56,7 @@ struct Line {
     next_at: Option<Timestamp>,
     /// Grows with every change that was heard of.
     changes: u64,
-    /// When somebody was in it.
+    /// When it was last not empty.
     used_at: Instant,
 }
 
@@ -176,7 +176,7 @@ impl Lines {
         lines.iter().filter(|(_, line)| line.is_dry).map(|(queue, _)| *queue).collect()
     }
 
-    /// Answers everybody in line with nothing: the process stops.
+    /// Answers all waiters with nothing: the process stops.
     pub fn close(&self) {
         for (_, line) in self.lines().drain() {
             line.wake.notify_one();
@@ -186,7 +186,7 @@ impl Lines {
         }
     }
 
-    /// Tells everybody in line that the store has no answer.
+    /// Tells all waiters that the store has no answer.
     fn fail(&self, queue: JobId, error: &StoreError) {
         if let Some(line) = self.lines().remove(&queue) {
             for waiter in line.waiters {
@@ -293,7 +293,7 @@ async fn release(node: &Node, queue: JobId, messages: &[LeasedMessage]) {
 }
 
 /// A worker in line. If it goes away, what was dealt to it goes back.
-struct Place {
+struct WaitingWorker {
     reply: oneshot::Receiver<Reply>,
     queue: JobId,
     node: Arc<Node>,
@@ -301,7 +301,7 @@ struct Place {
     runtime: tokio::runtime::Handle,
 }
 
-impl Drop for Place {
+impl Drop for WaitingWorker {
     fn drop(&mut self) {
         self.reply.close();
         let Ok(Ok(unread)) = self.reply.try_recv() else { return };
@@ -334,7 +334,7 @@ impl Engine {
             let (node, shared) = (Arc::clone(&self.node), Arc::clone(&self.shared));
             self.runtime.spawn(serve(node, shared, queue));
         }
-        let mut place = Place {
+        let mut place = WaitingWorker {
             reply: answer,
             queue,
             node: Arc::clone(&self.node),

@@ -203,7 +203,7 @@ async fn ticks_in_the_grace_period_of_a_stop_are_missed() {
         server.node.work().await;
         server.node.retire().await.unwrap();
         server.node.drain();
-        server.node.hand_back();
+        server.node.release_prepared();
         world.go_to("2026-01-01T00:00:17Z");
         assert!(server.node.work().await.is_empty());
         server.node.renew().await.unwrap().unwrap();
@@ -366,7 +366,7 @@ async fn at_most_once_is_failed_only_if_it_had_begun() {
     let first = dead.trigger(&begun).await;
     assert_eq!(dead.work().await.len(), 1);
     let second = dead.trigger(&unbegun).await;
-    dead.pump().await.unwrap();
+    dead.exchange().await.unwrap();
     let heir = world.node().await;
     world.pass(11);
     heir.reap().await.unwrap();

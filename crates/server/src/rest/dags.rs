@@ -75,7 +75,7 @@ async fn new_dag(
     Ok((new, graph))
 }
 
-/// What a DAG would be.
+/// A preview of a DAG.
 #[derive(Serialize, ToSchema)]
 pub struct DagOutlook {
     /// The number of its tasks.
@@ -94,7 +94,7 @@ pub struct DagOutlook {
     pub longest_seconds: f64,
     /// The times to come.
     pub next_runs: Vec<Timestamp>,
-    /// What may surprise.
+    /// Warnings.
     pub warnings: Vec<String>,
 }
 
@@ -490,7 +490,7 @@ pub(super) fn accepted(run: &domain::run::NewRun, status: StatusCode) -> Respons
     post, path = "/v1/dags/{dag_id}/backfill", operation_id = "backfill_dag", tag = "dags", request_body = BackfillBody,
     params(("dag_id" = String, Path, description = "The DAG's id or name.")),
     responses(
-        (status = 200, body = Backfilled, description = "What would run."), (status = 202, body = Backfilled),
+        (status = 200, body = Backfilled, description = "The runs that would start."), (status = 202, body = Backfilled),
         (status = 409, body = ErrorBody),
     )
 )]

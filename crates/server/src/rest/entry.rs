@@ -1,4 +1,4 @@
-//! What tenants, users, roles and keys have in common at this door.
+//! What tenants, users, roles and keys have in common in this API.
 
 use axum::Json;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};

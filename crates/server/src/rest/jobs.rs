@@ -96,8 +96,8 @@ pub struct JobParams {
     /// Only jobs whose names contain this, in capital or small letters. A page may be short and
     /// have a next one: it looks at some thousands of jobs.
     q: Option<String>,
-    /// What else each job shows, with commas between them: `outcomes`, how its last 20 runs ended;
-    /// `warnings`, what may surprise.
+    /// Additional fields of each job, with commas between them: `outcomes`, how its last 20 runs ended;
+    /// `warnings`.
     #[param(pattern = "^(outcomes|warnings)( *, *(outcomes|warnings))*$")]
     include: Option<String>,
     /// Only jobs of this kind of schedule: `CRON`, `ONE_TIME`, `INTERVAL`, `MANUAL` or `DEPENDENT`.
@@ -119,7 +119,7 @@ pub struct JobParams {
     sort: Option<String>,
     /// Whether the answer counts jobs by status and by how their last runs ended.
     facets: Option<bool>,
-    /// What the list is for: `list` (the default), or `export`, which is recorded in the audit.
+    /// The purpose of the list: `list` (the default), or `export`, which is recorded in the audit.
     #[param(pattern = "^(list|export)$")]
     purpose: Option<String>,
 }

@@ -44,7 +44,7 @@ pub struct SendBody {
     messages: Vec<MessageSpec>,
 }
 
-/// What was sent.
+/// The message.
 #[derive(Serialize, ToSchema)]
 pub struct SentMessages {
     /// One for each message, in their order.
@@ -88,7 +88,7 @@ pub struct ReportedMessage {
     /// `poll`, `failed`: no other attempt can succeed, so it becomes a dead letter.
     #[serde(default)]
     is_permanent: bool,
-    /// What the attempt wrote, kept as the output of the run; the last part of a long text.
+    /// The text that the attempt wrote, kept as the output of the run; the last part of a long text.
     #[serde(default)]
     output: Option<String>,
     /// `ack`: the result, any JSON value, up to 16 KiB.
@@ -118,7 +118,7 @@ pub struct ReportBody {
     lease_s: Option<Seconds>,
 }
 
-/// What became of a report.
+/// The outcome of a report.
 #[derive(Serialize, ToSchema)]
 pub struct ReportResult {
     /// The message.
@@ -131,13 +131,13 @@ pub struct ReportResult {
     /// When the lease ends now.
     #[serde(skip_serializing_if = "Option::is_none")]
     lease_until: Option<Timestamp>,
-    /// Whether somebody asked for the end of the message: its worker should stop.
+    /// Whether the message is to be cancelled: its worker should stop.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schema(required = false)]
     cancel: bool,
 }
 
-/// What became of reports.
+/// The outcomes of reports.
 #[derive(Serialize, ToSchema)]
 pub struct ReportResults {
     /// One for each message, in their order.
@@ -411,7 +411,7 @@ pub(crate) async fn fail(
     report(&app, &actor, &queue, body, failed).await
 }
 
-/// Moves the ends of leases. Tells which messages somebody asked to end.
+/// Moves the ends of leases. Answers which messages are to be cancelled.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/extend", operation_id = "extend_leases", tag = "queues", request_body = ReportBody,
     params(("queue" = String, Path, description = "The queue's name or id.")),

@@ -38,9 +38,9 @@ pub struct Worker {
     pub kind: &'static str,
     /// The release that it runs.
     pub version: String,
-    /// What it does: `SCHEDULER`, `AGENT` or both.
+    /// Its kind: `SCHEDULER`, `AGENT` or both.
     pub roles: Vec<&'static str>,
-    /// What is known about its place.
+    /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// `ACTIVE`; `DRAINING` when it takes nothing new; `DOWN` when it fell silent; `GONE` when it
     /// left, was removed or came back as another one.

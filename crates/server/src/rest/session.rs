@@ -1,4 +1,4 @@
-//! Who somebody is, and how they get in with a password.
+//! The current identity, and logins with a password.
 
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ pub(crate) async fn login(
     Ok(([(header::CACHE_CONTROL, "no-store")], Json(body)).into_response())
 }
 
-/// Who somebody is.
+/// An identity.
 #[derive(Serialize, ToSchema)]
 pub struct Whoami {
     /// Their identity.
@@ -80,7 +80,7 @@ pub struct Whoami {
     pub tenant: String,
     /// The key that they showed; null for that of the data folder and for a token.
     pub key_id: Option<String>,
-    /// What they may do there with this key.
+    /// Their privileges there with this key.
     pub privileges: Vec<&'static str>,
     /// Whether the key changes nothing.
     pub read_only: bool,
@@ -88,7 +88,7 @@ pub struct Whoami {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
     pub token_expires_at: Option<Timestamp>,
-    /// What jobs of the tenant take that say nothing.
+    /// Defaults of the jobs of the tenant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job_defaults: Option<JobDefaultsSpec>,
 }

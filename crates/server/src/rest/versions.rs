@@ -37,7 +37,7 @@ pub struct VersionSummary {
     pub version: u32,
     /// When it was made.
     pub at: Timestamp,
-    /// Who made it; `punctual` for what the server did by itself.
+    /// The user who created it; `punctual` for what the server did by itself.
     pub by: String,
     /// The fields that differ from the version before; none in the first one.
     pub changed: Vec<String>,
@@ -54,7 +54,7 @@ pub struct VersionView {
     pub version: u32,
     /// When it was made.
     pub at: Timestamp,
-    /// Who made it.
+    /// The user who created it.
     pub by: String,
     /// The fields that differ from the version before; none in the first one.
     pub changed: Vec<String>,

@@ -22,7 +22,7 @@ impl Session {
         found.map_err(|problem| SqlError::from(problem).or_at(name.at))
     }
 
-    /// The job, or none when it is not there and nobody minds.
+    /// The job, or none when it is not there and `IF EXISTS` was given.
     pub(super) async fn job_if(
         &self,
         name: &Spanned<String>,

@@ -502,7 +502,7 @@ async fn answer(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_route_answers_everybody_as_the_table_says() {
+async fn every_route_answers_each_user_as_the_table_says() {
     let world = World::at("2024-01-15T10:30:00Z").await;
     world.tenant("acme").await;
     world.tenant("other").await;

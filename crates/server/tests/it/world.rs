@@ -363,7 +363,7 @@ impl World {
             node_names: Arc::default(),
             options: Arc::new(options),
         });
-        let agents = server::AgentDoor::new(Arc::clone(&engine), vault, Arc::new(Bench));
+        let agents = server::AgentEndpoint::new(Arc::clone(&engine), vault, Arc::new(Bench));
         let router = server::router_with_agents(app.clone(), agents);
         let key = key.reveal().to_owned();
         World { router, store, app, engine, calls, key, clock, held, folder }

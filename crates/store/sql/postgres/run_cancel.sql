@@ -1,4 +1,4 @@
--- Ends a run that nobody holds, or asks its holder to. Under the gate. $4 whether the run waits: if it does, the transaction
+-- Ends a run that no node holds, or asks its holder to. Under the gate. $4 whether the run waits: if it does, the transaction
 -- has the lock of waits alone, otherwise it has locked the run before the gate. A run that began or ceased to wait in between
 -- is left alone, and the last column tells so.
 WITH target AS MATERIALIZED (

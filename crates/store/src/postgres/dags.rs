@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::pipeline::{Pipeline, values};
 use super::row::{signed, text, us};
 use super::runs::{RunColumns, place};
-use super::submit::SUBMIT_DIVIDED;
+use super::submit::SUBMIT_SPLIT;
 use super::{PostgresStore, lock_of};
 use crate::dags::{is_called, item_number};
 use crate::{Advance, Advanced, ClaimFor, DagRun, Dags, Result};
@@ -32,7 +32,7 @@ impl Dags for PostgresStore {
 
     async fn repeat_dag(&self, new: &NewRun, run: &DagRun, adopted: &[StepRecord]) -> Result<bool> {
         let mut pipeline = Pipeline::default();
-        let recorded = pipeline.push(SUBMIT_DIVIDED, RunColumns::of([new]).into_requested());
+        let recorded = pipeline.push(SUBMIT_SPLIT, RunColumns::of([new]).into_requested());
         let sql =
             "INSERT INTO dag_runs (run_id, job_id, tenant_id, version, revision, control, is_over,
                        rerun_of, forced, scheduled_for, parameters)

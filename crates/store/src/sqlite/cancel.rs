@@ -7,7 +7,7 @@ use domain::run::{Outcome, Reason};
 use rusqlite::{OptionalExtension, Row};
 
 use super::audit_log;
-use super::ends::{self, End, Whose, outcome_of};
+use super::ends::{self, End, RunRef, outcome_of};
 use super::wake::{self, Freed};
 use super::writer::Tx;
 use crate::{Cancelled, Decided, Result};
@@ -74,7 +74,7 @@ pub(super) fn decide(
     Ok(decided)
 }
 
-/// A run that goes on and that nobody holds.
+/// A live run that no node holds.
 struct Unheld {
     seq: i64,
     job: JobId,
@@ -133,7 +133,7 @@ impl Unheld {
             fence: None,
             attempt: None,
         };
-        let whose = Whose { run, job: self.job, tenant: self.tenant };
+        let whose = RunRef { run, job: self.job, tenant: self.tenant };
         let finished_at = ends::record(tx, whose, &end)?;
         let mut freed = Freed::default();
         if run.is_part() {

@@ -10,7 +10,7 @@ use super::timeline::state_word;
 use super::wait::placement;
 use super::words::{by, count, short};
 use super::{Aspect, Cause, Line, Report, StepName, StepStatus, line, local};
-use crate::decide::plan::{Horizon, plan, tick};
+use crate::decide::plan::{PlanWindow, plan, tick};
 use crate::job::{JobState, Overlap, When};
 use crate::run::{Origin, RunState};
 use crate::schedule::{AskedKind, AskedTime, GapRule, OverlapRule, Schedule};
@@ -443,8 +443,8 @@ fn late(subject: &Subject<'_>, schedule: &Schedule, next: Timestamp, at: Timesta
         Some(outage) => clock.outage(outage),
         None => "no scheduler has planned it yet".to_owned(),
     };
-    let horizon = Horizon { now, outages: subject.outages, until: now, ticks_max: TICKS_MAX };
-    let late = plan(job, schedule, next, &horizon);
+    let window = PlanWindow { now, outages: subject.outages, until: now, ticks_max: TICKS_MAX };
+    let late = plan(job, schedule, next, &window);
     let row = late.ledger.into_iter().find(|row| row.first <= at && at <= row.last);
     let text = match row {
         Some(row) if !late.runs.iter().any(|run| run.scheduled_for == at) => {

@@ -5,7 +5,7 @@ use super::facts::{
 };
 use super::words::{Clock, by, count, error_text, last_error, on_node, short};
 use super::{Cause, StepName};
-use crate::cluster::{Class, NodeState, Place};
+use crate::cluster::{Class, NodeState, Placement};
 use crate::decide::settle::LOST_MAX;
 use crate::dependency::DependencyRule;
 use crate::job::{Definition, DependsOn, JobState, OnLost, Overlap};
@@ -492,7 +492,7 @@ impl ClusterFacts {
     }
 
     /// The nodes that may execute runs with a placement now.
-    pub(super) fn able<'a>(&'a self, place: &'a Place) -> impl Iterator<Item = &'a NodeFacts> {
+    pub(super) fn able<'a>(&'a self, place: &'a Placement) -> impl Iterator<Item = &'a NodeFacts> {
         self.nodes.iter().filter(|node| {
             node.is_agent && node.state == NodeState::Active && place.is_offered(&node.offer)
         })

@@ -1,7 +1,7 @@
 //! Tables of start decisions.
 
 use super::*;
-use crate::cluster::{Place, Quorum};
+use crate::cluster::{Placement, Quorum};
 use crate::id::{JobId, TenantId};
 use crate::run::{Grant, NewRun};
 use crate::slot::SlotKind;
@@ -28,7 +28,7 @@ fn run(origin: Origin) -> ClaimedRun {
             coalesced: 0,
             ignore_dependencies: false,
             parameters: None,
-            place: Place::default(),
+            place: Placement::default(),
             slot: SlotKind::Process,
             requested_by: None,
         },
@@ -52,7 +52,7 @@ enum Other {
     /// It failed once and waits for its next attempt.
     BetweenAttempts,
     /// It waits for its child runs.
-    Divided,
+    Split,
     /// It waits in line for other runs of the job.
     InLine,
     /// It waits for other jobs.
@@ -77,7 +77,7 @@ fn beside(others: &[(Other, Origin)]) -> (StartFacts, Vec<ActiveRun>) {
             }
             Other::Elsewhere => facts.elsewhere.push(ActiveRun { id, origin }),
             Other::BetweenAttempts => facts.earlier.push(earlier(None, true)),
-            Other::Divided => facts.earlier.push(earlier(Some(Wait::Parts), false)),
+            Other::Split => facts.earlier.push(earlier(Some(Wait::Parts), false)),
             Other::InLine => facts.earlier.push(earlier(Some(Wait::Overlap), false)),
             Other::Upstream => facts.earlier.push(earlier(Some(Wait::Upstream), true)),
             Other::Queued => facts.earlier.push(earlier(None, false)),
@@ -138,7 +138,7 @@ fn words(verdict: &Start) -> String {
 #[test]
 fn overlap_by_policy_and_origin() {
     use Origin::{Backfill, CatchUp, Manual, Schedule};
-    use Other::{BegunHere, BetweenAttempts, Divided, Elsewhere, InLine, Queued, Upstream};
+    use Other::{BegunHere, BetweenAttempts, Elsewhere, InLine, Queued, Split, Upstream};
     use Overlap::{Allow, CancelPrevious, Queue, Skip};
     for (policy, origin, other, expected) in [
         (Allow, Schedule, (BegunHere, Schedule), "go"),
@@ -146,7 +146,7 @@ fn overlap_by_policy_and_origin() {
         (Skip, Schedule, (BegunHere, Schedule), "SKIPPED OVERLAP"),
         (Skip, Schedule, (Elsewhere, Schedule), "SKIPPED OVERLAP"),
         (Skip, Schedule, (BetweenAttempts, Schedule), "SKIPPED OVERLAP"),
-        (Skip, Schedule, (Divided, Schedule), "SKIPPED OVERLAP"),
+        (Skip, Schedule, (Split, Schedule), "SKIPPED OVERLAP"),
         (Skip, Schedule, (BegunHere, Manual), "SKIPPED OVERLAP"),
         (Skip, Schedule, (BegunHere, Backfill), "SKIPPED OVERLAP"),
         (Skip, Schedule, (InLine, Manual), "go"),
@@ -219,7 +219,7 @@ fn runs_that_may_overlap_have_a_limit() {
 #[test]
 fn a_backfill_has_a_limit_of_its_own() {
     use Origin::{Backfill, Manual};
-    use Other::{BegunHere, BetweenAttempts, Divided, Elsewhere, InBackfill, InLine, Queued};
+    use Other::{BegunHere, BetweenAttempts, Elsewhere, InBackfill, InLine, Queued, Split};
     let limited = |attempts| {
         let mut run = ClaimedRun { attempts, ..run(Backfill) };
         run.run.coalesced = 2;
@@ -237,7 +237,7 @@ fn a_backfill_has_a_limit_of_its_own() {
             "go",
         ),
         (vec![(BegunHere, Manual); 3], "go", "go", "go"),
-        (vec![(BegunHere, Backfill), (Divided, Backfill)], "wait Backfill ", "go", "go"),
+        (vec![(BegunHere, Backfill), (Split, Backfill)], "wait Backfill ", "go", "go"),
         (vec![(BetweenAttempts, Backfill); 2], "wait Backfill ", "go", "go"),
         (vec![(InBackfill, Backfill); 2], "wait Backfill ", "go", "go"),
         (vec![(InBackfill, Backfill); 9], "wait Backfill ", "go", "go"),
@@ -264,7 +264,7 @@ fn a_backfill_has_a_limit_of_its_own() {
     }
 }
 
-/// The job may have been changed since its run was divided. A part that waited in line would
+/// The job may have been changed since its run was split. A part that waited in line would
 /// wait for its own run.
 #[test]
 fn a_part_waits_for_no_other_run() {

@@ -12,7 +12,7 @@ use super::decide::load;
 use super::{DagEnd, DagNews, KnownRun};
 use crate::dags::CompiledDag;
 use crate::node::Node;
-use crate::node::divide::Turn;
+use crate::node::split::Turn;
 
 /// A DAG run that a node holds.
 pub(in crate::node) struct HeldDag {

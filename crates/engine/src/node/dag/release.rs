@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use domain::access::{Actor, Deed, Privilege, QueueRight};
 use domain::action::Action;
-use domain::cluster::Place;
+use domain::cluster::Placement;
 use domain::dag::call::StepCall;
 use domain::dag::state::{Changes, EndedStep, StepKey, StepRecord};
 use domain::dag::{
@@ -444,7 +444,7 @@ fn step_run(known: &KnownRun, call: &StepCall, step: &Step, due_at: Timestamp) -
         coalesced: 0,
         ignore_dependencies: true,
         parameters: Some(call.to_parameters()),
-        place: Place::of(step.class, &step.run_on),
+        place: Placement::from_class(step.class, &step.run_on),
         slot: action.map_or(SlotKind::Process, Action::slot_kind),
         requested_by: None,
     }

@@ -29,7 +29,7 @@ pub struct TaskSpec {
     /// For people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What it does. `action` makes it a message for workers. Otherwise it is the payload of a job,
+    /// The action. `action` makes it a message for workers. Otherwise it is the payload of a job,
     /// or `{"type": "JOB", "job": …}`, `DAG`, `APPROVAL`, `SLEEP` or `MESSAGE`.
     /// Texts may contain templates: `${steps.NAME.result.PATH}`, `${config.NAME}`,
     /// `${run.scheduled_for | date}`.

@@ -236,7 +236,7 @@ pub async fn skipped_ticks_do_not_hide_an_end<B: Bench>(lab: &Lab<B>) {
     let held = lab.claim(node, want(2_000)).await;
     assert_eq!(held.len(), 1_200);
     let done: Vec<_> = held.iter().map(|held| skipped(held, Outcome::Skipped)).collect();
-    lab.store.pump(node, &done, store::ClaimRequest::default()).await.unwrap();
+    lab.store.complete_and_claim(node, &done, store::ClaimRequest::default()).await.unwrap();
     let known = facts(lab, node, about_upstream(&claimed, &[&upstream])).await.upstream;
     assert_eq!(known[0].last, Some((Outcome::Completed, now - minutes(1))));
 }

@@ -427,7 +427,7 @@ pub async fn racing_workers_lose_and_double_nothing<B: Bench>(lab: &Lab<B>) {
     }
     let mut workers = tokio::task::JoinSet::new();
     for worker in 0..4_u32 {
-        let (store, queue) = (lab.bench.door().await, queue.clone());
+        let (store, queue) = (lab.bench.handle().await, queue.clone());
         workers.spawn(async move {
             let node = NodeId(uuid::Uuid::from_u128(u128::from(worker) + 1));
             let (mut ended, mut idle, mut round) = (Vec::new(), 0, worker);
