@@ -151,7 +151,7 @@ codes! {
 pub struct Detail {
     /// Where it is, as a path through the body: `retry_config.max_attempts`.
     pub field: String,
-    /// What is wrong, and what would be right.
+    /// The problem, and a hint.
     pub message: String,
 }
 
@@ -160,7 +160,7 @@ pub struct Detail {
 pub struct Problem {
     /// The kind.
     pub code: Code,
-    /// What a person should read.
+    /// The text for a person.
     pub message: String,
     /// The fields that are wrong.
     pub details: Vec<Detail>,
@@ -182,7 +182,7 @@ pub struct ErrorFields {
     /// The word for programs.
     #[schema(example = "JOB_NOT_FOUND")]
     pub code: String,
-    /// What a person should read.
+    /// The text for a person.
     pub message: String,
     /// The request, as the logs name it.
     pub request_id: String,
@@ -255,7 +255,7 @@ impl Problem {
         Problem { hint: Some(hint), ..self }
     }
 
-    /// What a person should read where there is no place of its own for the hint.
+    /// The text for a person where there is no field of its own for the hint.
     fn text(&self) -> Cow<'_, str> {
         match self.hint {
             Some(hint) => format!("{}; {hint}", self.message).into(),
