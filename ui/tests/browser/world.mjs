@@ -179,6 +179,7 @@ export async function startBrowser() {
 /** Files of another build than the one in the program, with the program's headers. */
 async function serveFrom(dist, route) {
   const name = new URL(route.request().url()).pathname.split('/ui/')[1];
+  if (name.startsWith('status/')) return route.continue();
   const isFile = name && /\.(js|css|svg)$/.test(name);
   const kind = { js: 'text/javascript', css: 'text/css', svg: 'image/svg+xml' }[name.split('.').pop()];
   if (isFile) return route.fulfill({ path: join(dist, name), contentType: kind });
