@@ -1072,6 +1072,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/executions/{execution_id}/logs/index": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Shows where the lines of an output begin: with `Range` of `get_logs`, a client reads any of
+         *     them without the others.
+         */
+        get: operations["index_logs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/executions/{execution_id}/logs/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Searches an output, also the parts that a client has not read. Colours of terminals do not
+         *     count.
+         */
+        get: operations["search_logs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/executions/{execution_id}/parts": {
         parameters: {
             query?: never;
@@ -1100,6 +1140,23 @@ export interface paths {
         put?: never;
         /** Starts an ended execution once more, as a new one with the same parameters. */
         post: operations["retry_execution"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/executions:batch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Cancels or retries many executions, each on its own. */
+        post: operations["batch_executions"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1476,6 +1533,23 @@ export interface paths {
         get: operations["get_job_version"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/jobs:batch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Does one thing with many jobs, each on its own. */
+        post: operations["batch_jobs"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2162,6 +2236,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/schedule:simulate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Counts the starts of all jobs with some changes, which are not made. */
+        post: operations["simulate_schedule"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/secrets": {
         parameters: {
             query?: never;
@@ -2394,6 +2485,43 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/status-pages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists status pages by name. */
+        get: operations["list_status_pages"];
+        put?: never;
+        /** Makes a status page. It is not public unless it says so. */
+        post: operations["create_status_page"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/status-pages/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows a status page. */
+        get: operations["get_status_page"];
+        put?: never;
+        post?: never;
+        /** Removes a status page. */
+        delete: operations["delete_status_page"];
+        options?: never;
+        head?: never;
+        /** Changes some fields of a status page (RFC 7396). */
+        patch: operations["patch_status_page"];
+        trace?: never;
+    };
     "/v1/tenants": {
         parameters: {
             query?: never;
@@ -2496,6 +2624,24 @@ export interface paths {
         put?: never;
         /** Changes the caller's own password. Keys of their other logins end. */
         post: operations["change_password"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/whoami/preferences": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows what the caller keeps about the dashboard. */
+        get: operations["get_preferences"];
+        /** Replaces what the caller keeps about the dashboard. */
+        put: operations["put_preferences"];
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -4331,6 +4477,97 @@ export interface components {
             /** @description The attempts that have ended, oldest first. */
             attempts?: components["schemas"]["Attempt"][] | null;
         };
+        /** @description What became of the executions. */
+        ExecutionBatch: {
+            /** @description How many executions were chosen. */
+            matched: number;
+            /** @description For how many of them it was done, or would be. */
+            done: number;
+            /** @description Whether nothing was done. */
+            dry_run: boolean;
+            /** @description Each of them, newest first. */
+            items: components["schemas"]["ExecutionBatchItem"][];
+        };
+        /**
+         * @description What is done with each execution.
+         * @enum {string}
+         */
+        ExecutionBatchAction: "CANCEL" | "RETRY";
+        /** @description One action on many executions. Either `execution_ids` or `filter` chooses them. */
+        ExecutionBatchBody: {
+            /** @description What is done. */
+            action: components["schemas"]["ExecutionBatchAction"];
+            /** @description Executions, at most 10,000. */
+            execution_ids?: string[] | null;
+            filter?: components["schemas"]["ExecutionBatchFilter"] | null;
+            /** @description Why they are cancelled. */
+            reason?: string | null;
+            /** @description Only says what would be done. */
+            dry_run?: boolean;
+            /**
+             * @description How many executions the caller expects. If there are more or fewer, nothing is done. Needed
+             *     with a filter, unless it is a dry run.
+             */
+            expected_count?: number | null;
+        };
+        /** @description What executions must be like: the parameters of `list_executions`. */
+        ExecutionBatchFilter: {
+            /**
+             * @description Statuses with commas between them. When absent, those that have not ended are cancelled, and
+             *     those that failed or timed out are retried.
+             * @default null
+             * @example FAILED,TIMEOUT
+             */
+            status: string | null;
+            /**
+             * @description Of this job, by id or name.
+             * @default null
+             */
+            job: string | null;
+            /**
+             * @description Only what this asked for.
+             * @default null
+             */
+            origin: string | null;
+            /**
+             * Format: date-time
+             * @description For this time and later.
+             * @default null
+             */
+            since: string | null;
+            /**
+             * Format: date-time
+             * @description For earlier times than this.
+             * @default null
+             */
+            until: string | null;
+        };
+        /** @description What became of one execution. */
+        ExecutionBatchItem: {
+            /**
+             * Format: uuid
+             * @description The execution.
+             */
+            execution_id: string;
+            /**
+             * Format: uuid
+             * @description Its job.
+             */
+            job_id: string;
+            /** @description Its status before. */
+            status: string;
+            /** @description Whether it was done, or would be. */
+            ok: boolean;
+            /**
+             * Format: uuid
+             * @description The execution that was started in its place.
+             */
+            new_execution_id?: string | null;
+            /** @description The word for programs, if it was not done. */
+            code?: string | null;
+            /** @description Why it was not done. */
+            message?: string | null;
+        };
         /** @description An explanation. */
         Explanation: {
             /**
@@ -4429,6 +4666,21 @@ export interface components {
             from?: unknown;
             /** @description Its value in the other. */
             to?: unknown;
+        };
+        /** @description Jobs that start in the same minute get a jitter. */
+        Flatten: {
+            /**
+             * Format: date-time
+             * @description A time in the minute.
+             */
+            at: string;
+            /**
+             * Format: int32
+             * @description Their new jitter.
+             */
+            jitter_seconds: number;
+            /** @description Only these of them; those that are suggested when absent. */
+            job_ids?: string[] | null;
         };
         /** @description A task runs once for each item of a list. */
         ForEachSpec: {
@@ -4749,6 +5001,113 @@ export interface components {
             /** @description The status codes that mean success; 2 stands for 200 to 299. The 2xx when empty. */
             expected_status?: number[] | null;
         };
+        /** @description What became of the jobs. */
+        JobBatch: {
+            /** @description How many jobs were chosen. */
+            matched: number;
+            /** @description For how many of them it was done, or would be. */
+            done: number;
+            /** @description Whether nothing was done. */
+            dry_run: boolean;
+            /** @description Each of them. */
+            items: components["schemas"]["JobBatchItem"][];
+        };
+        /**
+         * @description What is done with each job.
+         * @enum {string}
+         */
+        JobBatchAction: "PAUSE" | "RESUME" | "TRIGGER" | "DELETE" | "TAG" | "UNTAG" | "PATCH" | "RESTORE";
+        /** @description One action on many jobs. Exactly one of `job_ids`, `filter` and `versions` chooses them. */
+        JobBatchBody: {
+            /** @description What is done. */
+            action: components["schemas"]["JobBatchAction"];
+            /** @description Jobs by id or name, at most 10,000. */
+            job_ids?: string[] | null;
+            filter?: components["schemas"]["JobBatchFilter"] | null;
+            /** @description Jobs and the versions to restore. */
+            versions?: components["schemas"]["JobVersionChoice"][] | null;
+            /** @description The tag to add or to take away. */
+            tag?: string | null;
+            /** @description A merge patch (RFC 7396). */
+            patch?: Record<string, never> | null;
+            /** @description Only says what would be done. */
+            dry_run?: boolean;
+            /**
+             * @description How many jobs the caller expects. If there are more or fewer, nothing is done. Needed with a
+             *     filter, unless it is a dry run.
+             */
+            expected_count?: number | null;
+        };
+        /** @description What jobs must be like: the parameters of `list_jobs`. */
+        JobBatchFilter: {
+            /**
+             * @description Statuses with commas between them.
+             * @default null
+             * @example ACTIVE
+             */
+            status: string | null;
+            /**
+             * @description With this tag.
+             * @default null
+             */
+            tag: string | null;
+            /**
+             * @description Whose names begin like this.
+             * @default null
+             */
+            name_prefix: string | null;
+            /**
+             * @description Whose names contain this.
+             * @default null
+             */
+            q: string | null;
+            /**
+             * @description With this kind of schedule.
+             * @default null
+             */
+            job_type: string | null;
+            /**
+             * @description With this kind of payload.
+             * @default null
+             */
+            payload_type: string | null;
+            /**
+             * @description Whose last run ended in one of these ways, with commas between them.
+             * @default null
+             */
+            last_status: string | null;
+        };
+        /** @description What became of one job. */
+        JobBatchItem: {
+            /**
+             * Format: uuid
+             * @description The job.
+             */
+            job_id: string;
+            /** @description Its name. */
+            name: string;
+            /** @description Whether it was done, or would be. */
+            ok: boolean;
+            /**
+             * Format: int32
+             * @description The version of the job before.
+             */
+            previous_version: number;
+            /**
+             * Format: int32
+             * @description The version of the job now.
+             */
+            version?: number | null;
+            /**
+             * Format: uuid
+             * @description The run that was started.
+             */
+            execution_id?: string | null;
+            /** @description The word for programs, if it was not done. */
+            code?: string | null;
+            /** @description Why it was not done. */
+            message?: string | null;
+        };
         /** @description A calendar that the schedule of a job includes or excludes. */
         JobCalendar: {
             /**
@@ -4945,6 +5304,21 @@ export interface components {
          * @enum {string}
          */
         JobType: "CRON" | "ONE_TIME" | "DELAYED" | "INTERVAL" | "MANUAL" | "DEPENDENT";
+        /** @description A version of a job. */
+        JobVersionChoice: {
+            /** @description The job's id or name. */
+            job_id: string;
+            /**
+             * Format: int32
+             * @description The version to restore.
+             */
+            version: number;
+            /**
+             * Format: int32
+             * @description The version that the job must have; any when absent.
+             */
+            expected_version?: number | null;
+        };
         /** @description A job as it is shown. */
         JobView: {
             /**
@@ -6324,6 +6698,13 @@ export interface components {
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
+        List_StatusPageView: {
+            /** @description The items. */
+            data: components["schemas"]["StatusPageView"][];
+            /** @description Send it as `cursor` for the next page; null on the last one. */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
         List_TenantView: {
             /** @description The items. */
             data: {
@@ -6519,9 +6900,131 @@ export interface components {
                  * @description When its lease ends unless it is heard of again.
                  */
                 lease_until: string;
+                /**
+                 * Format: double
+                 * @description How far the clock of the store is ahead of its own, in milliseconds. Only the node that
+                 *     answers knows it of itself.
+                 */
+                clock_offset_ms?: number | null;
             }[];
             /** @description Send it as `cursor` for the next page; null on the last one. */
             next_cursor?: string | null;
+        };
+        /** @description A part of the output that was left out. It counts as one line. */
+        LogCut: {
+            /**
+             * Format: int64
+             * @description The number of the line that stands for it, from 0.
+             */
+            line: number;
+            /**
+             * Format: int64
+             * @description The first position that was left out.
+             */
+            position: number;
+            /**
+             * Format: int64
+             * @description How many bytes were left out.
+             */
+            omitted: number;
+        };
+        /** @description A line that matches. */
+        LogHit: {
+            /**
+             * Format: int64
+             * @description Its number, from 0.
+             */
+            line: number;
+            /**
+             * Format: int64
+             * @description The position of its first byte.
+             */
+            position: number;
+            /** @description The line around the first match, without colours, at most 240 characters. */
+            text: string;
+        };
+        /** @description Lines that match. */
+        LogHits: {
+            /** @description In their order. */
+            hits: components["schemas"]["LogHit"][];
+            /**
+             * Format: int64
+             * @description How far the output was searched.
+             */
+            scanned_until: number;
+            /**
+             * Format: int64
+             * @description How many bytes the attempt has written so far.
+             */
+            total: number;
+            /** @description Whether the attempt writes no more. */
+            is_final: boolean;
+            /**
+             * Format: int64
+             * @description The position to go on at; null when everything was searched.
+             */
+            next_from?: number | null;
+            /**
+             * Format: int64
+             * @description The number of the line that begins there.
+             */
+            next_line?: number | null;
+        };
+        /** @description The lines of an output. */
+        LogIndex: {
+            /**
+             * Format: int32
+             * @description The attempt.
+             */
+            attempt: number;
+            /**
+             * Format: int64
+             * @description How many bytes the attempt has written so far.
+             */
+            total: number;
+            /**
+             * Format: int64
+             * @description How many of them were left out.
+             */
+            omitted: number;
+            /** @description Whether the attempt writes no more. */
+            is_final: boolean;
+            /**
+             * Format: int64
+             * @description How many lines there are up to `next_from`. A last line without an end counts.
+             */
+            lines: number;
+            /**
+             * @description Where lines begin: about every thousandth, at least one in 256 KB unless a line is longer,
+             *     and the first line after a cut.
+             */
+            marks: components["schemas"]["LogMark"][];
+            /** @description What was left out. */
+            cuts: components["schemas"]["LogCut"][];
+            /**
+             * Format: int64
+             * @description The position to go on at, the begin of a line; null when everything was read. The end of a
+             *     growing output is read again from its last mark.
+             */
+            next_from?: number | null;
+            /**
+             * Format: int64
+             * @description The number of the line that begins there.
+             */
+            next_line?: number | null;
+        };
+        /** @description Where a line begins. */
+        LogMark: {
+            /**
+             * Format: int64
+             * @description The number of the line, from 0.
+             */
+            line: number;
+            /**
+             * Format: int64
+             * @description The position of its first byte.
+             */
+            position: number;
         };
         /** @description A key for some hours. */
         LoggedIn: {
@@ -7095,6 +7598,21 @@ export interface components {
             task: string;
             /** @description Its outcome. */
             status: string;
+        };
+        /** @description What a user keeps about the dashboard. */
+        Preferences: {
+            /** @description What was stored; empty at first. */
+            values: Record<string, never>;
+            /**
+             * Format: int32
+             * @description Grows with every change, from 0.
+             */
+            version: number;
+        };
+        /** @description New preferences. */
+        PreferencesBody: {
+            /** @description What is stored, at most 16 KB. */
+            values: Record<string, never>;
         };
         /** @description What a schedule would do. */
         Preview: {
@@ -8060,6 +8578,109 @@ export interface components {
          * @enum {string}
          */
         Shift: "SKIP" | "NEXT" | "PREVIOUS";
+        /** @description What would be changed: `changes` or `flatten`. */
+        SimulateBody: {
+            /** @description Changes of single jobs, at most 100. */
+            changes?: components["schemas"]["SimulatedChange"][] | null;
+            flatten?: components["schemas"]["Flatten"] | null;
+            /**
+             * Format: date-time
+             * @description The first minute that is compared, within a week; the present one when absent, and the
+             *     minute that is spread.
+             */
+            from?: string | null;
+            /**
+             * Format: int32
+             * @description How many minutes are compared; 120 when absent, at most 10,080.
+             */
+            minutes?: number | null;
+        };
+        /** @description A change of a job. */
+        SimulatedChange: {
+            /** @description The job's id or name. */
+            job: string;
+            /** @description A merge patch (RFC 7396). */
+            patch: Record<string, never>;
+        };
+        /** @description A job that would be changed. */
+        SimulatedJob: {
+            /**
+             * Format: uuid
+             * @description The job.
+             */
+            job_id: string;
+            /** @description Its name. */
+            name: string;
+            /** @description Whether it is changed here. */
+            is_chosen: boolean;
+            /** @description Whether it should be left alone, and why. */
+            reason?: string | null;
+            /** @description Whether the caller may change it. */
+            may_change: boolean;
+            /**
+             * Format: double
+             * @description With `changes`: the median duration of its runs in the last week.
+             */
+            median_seconds?: number | null;
+            /**
+             * Format: int64
+             * @description With `changes`: ticks that would be skipped if each run takes that long, as it is.
+             */
+            skips_before?: number | null;
+            /**
+             * Format: int64
+             * @description The same with the change.
+             */
+            skips_after?: number | null;
+        };
+        /** @description A minute before and after. */
+        SimulatedMinute: {
+            /**
+             * Format: date-time
+             * @description When it begins.
+             */
+            at: string;
+            /**
+             * Format: int64
+             * @description How many runs start in it now.
+             */
+            before: number;
+            /**
+             * Format: int64
+             * @description How many would.
+             */
+            after: number;
+        };
+        /** @description A minute with many starts. */
+        SimulatedPeak: {
+            /**
+             * Format: date-time
+             * @description When it begins.
+             */
+            at: string;
+            /**
+             * Format: int64
+             * @description How many runs start in it.
+             */
+            starts: number;
+        };
+        /** @description What would change. */
+        Simulation: {
+            peak_before?: components["schemas"]["SimulatedPeak"] | null;
+            peak_after?: components["schemas"]["SimulatedPeak"] | null;
+            /** @description The minutes in which something starts, before or after. */
+            minutes: components["schemas"]["SimulatedMinute"][];
+            /** @description The jobs that would be changed, and with `flatten` those that would not. */
+            jobs: components["schemas"]["SimulatedJob"][];
+            /** @description Whether there are more starts than were counted. */
+            is_cut: boolean;
+            /**
+             * Format: date-time
+             * @description When the schedules of all jobs were counted. Null while that happens for the first time: ask
+             *     again.
+             */
+            computed_at?: string | null;
+        };
         /** @description What the statements answered, in their order. */
         SqlAnswer: {
             /** @description One for each statement. */
@@ -8141,6 +8762,77 @@ export interface components {
             last_hour: components["schemas"]["SummaryView"];
             /** @description What ended in this hour and the 24 before. */
             last_day: components["schemas"]["SummaryView"];
+        };
+        /** @description What a status page shows. */
+        StatusPagePatch: {
+            /**
+             * @description The last part of its address, unique among the status pages of the tenant.
+             * @example payments
+             */
+            name?: string;
+            /** @description The heading of the page. */
+            title?: string;
+            /** @description Jobs with one of these tags are shown: their names, and how and when their last runs ended. */
+            tags?: string[];
+            /** @description Whether everyone who knows the address may read the page. */
+            is_public?: boolean | null;
+            /**
+             * Format: int32
+             * @description The version that a change is based on.
+             */
+            version?: number | null;
+        };
+        /** @description What a status page shows. */
+        StatusPageSpec: {
+            /**
+             * @description The last part of its address, unique among the status pages of the tenant.
+             * @example payments
+             */
+            name: string;
+            /** @description The heading of the page. */
+            title: string;
+            /** @description Jobs with one of these tags are shown: their names, and how and when their last runs ended. */
+            tags: string[];
+            /** @description Whether everyone who knows the address may read the page. */
+            is_public?: boolean;
+            /**
+             * Format: int32
+             * @description The version that a change is based on.
+             */
+            version?: number | null;
+        };
+        /** @description A status page as it is shown. */
+        StatusPageView: {
+            /**
+             * Format: uuid
+             * @description Its identity.
+             */
+            status_page_id: string;
+            /** @description The last part of its address. */
+            name: string;
+            /** @description The heading of the page. */
+            title: string;
+            /** @description Jobs with one of these tags are shown. */
+            tags: string[];
+            /** @description Whether everyone who knows the address may read the page. */
+            is_public: boolean;
+            /** @description The address below that of the server. */
+            path: string;
+            /**
+             * Format: int32
+             * @description Grows with every change.
+             */
+            version: number;
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            updated_at: string;
         };
         /**
          * @description How a job is spread over shards.
@@ -8927,6 +9619,12 @@ export interface components {
              * @description When its lease ends unless it is heard of again.
              */
             lease_until: string;
+            /**
+             * Format: double
+             * @description How far the clock of the store is ahead of its own, in milliseconds. Only the node that
+             *     answers knows it of itself.
+             */
+            clock_offset_ms?: number | null;
         };
         /** @description A session of a worker. */
         WorkerSessionView: {
@@ -15648,6 +16346,191 @@ export interface operations {
             };
         };
     };
+    index_logs: {
+        parameters: {
+            query?: {
+                /** @description Of this attempt, from 1; the last one when absent. */
+                attempt?: number;
+                /** @description `stdout` or `stderr`; both when absent. */
+                stream?: string;
+                /** @description The position to go on at: `next_from` of the answer before, or the position of a mark. */
+                from?: number;
+                /**
+                 * @description The number of the line that begins there, from 0: `next_line` of the answer before, or the
+                 *     line of the mark.
+                 */
+                line?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The execution's id. */
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogIndex"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Misdirected Request: `OUTPUT_ELSEWHERE` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    search_logs: {
+        parameters: {
+            query: {
+                /** @description Of this attempt, from 1; the last one when absent. */
+                attempt?: number;
+                /** @description `stdout` or `stderr`; both when absent. */
+                stream?: string;
+                /** @description The text, at most 1,000 bytes. */
+                q: string;
+                /** @description Whether the text is a regular expression. */
+                regex?: boolean;
+                /** @description Whether capital and small letters differ. */
+                case?: boolean;
+                /** @description Whether only whole words count. */
+                word?: boolean;
+                /** @description The position to go on at: `next_from` of the answer before. */
+                from?: number;
+                /** @description The number of the line that begins there, from 0: `next_line` of the answer before. */
+                line?: number;
+                /** @description The most hits; 500 when absent, at most 5,000. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The execution's id. */
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogHits"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Misdirected Request: `OUTPUT_ELSEWHERE` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     list_parts: {
         parameters: {
             query?: never;
@@ -15757,6 +16640,102 @@ export interface operations {
             };
             /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    batch_executions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ExecutionBatchBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExecutionBatch"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -17942,7 +18921,10 @@ export interface operations {
     pause_job: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The ETag of the version that this is based on. */
+                "If-Match"?: string;
+            };
             path: {
                 /** @description The job's id or name. */
                 job_id: string;
@@ -17958,6 +18940,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["JobView"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description Unauthorized: `UNAUTHENTICATED` */
@@ -17989,6 +18980,24 @@ export interface operations {
             };
             /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Failed: `VERSION_CONFLICT` */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Required: `PRECONDITION_REQUIRED` */
+            428: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -18142,7 +19151,10 @@ export interface operations {
                 /** @description The policy for the times of the pause, instead of the job's: `NONE`, `LAST` or `ALL`. */
                 catch_up?: string;
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of the version that this is based on. */
+                "If-Match"?: string;
+            };
             path: {
                 /** @description The job's id or name. */
                 job_id: string;
@@ -18198,6 +19210,24 @@ export interface operations {
             };
             /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Failed: `VERSION_CONFLICT` */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Required: `PRECONDITION_REQUIRED` */
+            428: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -18534,6 +19564,102 @@ export interface operations {
             };
             /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    batch_jobs: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["JobBatchBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobBatch"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -23252,6 +24378,93 @@ export interface operations {
             };
         };
     };
+    simulate_schedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SimulateBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Simulation"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     list_secrets: {
         parameters: {
             query?: {
@@ -24922,6 +26135,466 @@ export interface operations {
             };
         };
     };
+    list_status_pages: {
+        parameters: {
+            query?: {
+                /** @description How many; 50 when absent, at most 500. */
+                limit?: number;
+                /** @description The `next_cursor` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["List_StatusPageView"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    create_status_page: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key and body give the same answer for a day. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["StatusPageSpec"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StatusPageView"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable: `SCHEDULER_UNAVAILABLE` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_status_page: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The status page's name or id. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StatusPageView"];
+                };
+            };
+            /** @description Not Modified */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    delete_status_page: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of the status page. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The status page's name or id. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Failed: `VERSION_CONFLICT` */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Required: `PRECONDITION_REQUIRED` */
+            428: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    patch_status_page: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of the status page that the change is based on. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The status page's name or id. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/merge-patch+json": components["schemas"]["StatusPagePatch"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StatusPageView"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Failed: `VERSION_CONFLICT` */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Required: `PRECONDITION_REQUIRED` */
+            428: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     list_tenants: {
         parameters: {
             query?: {
@@ -25977,6 +27650,170 @@ export interface operations {
             };
             /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_preferences: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Preferences"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    put_preferences: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of the preferences that the change is based on. */
+                "If-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PreferencesBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Preferences"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Failed: `VERSION_CONFLICT` */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Required: `PRECONDITION_REQUIRED` */
+            428: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -31,7 +31,7 @@ export const bulk = {
     assert.ok(drawn < 150, `${drawn} lines are drawn`);
     const index = await server.call('GET', `/v1/executions/${id}/logs/index`);
     assert.equal(index.cuts.length, 1);
-    await page.getByText(`${index.lines.toLocaleString('en-GB')} lines`).first().waitFor();
+    await page.getByText(new RegExp(`^${String(index.lines).replace(/(\d{3})$/, '.$1')} lines, `)).waitFor();
     // The end, and what was left out.
     await box.evaluate((it) => it.scrollTo(0, it.scrollHeight));
     await box.getByText('100% done').waitFor();
@@ -92,7 +92,7 @@ export const bulk = {
     // Another job matches by now: nothing is done, and the page counts again.
     await server.call('POST', '/v1/jobs', { name: 'fleet-5', job_type: 'CRON', cron_expression: '0 5 1 1 *', tags: ['fleet'], payload: { type: 'NOOP' } });
     await dialog.getByRole('button', { name: 'Pause 3 jobs' }).click();
-    await dialog.getByText(/5 jobs match, not 4; nothing was done/).waitFor();
+    await dialog.getByText(/5 jobs match, not 4; nothing was done/).first().waitFor();
     assert.equal(await states(), 'ACTIVE ACTIVE ACTIVE PAUSED ACTIVE');
     await dialog.getByRole('button', { name: 'Count' }).click();
     await dialog.getByRole('button', { name: 'Pause 4 jobs' }).click();
@@ -181,7 +181,7 @@ export const bulk = {
     const panel = page.getByRole('region', { name: 'Flatten' });
     await panel.getByText('priority 9: left alone').waitFor();
     await panel.getByLabel('Start within').selectOption('30');
-    await panel.getByText(/peak 12 → [2-9]$/).waitFor();
+    await panel.getByText(/peak 12 → [1-9]$/).waitFor();
     await panel.getByRole('button', { name: 'Apply to 11 jobs' }).click();
     await panel.getByText('11 jobs start within 30 minutes').waitFor();
     assert.equal(await jitters(), 11);
