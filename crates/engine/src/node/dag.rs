@@ -205,7 +205,8 @@ impl<'a> Work<'a> {
             runs.push((run, news, known));
         }
         drop(inner);
-        (!runs.is_empty()).then_some(Work { desk, runs, is_done: false })
+        // Built only if it is used: its drop wakes those that wait for the end of a call.
+        (!runs.is_empty()).then(|| Work { desk, runs, is_done: false })
     }
 }
 

@@ -252,11 +252,20 @@ impl Node {
         wanted.dedup();
         let known = self.definitions.read(&self.store, &wanted, self.now()).await?;
         let mut jobs: Vec<Arc<Job>> = Vec::new();
+        let mut deleted: HashMap<(JobId, u32), Arc<Job>> = HashMap::new();
         let mut has_steps = false;
         for run in runs() {
-            let job = match jobs.last() {
-                Some(last) if last.id == run.run.job => Arc::clone(last),
-                _ => known.get(&run.run.job).cloned().unwrap_or_else(|| orphan(run)),
+            let at = (run.run.job, run.run.job_version);
+            let job = match known.get(&run.run.job).or_else(|| deleted.get(&at)) {
+                Some(known) => Arc::clone(known),
+                // The children of a run that has begun start even after its job was deleted.
+                None if run.run.origin.is_child() => {
+                    let job = self.job_at_version(at.0, at.1).await?;
+                    let job = job.map_or_else(|| orphan(run), Arc::new);
+                    deleted.insert(at, Arc::clone(&job));
+                    job
+                }
+                None => orphan(run),
             };
             has_steps |= run.run.origin.is_child() && job.definition.is_dag();
             jobs.push(job);
@@ -272,6 +281,23 @@ impl Node {
             }
         }
         Ok(jobs)
+    }
+
+    /// A job at one of its versions, also after it was deleted. A version that is no longer kept is
+    /// followed as the job is now.
+    pub(super) async fn job_at_version(
+        &self,
+        job: JobId,
+        version: u32,
+    ) -> store::Result<Option<Job>> {
+        let Some(current) = self.store.jobs_ever(&[job]).await?.pop() else { return Ok(None) };
+        if current.version == version {
+            return Ok(Some(current));
+        }
+        Ok(Some(match self.store.job_version(job, version).await? {
+            Some(old) => Job { version, definition: old.definition, name: old.name, ..current },
+            None => current,
+        }))
     }
 
     /// A job changed here: what is remembered of it is old.

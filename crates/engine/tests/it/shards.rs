@@ -9,7 +9,7 @@ use domain::object::ObjectKind;
 use domain::partition::{Parameters, Partition, Progress, Rows};
 use domain::run::{AttemptResult, Outcome};
 use domain::shard::ShardBody;
-use engine::{NodeControl, NodeInfo, Settings, Started, Trigger};
+use engine::{Deletion, NodeControl, NodeInfo, Settings, Started, Trigger};
 use jiff::SignedDuration;
 use serde_json::json;
 use store::{Cluster, Shards, Store};
@@ -92,6 +92,28 @@ async fn s0_146_a_job_of_all_shards_has_a_run_on_each_of_sixteen() {
     assert_eq!(whole.message.as_deref(), Some("16 of 16 shards done"));
     let counts = r#"{"parts":16,"completed":16,"failed":0}"#;
     assert_eq!(whole.result.as_deref(), Some(counts));
+}
+
+#[tokio::test]
+async fn the_parts_of_a_deleted_job_do_its_work() {
+    let mut cluster = TestCluster::create(3, 16).await;
+    let job = cluster.nodes[0].create("analyze", partitioned(Partition::AllShards)).await;
+    let run = triggered(&cluster, &job, None).await;
+    // One node divides the run and begins its own parts; the others begin theirs after the deletion.
+    let own = cluster.nodes[0].work().await;
+    cluster.nodes[0].delete_job(job.id, Deletion::default()).await.unwrap();
+    for started in &own {
+        assert!(cluster.nodes[0].complete(started.run.grant, AttemptResult::completed()));
+    }
+    let mut names = BTreeSet::new();
+    cluster
+        .until_ended(run, 30, |started| {
+            names.insert(started.job.name.clone());
+            done(started)
+        })
+        .await;
+    assert_eq!(names, BTreeSet::from(["analyze".to_owned()]));
+    assert_eq!(state(&cluster, run).await, "COMPLETED");
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::schema::Schema;
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, Required, ResponseBuilder, ResponsesBuilder};
 use utoipa::{IntoParams, PartialSchema, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use super::objects::{self, Fresh, Kept, PageParams, changing};
 use crate::actor::Actor;
@@ -376,7 +376,7 @@ impl Routes {
         self.methods = std::mem::take(&mut self.methods).merge(handler);
     }
 
-    fn finish(self) -> (Vec<(String, RefOr<Schema>)>, Paths, MethodRouter<App>) {
+    fn finish(self) -> UtoipaMethodRouter<App> {
         (self.schemas, self.paths, self.methods)
     }
 }

@@ -30,16 +30,7 @@ impl Node {
         if let Some(known) = self.dags.lock().versions.get(&(job, version)) {
             return Ok(Some(Arc::clone(known)));
         }
-        let Some(current) = self.store.jobs_ever(&[job]).await?.pop() else { return Ok(None) };
-        let job = if current.version == version {
-            current
-        } else {
-            // A version that is no longer kept is followed as the job is now.
-            match self.store.job_version(job, version).await? {
-                Some(old) => Job { version, definition: old.definition, name: old.name, ..current },
-                None => current,
-            }
-        };
+        let Some(job) = self.job_at_version(job, version).await? else { return Ok(None) };
         let Some(dag) = &job.definition.dag else { return Ok(None) };
         let Ok(graph) = Graph::compile(dag) else { return Ok(None) };
         let id = job.id;
