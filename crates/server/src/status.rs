@@ -256,7 +256,7 @@ fn document(title: &str, body: &str, base: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta http-equiv=\"refresh\" content=\"60\">\n<title>{title}</title>\n\
+         <title>{title}</title>\n\
          <link rel=\"icon\" href=\"{base}favicon.svg\">\n\
          <link rel=\"stylesheet\" href=\"{base}status.css\">\n</head>\n\
          <body>\n<main>\n{body}</main>\n</body>\n</html>\n"
@@ -309,7 +309,7 @@ fn render(title: &str, rows: &[StatusRow], now: Timestamp, base: &str) -> String
     }
     let _ = writeln!(
         body,
-        "<p class=\"small\">As of {}. The page reads itself again every minute.</p>",
+        "<p class=\"small\">As of {}. Load the page again for newer ones.</p>",
         shown_time(now)
     );
     document(title, &body, base)
