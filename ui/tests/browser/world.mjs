@@ -216,7 +216,7 @@ export async function openPage(browser, { theme = 'light', width = 1440, height 
   const context = await browser.newContext({
     viewport: { width, height }, colorScheme: theme, timezoneId: 'Europe/Berlin', locale: 'en-GB', reducedMotion: 'reduce',
   });
-  if (process.env.UI_DIST) await context.route(/\/ui\//, (route) => serveFrom(process.env.UI_DIST, route));
+  if (process.env.UI_DIST) await context.route(/\/ui\//, (route) => serveFrom(process.env.UI_DIST, route).catch(() => undefined));
   const page = await context.newPage();
   page.setDefaultTimeout(STEP_MS);
   const errors = [];

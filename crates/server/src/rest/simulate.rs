@@ -20,7 +20,7 @@ use super::job_patch::patched;
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::Body;
-use crate::problem::{Code, Problem, Result};
+use crate::problem::{Problem, Result};
 use crate::week_plan::{PlannedJob, WeekPlan, minute_of, started, week_plan};
 
 /// The most changes of one request, and the most jobs that are spread at once.
@@ -373,7 +373,8 @@ async fn change(
         if let Some(schedule) = counted.get(&job.id) {
             window.add(job.id, schedule, job.definition.jitter, -1, now);
         }
-        let schedule = schedule_of(app, &new)?;
+        let schedule = new.schedule(&app.zones).map_err(Problem::from);
+        let schedule = schedule.map_err(|problem| problem.inside(&format!("{place}.patch")))?;
         if let Some(schedule) = &schedule {
             window.add(job.id, schedule, new.jitter, 1, now);
         }
@@ -384,7 +385,7 @@ async fn change(
             }
             Err(_) => None,
         };
-        let old = schedule_of(app, &job.definition)?;
+        let old = job.definition.schedule(&app.zones)?;
         let skips = |definition: &Definition, schedule: &Option<Schedule>| {
             median.map(|median| skips(definition, schedule.as_ref(), median, window, now))
         };
@@ -415,11 +416,6 @@ async fn changed_definition(
         app.engine.by(actor).resolve_calendars(&mut definition).await?;
     }
     Ok(definition)
-}
-
-fn schedule_of(app: &App, definition: &Definition) -> Result<Option<Schedule>> {
-    let wrong = |error: domain::job::WhenError| Problem::new(Code::Internal, error.to_string());
-    definition.schedule(&app.zones).map_err(wrong)
 }
 
 /// How many ticks of the window are skipped if every run takes as long as the median.
