@@ -335,7 +335,7 @@ async fn a_changed_schedule_is_tried_with_measured_durations() {
     };
     assert_eq!((starts("before"), starts("after")), (4, 7), "{plan}");
     let wrong = world.post("/v1/schedule:simulate", body("61 * * * *")).await;
-    assert_eq!(wrong.status, 422, "{}", wrong.text);
+    assert_eq!(wrong.status, 400, "{}", wrong.text);
     assert!(wrong.error().2.starts_with("changes[0].patch"), "{}", wrong.text);
 }
 
