@@ -21,6 +21,7 @@ use crate::queries::Queries;
 use crate::reads::ReadLimits;
 use crate::rest::ConfigurationEntry;
 use crate::shared_answers::SharedAnswers;
+use crate::status::PublicPages;
 use crate::trials::Trials;
 use crate::week_plan::WeekPlans;
 
@@ -36,6 +37,8 @@ pub struct App {
     pub(crate) directory: Arc<JobDirectory>,
     /// Answers that requests share.
     pub(crate) shared_answers: Arc<SharedAnswers>,
+    /// Status pages that are public.
+    pub(crate) status_pages: Arc<PublicPages>,
 }
 
 /// What a server is given.
@@ -141,6 +144,7 @@ impl From<Parts> for App {
             week_plans: Arc::default(),
             directory: Arc::default(),
             shared_answers: Arc::default(),
+            status_pages: Arc::default(),
         }
     }
 }

@@ -37,6 +37,7 @@ mod scram;
 mod shared_answers;
 mod shared_key;
 pub mod sql;
+mod status;
 mod sweeper;
 mod sys;
 mod trials;
@@ -124,6 +125,7 @@ fn assembled(app: App, more: Router<App>) -> Router {
         .merge(public)
         .merge(more)
         .merge(ui::routes())
+        .merge(status::routes())
         .layer(Extension(Arc::new(Limits::default())))
         .layer(Extension(reads))
         .layer(CatchPanicLayer::custom(panicked))

@@ -29,7 +29,13 @@ impl AuthorizedEngine<'_> {
     /// Whether the actor may change objects of a kind. A database is an address that this machine
     /// connects to, or a file of it: that is for the cluster to say.
     fn may_change(&self, object: &Object) -> Result<()> {
+        // What users keep about themselves is theirs.
+        if object.kind == ObjectKind::Preferences && object.name == self.actor.user.to_string() {
+            return Ok(());
+        }
         self.may(match object.kind {
+            ObjectKind::StatusPage => Deed::ChangeAccess,
+            ObjectKind::Preferences => Deed::ChangeCluster,
             ObjectKind::Database | ObjectKind::Shard => Deed::ChangeCluster,
             ObjectKind::AlertChannel | ObjectKind::Pool | ObjectKind::Hook => Deed::ChangeAccess,
             ObjectKind::Calendar | ObjectKind::Blackout | ObjectKind::Pause => Deed::ChangeAccess,
@@ -188,6 +194,12 @@ impl AuthorizedEngine<'_> {
     pub async fn object_by_name(&self, kind: ObjectKind, name: &str) -> Result<Option<Object>> {
         self.may_see(kind)?;
         self.node().object_by_name(self.actor.tenant, kind, name).await
+    }
+
+    /// What the actor keeps about the dashboard.
+    pub async fn preferences(&self) -> Result<Option<Object>> {
+        let (tenant, name) = (self.actor.tenant, self.actor.user.to_string());
+        self.node().object_by_name(tenant, ObjectKind::Preferences, &name).await
     }
 
     /// The tenant's objects of a kind, by name.

@@ -276,6 +276,11 @@ impl AuthorizedEngine<'_> {
         }
     }
 
+    /// Refuses an actor who may not start and stop runs of the run's job.
+    pub async fn may_execute_run(&self, run: &RunView) -> Result<()> {
+        self.run_for(run.id).await.map(drop)
+    }
+
     /// A run's ended attempts.
     pub async fn attempts(&self, run: RunId) -> Result<Vec<AttemptView>> {
         self.run(run).await?.ok_or_else(|| no_run(run))?;

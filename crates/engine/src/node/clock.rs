@@ -81,7 +81,7 @@ impl Node {
     }
 
     /// How far the store's clock is ahead of this machine's.
-    pub(crate) fn offset(&self) -> SignedDuration {
+    pub fn offset(&self) -> SignedDuration {
         SignedDuration::from_micros(self.offset_us.load(Ordering::Relaxed))
     }
 

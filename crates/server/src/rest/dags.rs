@@ -19,7 +19,8 @@ use uuid::Uuid;
 
 use super::backfill::{BackfillBody, Backfilled, backfilled};
 use super::find;
-use super::jobs::{forget_replaced, may, merge};
+use super::job_patch::{forget_replaced, merge};
+use super::jobs::may;
 use super::shape::dag::{DagCreated, DagRecord, DagSpec, DagView, READ_ONLY, invalid, levels};
 use super::warnings::{JobWarnings, warnings};
 use crate::actor::Actor;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::IntoParams;
 
-use super::jobs::merge;
+use super::job_patch::merge;
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::parse_value;

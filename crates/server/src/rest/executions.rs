@@ -70,7 +70,7 @@ pub(super) const STATUSES: [(&str, RunState); 10] = [
     ("MISSED", RunState::Ended(Outcome::Missed)),
 ];
 
-const ORIGINS: [(&str, Origin); 8] = [
+pub(super) const ORIGINS: [(&str, Origin); 8] = [
     ("SCHEDULE", Origin::Schedule),
     ("CATCH_UP", Origin::CatchUp),
     ("MANUAL", Origin::Manual),

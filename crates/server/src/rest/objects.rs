@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
-use super::jobs::merge;
+use super::job_patch::merge;
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::{PATCH_KINDS, parse, parse_value, read, require_json};
@@ -24,7 +24,7 @@ use crate::problem::{Code, Problem, Result};
 
 /// The fields that an answer has and a request does not: a client that sends back what it was shown
 /// need not take them out.
-const READ_ONLY: [&str; 23] = [
+const READ_ONLY: [&str; 24] = [
     "hook_id",
     "path",
     "created_by",
@@ -48,6 +48,7 @@ const READ_ONLY: [&str; 23] = [
     "calendar_id",
     "next_days",
     "jobs",
+    "status_page_id",
 ];
 
 /// Where a page begins, and how long it is.
@@ -115,6 +116,8 @@ fn word(kind: ObjectKind) -> &'static str {
         ObjectKind::Pause => "pause",
         ObjectKind::Pool => "pool",
         ObjectKind::Hook => "hook",
+        ObjectKind::StatusPage => "status page",
+        ObjectKind::Preferences => "preferences of a user",
     }
 }
 
@@ -124,6 +127,8 @@ pub(super) fn changing(kind: ObjectKind) -> Deed {
         ObjectKind::Database | ObjectKind::Shard => Deed::ChangeCluster,
         ObjectKind::AlertChannel | ObjectKind::Pool | ObjectKind::Hook => Deed::ChangeAccess,
         ObjectKind::Agent | ObjectKind::JoinToken => Deed::ChangeCluster,
+        ObjectKind::StatusPage => Deed::ChangeAccess,
+        ObjectKind::Preferences => Deed::ChangeCluster,
         ObjectKind::Calendar | ObjectKind::Blackout | ObjectKind::Pause => Deed::ChangeAccess,
     }
 }

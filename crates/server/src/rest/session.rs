@@ -102,17 +102,22 @@ pub(crate) async fn whoami(State(app): State<App>, actor: Actor) -> Result<Json<
     identity(&app, &actor).await.map(Json)
 }
 
-/// Who an actor is and what they may do.
-pub(super) async fn identity(app: &App, actor: &Actor) -> Result<Whoami> {
+/// The name of the tenant in which an actor acts.
+pub(super) async fn tenant_name(app: &App, actor: &Actor) -> Result<String> {
     let standing = app.engine.node().standing(actor.user).await?;
-    let tenant = match standing.filter(|standing| standing.tenant.id == actor.tenant) {
-        Some(standing) => standing.tenant.name.clone(),
+    match standing.filter(|standing| standing.tenant.id == actor.tenant) {
+        Some(standing) => Ok(standing.tenant.name.clone()),
         // An administrator of the cluster is elsewhere.
         None => {
             let id = actor.tenant.to_string();
-            app.engine.by(actor).entry(Kind::Tenant, &id).await?.entry.name()
+            Ok(app.engine.by(actor).entry(Kind::Tenant, &id).await?.entry.name())
         }
-    };
+    }
+}
+
+/// Who an actor is and what they may do.
+pub(super) async fn identity(app: &App, actor: &Actor) -> Result<Whoami> {
+    let tenant = tenant_name(app, actor).await?;
     Ok(Whoami {
         user_id: actor.user.0,
         user: actor.name.clone(),

@@ -44,6 +44,7 @@ mod limits;
 mod logs;
 mod matrix;
 mod objects;
+mod operate;
 mod people;
 mod policies;
 mod problems;
