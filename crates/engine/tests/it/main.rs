@@ -7,6 +7,7 @@ mod clock;
 mod cluster;
 mod commands;
 mod corridor;
+mod dag_messages;
 mod dag_operations;
 mod dags;
 mod dependencies;
