@@ -178,6 +178,8 @@ pub enum ReasonCode {
     Approval,
     /// The result of the step is larger than allowed.
     ResultTooLarge,
+    /// No message came for the step in time.
+    NoMessage,
 }
 
 impl ReasonCode {
@@ -215,6 +217,7 @@ impl ReasonCode {
             ReasonCode::Marked => "MARKED",
             ReasonCode::Approval => "APPROVAL",
             ReasonCode::ResultTooLarge => "RESULT_TOO_LARGE",
+            ReasonCode::NoMessage => "NO_MESSAGE",
         }
     }
 }

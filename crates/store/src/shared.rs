@@ -243,6 +243,7 @@ operations! {
         UnrecordedEnds unrecorded_ends(run: RunId, limit: u32) -> Vec<StepEnd>;
         CalledSteps called_steps(runs: &[RunId]) -> Vec<(RunId, RunId, StepKey)>;
         RunResults run_results(runs: &[RunId]) -> Vec<Option<String>>;
+        ResultSizes result_sizes(runs: &[RunId]) -> Vec<u64>;
         StepOutcomes step_outcomes(ranges: &[(RunId, u32, u32)]) -> Vec<StepOutcomes>;
         StepAttempts step_attempts(run: RunId) -> Vec<(u32, Option<Timestamp>, u32)>;
         ItemCounts item_counts(run: RunId) -> Vec<(u32, Option<Outcome>, u32)>;

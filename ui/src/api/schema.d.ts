@@ -8121,7 +8121,7 @@ export interface components {
             is_permanent?: boolean;
             /** @description What the attempt wrote, kept as the output of the run; the last part of a long text. */
             output?: string | null;
-            /** @description `ack`: the result, any JSON value, up to 16 KiB. */
+            /** @description `ack`: the result, any JSON value, up to 1 MiB. */
             result?: unknown;
             /** @description `nack` and `fail`: what went wrong, up to 16 KiB. */
             error?: string | null;
@@ -9049,7 +9049,8 @@ export interface components {
             description?: string | null;
             /**
              * @description What it does. `action` makes it a message for workers. Otherwise it is the payload of a job,
-             *     or `{"type": "JOB", "job": …}`, `DAG`, `APPROVAL`, `SLEEP` or `MESSAGE`.
+             *     or `{"type": "JOB", "job": …}`, `DAG`, `APPROVAL`, `SLEEP`,
+             *     `ALERT`, `WAIT_FOR_MESSAGE` or `MESSAGE`.
              *     Texts may contain templates: `${steps.NAME.result.PATH}`, `${config.NAME}`,
              *     `${run.scheduled_for | date}`.
              */

@@ -78,6 +78,10 @@ impl StepCall {
                 };
                 StepWork::Sleep { duration: *duration, until }
             }
+            StepWork::Alert { message } => {
+                let message = template::plain_text(&template::fill_text(message, &mut value_of)?);
+                StepWork::Alert { message }
+            }
             other @ (StepWork::Approval { .. } | StepWork::WaitForMessage { .. }) => other.clone(),
         })
     }
@@ -223,7 +227,9 @@ pub fn templates_of(work: &StepWork) -> Result<Vec<Template>, TemplateError> {
         StepWork::Job { parameters, .. } | StepWork::Dag { parameters, .. } => {
             parameters.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
         }
-        StepWork::Sleep { until: Some(until), .. } => Value::String(until.clone()),
+        StepWork::Sleep { until: Some(text), .. } | StepWork::Alert { message: text } => {
+            Value::String(text.clone())
+        }
         StepWork::Sleep { .. } | StepWork::Approval { .. } | StepWork::WaitForMessage { .. } => {
             Value::Null
         }

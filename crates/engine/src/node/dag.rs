@@ -29,6 +29,7 @@ use domain::slot::{PerSlot, SlotKind};
 use store::{Advance, Applied, ClaimFor, DagRun, Finish, SettledMessage};
 use tokio::sync::Notify;
 
+use self::inbox::{Offer, Waits};
 use super::Node;
 use super::call::Call;
 use crate::dags::CompiledDag;
@@ -37,6 +38,8 @@ mod columns;
 mod decide;
 mod explain;
 mod gather;
+mod inbox;
+mod pace;
 mod release;
 mod view;
 
@@ -62,6 +65,12 @@ pub(crate) enum DagNews {
     Control(Control),
     /// A user gives a step an outcome.
     Mark(StepKey, Outcome, Reason),
+    /// A message was leased for a step that waits for one.
+    Offered(Offer),
+    /// The message of a step was acknowledged.
+    Received(StepKey),
+    /// The message of a step is another worker's by now.
+    Withdrawn(StepKey, RunId),
 }
 
 /// What a node knows about DAG runs.
@@ -87,6 +96,10 @@ struct Desk {
     called: Vec<RunId>,
     /// DAG runs that are over and have not ended yet, with what they come to.
     over: HashMap<RunId, DagEnd>,
+    /// Steps that wait for messages.
+    waits: Waits,
+    /// Versions of DAGs that were compared with the version before them.
+    paced: HashSet<(JobId, u32)>,
 }
 
 /// What a DAG run comes to.
@@ -95,13 +108,15 @@ struct DagEnd {
     outcome: Outcome,
     reason: Option<Reason>,
     counts: StepCounts,
+    /// The version of the DAG that it followed.
+    version: u32,
 }
 
 impl DagEnd {
     /// None while steps are left.
     fn from_state(dag: &CompiledDag, state: &DagState) -> Option<Self> {
         let (outcome, reason) = dag_outcome(&dag.graph, state)?;
-        Some(DagEnd { outcome, reason, counts: state.counts() })
+        Some(DagEnd { outcome, reason, counts: state.counts(), version: dag.job.version })
     }
 }
 
@@ -119,6 +134,10 @@ struct KnownRun {
     results: HashMap<StepKey, StepResult>,
     /// The DAGs whose steps led to it, once they were asked for.
     callers: OnceLock<Vec<String>>,
+    /// Messages of steps that are to be acknowledged once they are recorded.
+    accepted: Vec<Offer>,
+    /// Messages that no step waits for.
+    unwanted: Vec<Offer>,
     /// Whether it was just read: ends may have gone unheard.
     is_fresh: bool,
 }
@@ -177,6 +196,7 @@ impl DagDesk {
         desk.steps.clear();
         desk.called.clear();
         desk.over.clear();
+        desk.waits.clear();
     }
 }
 
@@ -205,8 +225,12 @@ impl<'a> Work<'a> {
             runs.push((run, news, known));
         }
         drop(inner);
-        // Built only if it is used: its drop wakes those that wait for the end of a call.
-        (!runs.is_empty()).then(|| Work { desk, runs, is_done: false })
+        // Work tells the others when it is dropped: none must be made of nothing, or a call that
+        // waits for another one would wake itself.
+        if runs.is_empty() {
+            return None;
+        }
+        Some(Work { desk, runs, is_done: false })
     }
 }
 
@@ -244,8 +268,15 @@ impl Node {
             let mut cancels: Vec<usize> = Vec::new();
             for place in 0..work.runs.len() {
                 let (run, news, known) = &mut work.runs[place];
-                let Some(mut state) = self.known_run(*run, known.take()).await? else { continue };
+                let Some(mut state) = self.known_run(*run, known.take()).await? else {
+                    self.forget_waits(*run);
+                    self.release_offers_of(news).await?;
+                    continue;
+                };
                 let (advance, cancels_open) = self.decide_dag(&mut state, news).await?;
+                if advance.is_none() {
+                    self.after_decision(&mut state).await?;
+                }
                 *known = Some(state);
                 if cancels_open {
                     cancels.push(place);
@@ -272,8 +303,10 @@ impl Node {
                         state.header.control = advance.control;
                         state.header.is_over = advance.is_over;
                         self.send_messages_of_steps(state, &advance).await?;
+                        self.after_decision(state).await?;
                     }
                     if advance.is_over {
+                        self.forget_waits(*run);
                         let end = known.take();
                         let end = end.and_then(|it| DagEnd::from_state(&it.dag, &it.state));
                         self.dags.note_over(*run, end);
@@ -297,6 +330,12 @@ impl Node {
         }
     }
 
+    /// What is left to do for a decision that is written: messages of steps.
+    async fn after_decision(&self, known: &mut KnownRun) -> store::Result<()> {
+        self.receive_messages(known).await?;
+        self.note_waits(known).await
+    }
+
     /// Writes decisions; new runs of steps start here if there is room.
     async fn write_advances(&self, batch: &[Advance]) -> store::Result<Vec<bool>> {
         let mut wanted: PerSlot<u32> = PerSlot::default();
@@ -318,6 +357,7 @@ impl Node {
         let claim = Some(ClaimFor { node: call.node, max: call.due });
         let advanced =
             self.store.advance(batch, claim.filter(|claim| claim.max.total() > 0)).await?;
+        self.definitions.forget_older(&advanced.changed_jobs);
         let runs = batch.iter().map(|advance| advance.runs.len()).sum::<usize>();
         let places = batch.iter().flat_map(|advance| &advance.runs);
         let has_placement_request = places.into_iter().any(|run| !run.place.is_anywhere());

@@ -267,13 +267,12 @@ impl Node {
                 }
                 None => orphan(run),
             };
-            has_steps |= run.run.origin.is_child() && job.definition.is_dag();
+            has_steps |= may_be_step(run, &job);
             jobs.push(job);
         }
         if has_steps {
             for (run, job) in runs().zip(&mut jobs) {
-                if run.run.origin.is_child()
-                    && job.definition.is_dag()
+                if may_be_step(run, job)
                     && let Some(step) = self.job_of_step(run).await?
                 {
                     *job = step;
@@ -304,6 +303,12 @@ impl Node {
     pub(crate) fn forget_job(&self, id: JobId) {
         self.definitions.forget(id);
     }
+}
+
+/// Whether a run may be a step of a DAG run. Steps of a DAG that was deleted go on.
+fn may_be_step(run: &ClaimedRun, job: &Job) -> bool {
+    let is_deleted = job.state == JobState::Deleted;
+    run.run.origin.is_child() && (job.definition.is_dag() || is_deleted)
 }
 
 /// The job of a run whose job is gone.

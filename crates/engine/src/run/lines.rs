@@ -254,15 +254,34 @@ async fn serve(node: Arc<Node>, shared: Arc<Shared>, queue: JobId) {
 pub(super) async fn watch(node: Arc<Node>, shared: Arc<Shared>) {
     loop {
         let _ = tokio::time::timeout(CHECK_EVERY, shared.lines.check.notified()).await;
-        let dry = shared.lines.dry_queues();
-        if dry.is_empty() {
+        let mut asked = shared.lines.dry_queues();
+        asked.extend(node.waited_queues());
+        asked.sort_unstable();
+        asked.dedup();
+        if asked.is_empty() {
             continue;
         }
         // Without an answer every line asks for itself, and tells its workers.
-        let ready = node.store.ready_queues(&dry).await.unwrap_or(dry);
+        let ready = node.store.ready_queues(&asked).await.unwrap_or(asked);
+        deal_to_steps(&node, &shared, &ready).await;
         ready.into_iter().for_each(|queue| shared.lines.wake(queue));
         tokio::time::sleep(CHECK_PAUSE).await;
     }
+}
+
+/// Steps of DAG runs that wait for messages of these queues get them before the workers in line.
+async fn deal_to_steps(node: &Node, shared: &Shared, ready: &[JobId]) {
+    let dealt = match node.deal_messages_of(ready).await {
+        Ok(0) => return,
+        Ok(_) => node.advance_dags().await.map(drop),
+        Err(error) => Err(error),
+    };
+    if let Err(error) = dealt {
+        // What was leased is ready again when its lease ends; every look at a DAG run tries again.
+        tracing::warn!(%error, "messages for steps of DAG runs wait");
+    }
+    node.hint();
+    shared.news.notify_one();
 }
 
 async fn lease(node: &Node, queue: JobId, wanted: &Wanted) -> store::Result<store::Leased> {
@@ -367,6 +386,9 @@ impl Engine {
     /// Messages of a queue may be ready.
     pub(crate) fn messages_changed(&self, queue: JobId) {
         self.shared.lines.wake(queue);
+        if self.node.is_waited_for(queue) {
+            self.shared.lines.check();
+        }
     }
 
     /// Applies reports of workers; callers that come at the same time share a commit.

@@ -469,3 +469,38 @@ async fn a_cancel_reaches_the_deepest_call() {
         assert_eq!(house.ended(run).await, Outcome::Cancelled);
     }
 }
+
+#[tokio::test]
+async fn a_message_reaches_a_waiting_step_before_the_next_look() {
+    let house = House::open().await;
+    let queue = Definition { queue: Some(QueueSettings::default()), ..Definition::default() };
+    house.create("orders", queue).await;
+    let work = StepWork::WaitForMessage { queue: "orders".into(), timeout: None };
+    let wait = Step { work, ..step("wait", &[]) };
+    let job = house.dag("etl", vec![wait, step("next", &["wait"])]).await;
+    let run = house.run(&job).await;
+    house.reached(run, "wait", StepState::Open).await;
+    let by = house.engine.by(&house.admin);
+    let explained = by.explain_step(run, "wait", None, None).await.unwrap();
+    let text = "it was released and waits for a message from queue \"orders\"";
+    assert_eq!(explained.lines[0], text);
+    let message = engine::Message {
+        body: domain::queue::MessageBody {
+            payload: serde_json::from_str("{\"id\":7}").unwrap(),
+            ..domain::queue::MessageBody::default()
+        },
+        priority: None,
+        process_after: None,
+        time_to_live: None,
+        deduplication: None,
+    };
+    let sent = std::time::Instant::now();
+    by.send_messages("orders", vec![message]).await.unwrap();
+    assert_eq!(house.ended(run).await, Outcome::Completed);
+    // A DAG run looks by itself every ten seconds: the message was told of.
+    assert!(sent.elapsed() < Duration::from_secs(8), "{:?}", sent.elapsed());
+    let wait = by.dag_step(run, "wait", None).await.unwrap().run.unwrap();
+    assert_eq!(wait.result.as_deref(), Some("{\"id\":7}"));
+    let replayed = by.replay_dag_run(run, &BTreeMap::new(), None).await.unwrap();
+    assert_eq!(replayed.differences, []);
+}

@@ -9,6 +9,7 @@ mod calendars;
 mod clock;
 mod cluster;
 mod commands;
+mod dag_messages;
 mod dag_operations;
 mod dags;
 mod data_path;

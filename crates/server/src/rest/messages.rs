@@ -31,8 +31,11 @@ pub(super) const BODY_BYTES_MAX: usize = 16 << 20;
 /// The longest that a worker waits for messages.
 pub(super) const WAIT_MAX: SignedDuration = SignedDuration::from_secs(60);
 
-/// The most bytes of a worker's error text and result.
+/// The most bytes of a worker's error text.
 const ERROR_BYTES_MAX: usize = 16 << 10;
+
+/// The most bytes of a worker's result: as many as a step of a DAG may have.
+const RESULT_BYTES_MAX: usize = domain::dag::RESULT_BYTES_MAX as usize;
 
 /// Messages to be sent: one alone, or up to 10,000 in `messages`.
 #[derive(Deserialize, ToSchema)]
@@ -91,7 +94,7 @@ pub struct ReportedMessage {
     /// The text that the attempt wrote, kept as the output of the run; the last part of a long text.
     #[serde(default)]
     output: Option<String>,
-    /// `ack`: the result, any JSON value, up to 16 KiB.
+    /// `ack`: the result, any JSON value, up to 1 MiB.
     #[serde(default)]
     #[schema(value_type = Option<Value>)]
     result: Option<RawJson>,
@@ -312,8 +315,8 @@ fn done_of(it: ReportedMessage) -> Result<Report> {
         return Err(Problem::invalid("result", format!("cannot be read: {error}")));
     }
     let result = it.result.map(|result| result.to_string());
-    if result.as_ref().is_some_and(|text| text.len() > ERROR_BYTES_MAX) {
-        return Err(Problem::invalid("result", "must have at most 16384 bytes"));
+    if result.as_ref().is_some_and(|text| text.len() > RESULT_BYTES_MAX) {
+        return Err(Problem::invalid("result", "must have at most 1048576 bytes"));
     }
     Ok(Report::Ack { result })
 }

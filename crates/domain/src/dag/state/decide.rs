@@ -145,6 +145,14 @@ impl DagState {
         if is_ready {
             return None;
         }
+        // A step that follows the items of another one is judged item by item once that one has its
+        // items, or as a whole if that one ended without any. Its other parents do not decide before.
+        if key.item.is_none()
+            && let Some(along) = step.along
+            && !matches!(self.state(StepKey::of_step(along)), StepState::Ended(_))
+        {
+            return None;
+        }
         let tally = self.item_tally(graph, key);
         let mut judgement = step.step.rule.judge(tally);
         if judgement == Judgement::Skip && self.forced.contains(&key.step) {

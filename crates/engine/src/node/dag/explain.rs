@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use domain::dag::Judgement;
 use domain::dag::call::StepCall;
-use domain::dag::path::{critical_path, estimate};
+use domain::dag::path::{critical_path, makespan};
 use domain::dag::state::{Changes, Control, DagState, StepKey, StepRecord, StepState, dag_outcome};
+use domain::dag::{Judgement, StepWork};
 use domain::id::{JobId, RunId, TenantId};
 use domain::run::{Outcome, ReasonCode, RunState};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use store::{DagRun, RunView};
 
 use super::KnownRun;
@@ -221,15 +221,7 @@ impl Node {
             }
         }
         let took = |step: u32| durations.get(dag.graph.name(step)).copied().unwrap_or_default();
-        let (_, path) = estimate(&dag.graph, took);
-        let whole = (0..dag.graph.len() as u32)
-            .map(took)
-            .fold(SignedDuration::ZERO, SignedDuration::saturating_add);
-        // No schedule is shorter than the critical path, or than the work divided by the slots.
-        report.duration = Some(match slots.filter(|slots| *slots > 0) {
-            Some(slots) => path.max(whole / i32::try_from(slots).unwrap_or(i32::MAX)),
-            None => path,
-        });
+        report.duration = Some(makespan(&dag.graph, took, slots.unwrap_or(u32::MAX)));
         Ok(report)
     }
 
@@ -374,11 +366,16 @@ fn lines(
     let reason = reason.as_ref().map(|reason| format!(": {}", reason.text)).unwrap_or_default();
     match explanation.step.state {
         StepState::Ended(outcome) => lines.push(format!("it ended as {outcome}{reason}")),
-        StepState::Open => match explanation.step.run.as_ref().map(|run| run.state) {
-            Some(RunState::Running) => lines.push("it is running".to_owned()),
-            Some(run) => lines.push(format!("it was released, and its run is {run}")),
-            None => lines.push("it was released and waits for an answer".to_owned()),
-        },
+        StepState::Open => lines.push(match &dag.graph.step(key.step).step.work {
+            StepWork::WaitForMessage { queue, .. } => {
+                format!("it was released and waits for a message from queue {queue:?}")
+            }
+            _ => match explanation.step.run.as_ref().map(|run| run.state) {
+                Some(RunState::Running) => "it is running".to_owned(),
+                Some(run) => format!("it was released, and its run is {run}"),
+                None => "it was released and waits for an answer".to_owned(),
+            },
+        }),
         StepState::Ready => lines.push("it can start and waits for max_parallel".to_owned()),
         StepState::Pending => match (header, rule.judge(tally)) {
             (None, _) => lines.push("the DAG run has not begun".to_owned()),

@@ -101,7 +101,7 @@ impl Node {
     /// What becomes of a DAG run after a look.
     async fn turn_of_dag(&self, it: &HeldDag) -> store::Result<Turn> {
         let id = it.run.run.id;
-        if let Some(end) = self.end_of_dag(id).await? {
+        if let Some(end) = self.end_of_dag(&it.job, id).await? {
             return Ok(end);
         }
         if it.has_begun || self.dags.lock().known.contains_key(&id) {
@@ -120,7 +120,7 @@ impl Node {
     }
 
     /// The end of a DAG run; none while steps are left.
-    async fn end_of_dag(&self, run: RunId) -> store::Result<Option<Turn>> {
+    async fn end_of_dag(&self, job: &Job, run: RunId) -> store::Result<Option<Turn>> {
         let known = self.dags.lock().over.remove(&run);
         let end = match known {
             Some(end) => Some(end),
@@ -128,7 +128,10 @@ impl Node {
             None if self.dags.lock().known.contains_key(&run) => None,
             None => self.recorded_end(run).await?,
         };
-        let Some(DagEnd { outcome, reason, counts }) = end else { return Ok(None) };
+        let Some(DagEnd { outcome, reason, counts, version }) = end else { return Ok(None) };
+        if outcome == Outcome::Completed {
+            self.watch_pace(job, version).await?;
+        }
         let end = match outcome {
             Outcome::Completed => AttemptEnd::Completed,
             Outcome::Cancelled => AttemptEnd::Cancelled,

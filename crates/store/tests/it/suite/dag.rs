@@ -210,7 +210,7 @@ pub async fn a_step_can_be_born_claimed_and_is_handed_on_when_its_node_dies<B: B
     let first = advance(run.run.id, 0, both, vec![one.clone(), two.clone()]);
     let claim = Some(ClaimFor { node, max: processes(1) });
     let advanced = lab.store.advance(&[first], claim).await.unwrap();
-    assert!(advanced.claimed.len() <= 1);
+    assert_eq!(advanced.claimed.len(), 1);
     let mut held: Vec<RunId> = advanced.claimed.iter().map(|it| it.run.id).collect();
     let rest = lab.store.complete_and_claim(node, &[], want(9)).await.unwrap().claimed;
     held.extend(rest.iter().map(|it| it.run.id));
@@ -323,6 +323,8 @@ pub async fn called_runs_are_found_by_their_ids_and_old_dag_runs_go<B: Bench>(la
     lab.store.complete_and_claim(node, &[ended, completed(node, &run)], want(0)).await.unwrap();
     let results = lab.store.run_results(&[run.run.id, called]).await.unwrap();
     assert_eq!(results, [None, Some("[1]".to_owned())]);
+    let sizes = lab.store.result_sizes(&[run.run.id, called]).await.unwrap();
+    assert_eq!(sizes, [0, 3]);
     assert_eq!(lab.store.prune_dags(10).await.unwrap(), 0);
     let all = lab.now().await + seconds(3_600);
     let cut = RetentionCutoff {
