@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Figures for the table at the end: the metric with its settings, the figure and its unit.
+/// Measurements for the table at the end: the metric with its settings, the measurement and its unit.
 static ROWS: Mutex<Vec<Row>> = Mutex::new(Vec::new());
 
 struct Row {
@@ -13,7 +13,7 @@ struct Row {
     goal: Option<Goal>,
 }
 
-/// A limit of a figure.
+/// A limit of a measurement.
 #[derive(Clone, Copy)]
 pub enum Goal {
     AtMost(f64),

@@ -4,7 +4,7 @@
 //! and processed a second with 1 and 4 clients in batches of 1 and 100, the time from a send to its
 //! worker, how a quiet workspace fares beside a flood, what 1,000 idle workers cost, and how fast
 //! messages are processed while a snapshot is held open, and how long a worker takes for a workflow. A
-//! table at the end, on stderr, has each figure beside its goal. With `--peers DIR` the other queues of that
+//! table at the end, on stderr, has each measurement beside its goal. With `--peers DIR` the other queues of that
 //! folder are measured in turns with it, and with `--sdk` the workers of the SDKs.
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock and starts servers")]
 
@@ -168,9 +168,9 @@ fn print(
     let words: Vec<String> = std::iter::once(metric.to_owned()).chain(words).collect();
     settings["store"] = args.store.name().into();
     let (version, value): (_, Value) = (env!("CARGO_PKG_VERSION"), value.into());
-    let figure = value.as_f64().or_else(|| value["p99"].as_f64());
+    let measurement = value.as_f64().or_else(|| value["p99"].as_f64());
     let p99 = if value.is_object() { " p99" } else { "" };
-    goals::add(words.join(" "), figure.unwrap_or(f64::NAN), &format!("{unit}{p99}"), goal);
+    goals::add(words.join(" "), measurement.unwrap_or(f64::NAN), &format!("{unit}{p99}"), goal);
     let line = json!({
         "peer": "punctual", "version": version, "metric": metric, "value": value, "unit": unit,
         "settings": settings,

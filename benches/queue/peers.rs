@@ -40,9 +40,9 @@ pub fn compare(args: &Args) -> Result<()> {
             ensure!(output.status.success(), "{peer} ended with {}", output.status);
             for line in String::from_utf8_lossy(&output.stdout).lines() {
                 println!("{line}");
-                let figure: Value = serde_json::from_str(line).unwrap_or_default();
-                if figure["metric"] == "M1.process"
-                    && let Some(rate) = figure["value"].as_f64()
+                let measurement: Value = serde_json::from_str(line).unwrap_or_default();
+                if measurement["metric"] == "M1.process"
+                    && let Some(rate) = measurement["value"].as_f64()
                 {
                     turns.add(peer, rate);
                 }

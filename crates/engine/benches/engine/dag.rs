@@ -102,7 +102,7 @@ pub async fn measure<B: Bed>(bed: &B, args: &Args) -> Result<()> {
         let graph = domain::dag::check(&dag).context("the DAG is valid")?;
         let ms = round(begun.elapsed().as_secs_f64() * 1e3);
         let settings = json!({ "steps": graph.len(), "edges": edges });
-        Figure::new("D6.validate_10000", ms, "ms", settings).print();
+        Measurement::new("D6.validate_10000", ms, "ms", settings).print();
         table.add("D6.validate_10000", ms, "ms");
     }
     if args.wants_named("D7.join") {
@@ -145,7 +145,7 @@ fn say(
         "database_cpu_ms_per_end": round(found.database_ms),
         "at": now().to_string(),
     });
-    Figure::new(metric, value, unit, settings).print();
+    Measurement::new(metric, value, unit, settings).print();
     table.add(metric, value, unit);
 }
 

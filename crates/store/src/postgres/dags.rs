@@ -8,8 +8,8 @@ use domain::run::{ClaimedRun, Grant, NewRun};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use super::exchange::changed_lately;
 use super::pipeline::{Pipeline, values};
-use super::pump::changed_lately;
 use super::row::{signed, text, unsigned, us};
 use super::runs::{RunColumns, place};
 use super::submit::SUBMIT_SPLIT;

@@ -2,7 +2,7 @@
 
 use crate::args::StoreKind;
 
-/// A goal: the figure is at most or at least this on each store.
+/// A goal: the measurement is at most or at least this on each store.
 struct Goal {
     metric: &'static str,
     sqlite: f64,
@@ -31,7 +31,7 @@ const GOALS: [Goal; 9] = [
     most("D8.part_end", 0.2, 0.2),
 ];
 
-/// Figures for the table at the end.
+/// Measurements for the table at the end.
 pub struct Table {
     store: StoreKind,
     rows: Vec<(String, f64, &'static str)>,

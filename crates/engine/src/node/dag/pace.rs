@@ -74,7 +74,7 @@ impl Node {
             );
             let (tenant, kind) = (job.tenant, AlertKind::DagSlower);
             let alert = Alert { kind, tenant, job: job.id, run: None, text, at: new.ended_at };
-            self.state().noticed.push(alert);
+            self.state().pending_alerts.push(alert);
         }
         let mut desk = self.dags.lock();
         if desk.paced.len() >= REMEMBERED_MAX {

@@ -534,7 +534,7 @@ impl Node {
         let (tenant, job) = (dag.job.tenant, dag.job.id);
         let kind = AlertKind::DagAlert;
         let alert = Alert { kind, tenant, job, run: Some(run.run.id), text, at: self.now() };
-        self.state().noticed.push(alert);
+        self.state().pending_alerts.push(alert);
     }
 
     /// A result that is larger than the step allows, or than the action keeps, fails the step: those
