@@ -20,6 +20,9 @@ pub enum Start {
     Forget,
     /// The run is not due yet by the clock of the store: check again after this time.
     Early(SignedDuration),
+    /// Runs that come later in line are held by other nodes and may have started: check again soon.
+    /// Their nodes see this run and decide first; a start is reported with the next renewal.
+    LaterUndecided,
     /// The run waits, and is checked again when the condition is met or at this time.
     Wait(Wait, Option<Timestamp>),
     /// Earlier runs are cancelled, and the run waits for them.
@@ -220,16 +223,42 @@ fn overlap(
     if begun.len() + ahead.len() < moment.most_running as usize {
         return Start::Go;
     }
+    // If two runs were skipped because of each other, neither would run.
+    let decided = begun.iter().filter(|id| !facts.undecided.contains(id)).count();
+    if decided + ahead.len() < moment.most_running as usize {
+        return Start::LaterUndecided;
+    }
     match definition.overlap {
         Overlap::Skip if is_live => {
             let text = format!("run {} had not ended", begun[0]);
             Start::End(Outcome::Skipped, reason(ReasonCode::Overlap, &text))
         }
         Overlap::CancelPrevious if run.run.origin != Origin::Backfill => {
-            Start::CancelEarlier(begun.into_iter().chain(ahead).collect())
+            replace_earlier(begun, ahead, is_live, facts, moment.most_running)
         }
         _ => Start::Wait(Wait::Overlap, None),
     }
+}
+
+/// Cancels the runs that come before this one in line. A later run is not cancelled: it has taken
+/// the place of a live tick, and every other run waits for it.
+fn replace_earlier(
+    begun: Vec<RunId>,
+    ahead: Vec<RunId>,
+    is_live: bool,
+    facts: &StartFacts,
+    most_running: u32,
+) -> Start {
+    let (later, earlier): (Vec<RunId>, Vec<RunId>) =
+        begun.into_iter().partition(|id| facts.is_later(*id));
+    if later.len() < most_running as usize {
+        return Start::CancelEarlier(earlier.into_iter().chain(ahead).collect());
+    }
+    if !is_live {
+        return Start::Wait(Wait::Overlap, None);
+    }
+    let text = format!("run {}, which comes later, has taken its place", later[0]);
+    Start::End(Outcome::Cancelled, reason(ReasonCode::CancelRequested, &text))
 }
 
 /// Whether the next attempt of a run has to wait, because other runs of the job started between two

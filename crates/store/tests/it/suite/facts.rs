@@ -3,7 +3,7 @@
 use domain::decide::start::StartFacts;
 use domain::id::{JobId, NodeId};
 use domain::job::{Job, JobState};
-use domain::run::{ClaimedRun, EndedAttempt, NewRun, Origin, Outcome, Wait};
+use domain::run::{ClaimedRun, EndedAttempt, Grant, NewRun, Origin, Outcome, Wait};
 use jiff::Timestamp;
 use store::{FactsFor, Prepared, Store, Verdict};
 
@@ -148,9 +148,28 @@ pub async fn what_other_nodes_hold_is_told<B: Bench>(lab: &Lab<B>) {
     let early = NewRun { due_at: lab.ago(3_600).await, ..lab.run(&job, lab.ago(3_600).await) };
     lab.submit(&[early]).await;
     let late = lab.claim_one(other).await;
-    let known = elsewhere(facts(lab, other, about_earlier(&late)).await);
-    assert_eq!(known, [mine.run.id]);
+    let known = facts(lab, other, about_earlier(&late)).await;
+    assert_eq!(known.undecided, [mine.run.id], "it comes later, and its holder sees the other");
+    assert_eq!(elsewhere(known), [mine.run.id]);
+    let known = facts(lab, node, about_earlier(&mine)).await;
+    assert_eq!(known.undecided, [], "only the earlier one waits for the decision");
+    assert!(elsewhere(known).contains(&late.run.id));
+    // A start is known once its node has reported it with a renewal, for its claim alone.
+    let grant = mine.grant;
+    let of_before = Grant { turn: grant.turn + 1, ..grant };
+    for (reported, undecided) in [(of_before, vec![grant.run]), (grant, vec![])] {
+        let now = lab.now().await;
+        lab.store.record_starts(node, &[(reported, now)]).await.unwrap();
+        let known = facts(lab, other, about_earlier(&late)).await;
+        assert_eq!((elsewhere(known.clone()), known.undecided), (vec![grant.run], undecided));
+    }
+    // It is known at once where it was written down before it happened.
+    lab.store.record_starts(node, &[]).await.unwrap();
+    assert_eq!(facts(lab, other, about_earlier(&late)).await.undecided, [grant.run]);
+    assert_eq!(lab.store.begin(node, &[grant]).await.unwrap(), [true]);
+    assert_eq!(facts(lab, other, about_earlier(&late)).await.undecided, []);
     lab.finish(other, completed(other, &theirs)).await;
+    lab.finish(other, completed(other, &late)).await;
     let known = elsewhere(facts(lab, node, about_earlier(&mine)).await);
     assert_eq!(known, [], "what has ended is not at work");
 }
