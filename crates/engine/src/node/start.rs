@@ -114,6 +114,7 @@ impl Node {
         let parts = self.parts_of(due, &look.jobs).await?;
         let shards = self.shards_of(due).await?;
         self.renew_tokens(&mut look).await?;
+        self.note_act(node, &look);
         let now = self.now();
         let mut decided = self.decide_all(node, due, &look, &parts, now);
         self.take_places(node, due, &look, &mut decided).await;

@@ -316,6 +316,7 @@ promises! {
         a_start_that_was_written_down_is_known
         tokens_grow_with_every_start
         a_time_without_a_scheduler_is_recorded
+        an_outage_begins_when_a_node_last_acted
         a_join_releases_what_the_process_before_had_not_begun
         a_node_that_leaves_keeps_what_it_had_begun
         after_an_outage_reapers_wait_for_start_logs
