@@ -223,15 +223,18 @@ fn overlap(
     if begun.len() + ahead.len() < moment.most_running as usize {
         return Start::Go;
     }
-    // If two runs were skipped because of each other, neither would run.
+    // If two runs were skipped or cancelled because of each other, neither would run. Two that wait
+    // in line because of each other do no harm: the store wakes the first of them.
     let decided = begun.iter().filter(|id| !facts.undecided.contains(id)).count();
-    if decided + ahead.len() < moment.most_running as usize {
-        return Start::LaterUndecided;
-    }
+    let is_undecided = decided + ahead.len() < moment.most_running as usize;
     match definition.overlap {
+        Overlap::Skip if is_live && is_undecided => Start::LaterUndecided,
         Overlap::Skip if is_live => {
             let text = format!("run {} had not ended", begun[0]);
             Start::End(Outcome::Skipped, reason(ReasonCode::Overlap, &text))
+        }
+        Overlap::CancelPrevious if run.run.origin != Origin::Backfill && is_undecided => {
+            Start::LaterUndecided
         }
         Overlap::CancelPrevious if run.run.origin != Origin::Backfill => {
             replace_earlier(begun, ahead, is_live, facts, moment.most_running)

@@ -124,24 +124,44 @@ async fn claimed_in_reverse(world: &World, overlap: Overlap) -> (TestNode, TestN
 
 #[tokio::test]
 async fn ticks_on_two_nodes_do_not_skip_each_other() {
-    for (overlap, expected) in [
-        (Overlap::Skip, ["00:01 RUNNING", "00:02 SKIPPED OVERLAP"]),
-        (Overlap::Queue, ["00:01 RUNNING", "00:02 QUEUED"]),
-    ] {
-        for is_earlier_first in [true, false] {
-            let world = World::at("2026-01-01T00:00:30Z");
-            let (earlier, later, job) = claimed_in_reverse(&world, overlap).await;
-            world.go_to("2026-01-01T00:02:00Z");
-            if is_earlier_first {
-                assert!(earlier.start_due().await.unwrap().is_empty(), "the later one may run");
-            }
-            assert!(later.start_due().await.unwrap().is_empty(), "the earlier one may run");
-            later.flush().await;
-            world.go_to("2026-01-01T00:02:00.1Z");
-            assert_eq!(earlier.start_due().await.unwrap().len(), 1, "{overlap:?}");
-            let ledger = world.ledger(job).await;
-            assert_eq!(ledger[..2], expected, "{overlap:?} {is_earlier_first}");
+    for is_earlier_first in [true, false] {
+        let world = World::at("2026-01-01T00:00:30Z");
+        let (earlier, later, job) = claimed_in_reverse(&world, Overlap::Skip).await;
+        world.go_to("2026-01-01T00:02:00Z");
+        if is_earlier_first {
+            assert!(earlier.start_due().await.unwrap().is_empty(), "the later one may run");
         }
+        assert!(later.start_due().await.unwrap().is_empty(), "the earlier one may run");
+        later.flush().await;
+        world.go_to("2026-01-01T00:02:00.1Z");
+        assert_eq!(earlier.start_due().await.unwrap().len(), 1);
+        let ledger = world.ledger(job).await;
+        let expected = ["00:01 RUNNING", "00:02 SKIPPED OVERLAP"];
+        assert_eq!(ledger[..2], expected, "{is_earlier_first}");
+    }
+}
+
+/// Two that wait in line because of each other: the first of them is woken.
+#[tokio::test]
+async fn ticks_on_two_nodes_do_not_wait_for_each_other() {
+    for is_earlier_first in [true, false] {
+        let world = World::at("2026-01-01T00:00:30Z");
+        let (earlier, later, job) = claimed_in_reverse(&world, Overlap::Queue).await;
+        world.go_to("2026-01-01T00:02:00Z");
+        let nodes = if is_earlier_first { [&earlier, &later] } else { [&later, &earlier] };
+        for node in nodes {
+            assert!(node.start_due().await.unwrap().is_empty(), "the other one may run");
+        }
+        for node in nodes {
+            node.flush().await;
+        }
+        let mut started = Vec::new();
+        for node in nodes {
+            started.extend(node.work().await);
+        }
+        assert_eq!(started.len(), 1, "{is_earlier_first}");
+        let ledger = world.ledger(job).await;
+        assert_eq!(ledger[..2], ["00:01 RUNNING", "00:02 QUEUED"], "{is_earlier_first}");
     }
 }
 
@@ -151,7 +171,6 @@ async fn ticks_on_two_nodes_do_not_skip_each_other() {
 async fn a_tick_waits_until_the_start_of_a_later_one_is_known() {
     for (overlap, expected) in [
         (Overlap::Skip, "00:01 SKIPPED OVERLAP"),
-        (Overlap::Queue, "00:01 QUEUED"),
         (Overlap::CancelPrevious, "00:01 CANCELLED CANCEL_REQUESTED"),
     ] {
         let world = World::at("2026-01-01T00:00:30Z");

@@ -201,10 +201,12 @@ fn a_run_is_decided_after_later_runs_that_may_have_started() {
     use Overlap::{Allow, CancelPrevious, Queue, Skip};
     for (policy, origin, others, expected) in [
         (Skip, Schedule, vec![LaterUndecided], "later undecided"),
-        (Skip, Manual, vec![LaterUndecided], "later undecided"),
-        (Queue, Schedule, vec![LaterUndecided], "later undecided"),
         (CancelPrevious, Schedule, vec![LaterUndecided], "later undecided"),
-        (CancelPrevious, Backfill, vec![LaterUndecided], "later undecided"),
+        (CancelPrevious, Manual, vec![LaterUndecided], "later undecided"),
+        // The store wakes the first of those that wait in line.
+        (Skip, Manual, vec![LaterUndecided], "wait Overlap "),
+        (Queue, Schedule, vec![LaterUndecided], "wait Overlap "),
+        (CancelPrevious, Backfill, vec![LaterUndecided], "wait Overlap "),
         (Allow, Schedule, vec![LaterUndecided], "go"),
         // Another run blocks it in any case.
         (Skip, Schedule, vec![LaterUndecided, Elsewhere], "SKIPPED OVERLAP"),
