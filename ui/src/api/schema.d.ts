@@ -4788,7 +4788,7 @@ export interface components {
             /** @description What may surprise. */
             warnings?: string[];
         };
-        /** @description What jobs of a tenant take that say nothing, when they are created or replaced. */
+        /** @description What jobs of a tenant take that say nothing, when they are created. */
         JobDefaultsSpec: {
             /** @default null */
             timeout_seconds: components["schemas"]["Seconds"] | null;

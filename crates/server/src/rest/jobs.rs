@@ -391,7 +391,7 @@ pub(crate) async fn replace(
     let mut body: Value = parse(&bytes)?;
     strip_read_only(&mut body);
     let spec: JobSpec = parse_value("", body)?;
-    let defaults = app.engine.by(&actor).job_defaults().await?;
+    let defaults = app.engine.by(&actor).job_defaults().await?.for_replaced(&job.definition);
     change(&app, &actor, job, spec, defaults, &headers).await
 }
 

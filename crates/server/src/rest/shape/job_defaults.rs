@@ -9,7 +9,7 @@ use super::retention::RetentionRule;
 use super::schedule::Dst;
 use crate::problem::{Problem, Result};
 
-/// What jobs of a tenant take that say nothing, when they are created or replaced.
+/// What jobs of a tenant take that say nothing, when they are created.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct JobDefaultsSpec {
