@@ -7,6 +7,7 @@ use crate::audit::Kind;
 use crate::cluster::{NodeState, Quorum};
 use crate::id::RunId;
 use crate::job::{DependsOn, Job, JobState};
+use crate::queue::KeepCompleted;
 use crate::run::{Origin, Outcome, RunState, Wait};
 use crate::schedule::{Outage, Schedule, Zone};
 use crate::slot::SlotKind;
@@ -41,6 +42,8 @@ pub struct KeptFor {
     pub failed_days: u32,
     /// The maximum number of runs to keep.
     pub keep_last: Option<u32>,
+    /// Which completed runs are kept.
+    pub keep_completed: KeepCompleted,
     /// Whether the job has a rule of its own.
     pub is_own: bool,
 }
