@@ -339,6 +339,7 @@ promises! {
         a_late_batch_keeps_its_order
         an_earlier_run_may_wait_for_other_jobs
         what_other_nodes_hold_is_told
+        a_later_run_elsewhere_is_undecided_until_its_start_is_known
         the_version_of_the_job_is_told
         the_last_ends_of_upstream_jobs_are_told
         upstream_ends_of_before_the_dependency_count

@@ -148,30 +148,50 @@ pub async fn what_other_nodes_hold_is_told<B: Bench>(lab: &Lab<B>) {
     let early = NewRun { due_at: lab.ago(3_600).await, ..lab.run(&job, lab.ago(3_600).await) };
     lab.submit(&[early]).await;
     let late = lab.claim_one(other).await;
-    let known = facts(lab, other, about_earlier(&late)).await;
-    assert_eq!(known.undecided, [mine.run.id], "it comes later, and its holder sees the other");
-    assert_eq!(elsewhere(known), [mine.run.id]);
-    let known = facts(lab, node, about_earlier(&mine)).await;
-    assert_eq!(known.undecided, [], "only the earlier one waits for the decision");
-    assert!(elsewhere(known).contains(&late.run.id));
-    // A start is known once its node has reported it with a renewal, for its claim alone.
-    let grant = mine.grant;
-    let of_before = Grant { turn: grant.turn + 1, ..grant };
-    for (reported, undecided) in [(of_before, vec![grant.run]), (grant, vec![])] {
-        let now = lab.now().await;
-        lab.store.record_starts(node, &[(reported, now)]).await.unwrap();
-        let known = facts(lab, other, about_earlier(&late)).await;
-        assert_eq!((elsewhere(known.clone()), known.undecided), (vec![grant.run], undecided));
-    }
-    // It is known at once where it was written down before it happened.
-    lab.store.record_starts(node, &[]).await.unwrap();
-    assert_eq!(facts(lab, other, about_earlier(&late)).await.undecided, [grant.run]);
-    assert_eq!(lab.store.begin(node, &[grant]).await.unwrap(), [true]);
-    assert_eq!(facts(lab, other, about_earlier(&late)).await.undecided, []);
+    let known = elsewhere(facts(lab, other, about_earlier(&late)).await);
+    assert_eq!(known, [mine.run.id]);
     lab.finish(other, completed(other, &theirs)).await;
-    lab.finish(other, completed(other, &late)).await;
     let known = elsewhere(facts(lab, node, about_earlier(&mine)).await);
     assert_eq!(known, [], "what has ended is not at work");
+}
+
+/// A later run that was claimed first is seen by the earlier one too, and is undecided until its
+/// start is known. The later one is decided first.
+pub async fn a_later_run_elsewhere_is_undecided_until_its_start_is_known<B: Bench>(lab: &Lab<B>) {
+    let (node, other, job) = (lab.node().await, lab.node().await, lab.job("job").await);
+    let due_at = lab.ago(60).await;
+    let runs: Vec<_> = (0..2).map(|n| lab.run(&job, due_at + seconds(n))).collect();
+    lab.submit(&runs).await;
+    let released = lab.claim_one(node).await;
+    let later = lab.claim_one(other).await;
+    assert_eq!([released.run.id, later.run.id], [runs[0].id, runs[1].id]);
+    let known = facts(lab, node, about_earlier(&released)).await;
+    assert_eq!((known.elsewhere, known.undecided), (vec![], vec![]), "its holder sees this one");
+    lab.finish(node, untried(&released, Verdict::Release)).await;
+    let earlier = lab.claim_one(node).await;
+    assert_eq!(earlier.run.id, runs[0].id);
+    let seen = async || {
+        let known = facts(lab, node, about_earlier(&earlier)).await;
+        assert_eq!(known.elsewhere.iter().map(|run| run.id).collect::<Vec<_>>(), [later.run.id]);
+        known.undecided
+    };
+    assert_eq!(seen().await, [later.run.id]);
+    let known = facts(lab, other, about_earlier(&later)).await;
+    assert_eq!(known.elsewhere.iter().map(|run| run.id).collect::<Vec<_>>(), [earlier.run.id]);
+    assert_eq!(known.undecided, [], "only the earlier one waits for the decision");
+    // A start is known once its node has reported it with a renewal, for its claim alone.
+    let grant = later.grant;
+    let of_another = Grant { turn: grant.turn + 1, ..grant };
+    for (reported, undecided) in [(of_another, vec![grant.run]), (grant, vec![])] {
+        let now = lab.now().await;
+        lab.store.record_starts(other, &[(reported, now)]).await.unwrap();
+        assert_eq!(seen().await, undecided);
+    }
+    // It is known at once where it was written down before it happened.
+    lab.store.record_starts(other, &[]).await.unwrap();
+    assert_eq!(seen().await, [grant.run]);
+    assert_eq!(lab.store.begin(other, &[grant]).await.unwrap(), [true]);
+    assert_eq!(seen().await, []);
 }
 
 pub async fn the_version_of_the_job_is_told<B: Bench>(lab: &Lab<B>) {

@@ -122,12 +122,11 @@ pub async fn a_time_without_a_scheduler_is_recorded<B: Bench>(lab: &Lab<B>) {
 
 /// A node that decided about starts was alive then, though it was killed before its next renewal.
 pub async fn an_outage_begins_when_a_node_last_acted<B: Bench>(lab: &Lab<B>) {
-    let join = async |name: &str, acted: Option<(NodeId, Timestamp)>, lease: SignedDuration| {
+    let join = async |name: &str, acted: Option<(NodeId, Timestamp)>| {
         let node = NodeId(lab.id());
-        let replaces =
-            acted.map_or(Replaces::None, |(node, _)| Replaces::Node { node, begun: None });
+        let replaces = acted.map_or(Replaces::None, |_| Replaces::EveryScheduler);
         let info = NodeInfo { replaces, acted, ..NodeInfo::named(name) };
-        (node, lab.store.join(node, &info, lease).await.unwrap().outages)
+        (node, lab.store.join(node, &info, minutes(1)).await.unwrap().outages)
     };
     let later = async || {
         let before = lab.now().await;
@@ -140,9 +139,8 @@ pub async fn an_outage_begins_when_a_node_last_acted<B: Bench>(lab: &Lab<B>) {
         }
         now
     };
-    let short = SignedDuration::from_micros(1);
-    let (first, _) = join("a", None, short).await;
-    let (second, _) = join("b", None, short).await;
+    let (first, _) = join("a", None).await;
+    let (second, _) = join("b", None).await;
     let before = lab.now().await;
     let acted = later().await;
     if acted == before {
@@ -150,7 +148,7 @@ pub async fn an_outage_begins_when_a_node_last_acted<B: Bench>(lab: &Lab<B>) {
         return;
     }
     let (acted_later, joined) = (later().await, later().await);
-    let (third, outages) = join("a", Some((first, acted)), short).await;
+    let (third, outages) = join("a", Some((first, acted))).await;
     let [outage] = outages[..] else { panic!("{outages:?}") };
     assert_eq!(outage.since, acted);
     assert!(outage.until >= joined);
@@ -166,9 +164,9 @@ pub async fn an_outage_begins_when_a_node_last_acted<B: Bench>(lab: &Lab<B>) {
     let nodes = lab.store.nodes().await.unwrap();
     let renewed_at = |id| nodes.iter().find(|node| node.id == id).unwrap().renewed_at;
     assert_eq!((renewed_at(first), renewed_at(second)), (acted, acted_later));
-    let (_, outages) = join("c", Some((third, before)), short).await;
+    let (_, outages) = join("c", Some((third, before))).await;
     assert_eq!(outages[0].since, renewed_at(third));
-    join("d", Some((third, lab.now().await + minutes(9))), short).await;
+    join("d", Some((third, lab.now().await + minutes(9)))).await;
     let (nodes, now) = (lab.store.nodes().await.unwrap(), lab.now().await);
     assert!(nodes.iter().all(|node| node.renewed_at <= now), "{nodes:?}");
 }
