@@ -162,8 +162,8 @@ pub async fn a_later_run_elsewhere_is_undecided_until_its_start_is_known<B: Benc
     let due_at = lab.ago(60).await;
     let runs: Vec<_> = (0..2).map(|n| lab.run(&job, due_at + seconds(n))).collect();
     lab.submit(&runs).await;
-    let released = lab.claim_one(node).await;
-    let later = lab.claim_one(other).await;
+    let released = lab.claim(node, want(1)).await.remove(0);
+    let later = lab.claim(other, want(1)).await.remove(0);
     assert_eq!([released.run.id, later.run.id], [runs[0].id, runs[1].id]);
     let known = facts(lab, node, about_earlier(&released)).await;
     assert_eq!((known.elsewhere, known.undecided), (vec![], vec![]), "its holder sees this one");
