@@ -150,6 +150,12 @@ impl RunFacts {
     pub fn ended_attempts(&self) -> u32 {
         self.attempts + self.lost
     }
+
+    /// `attempt 3 of 5`, of a run of which so many attempts have ended without lost ones. A lost
+    /// attempt has a number, and the run may have one more for it.
+    pub(super) fn attempt_words(&self, counted: u32, max_attempts: u32) -> String {
+        format!("attempt {} of {}", counted + self.lost, max_attempts.max(1) + self.lost)
+    }
 }
 
 /// What else is known of a run that is explained by itself.
