@@ -1,13 +1,14 @@
 //! The start log of a server, in its data folder: what it had begun, for the process after it.
 //!
 //! ```text
-//!   starts.log   "PNCTLOG1" │ boot id │ node id │ record │ record │ …
-//!                                                  └ run, fence, turn, token, start, check
+//!   starts.log   "PNCTLOG1" │ boot id │ node id │ last act │ … │ record │ record │ …
+//!                                                                └ run, fence, turn, token, start, check
 //! ```
 //!
 //! A record is written before its action begins and not synced: it survives the process, and that
 //! is all it needs to do. Another boot id in the head means that the machine was restarted, and then
-//! nothing is known. A record may name a run that has ended since; only its grant counts.
+//! nothing is known. The last act is the time at which the node last decided about starts, in
+//! microseconds; zero before the first. A record may name a run that has ended since; only its grant counts.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -29,6 +30,9 @@ const MAGIC: &[u8; 8] = b"PNCTLOG1";
 
 /// Bytes before the first record.
 const HEAD: u64 = 64;
+
+/// Where the time of the last act begins.
+const ACT: u64 = 40;
 
 /// Bytes of a record.
 const RECORD: usize = 48;
@@ -113,6 +117,12 @@ impl StartLog for FileStartLog {
         }
     }
 
+    fn act(&self, at: Timestamp) {
+        if let Err(error) = self.file.write_all_at(&at.as_microsecond().to_be_bytes(), ACT) {
+            tracing::error!(%error, "cannot write the start log");
+        }
+    }
+
     fn end(&self, grant: Grant) {
         let mut places = self.places();
         if let Some(place) = places.used.remove(&grant) {
@@ -155,11 +165,14 @@ fn predecessor(bytes: &[u8], boot: Option<Uuid>) -> Option<Predecessor> {
     let written_in = Uuid::from_slice(rest.get(..16)?).ok()?;
     let node = NodeId(Uuid::from_slice(rest.get(16..32)?).ok()?);
     if boot != Some(written_in) {
-        return Some(Predecessor { node, begun: None });
+        return Some(Predecessor { node, begun: None, acted_at: None });
     }
     let records = bytes.get(HEAD as usize..).unwrap_or_default().chunks(RECORD);
     let begun: BegunRuns = records.filter_map(read_record).collect();
-    Some(Predecessor { node, begun: Some(begun) })
+    let acted_at = bytes.get(ACT as usize..).and_then(|rest| rest.first_chunk());
+    let acted_at = acted_at.map(|bytes| i64::from_be_bytes(*bytes)).filter(|at| *at > 0);
+    let acted_at = acted_at.and_then(|at| Timestamp::from_microsecond(at).ok());
+    Some(Predecessor { node, begun: Some(begun), acted_at })
 }
 
 #[cfg(test)]
@@ -186,21 +199,28 @@ mod tests {
         }
         log.end(grant(2));
         log.begin(grant(4), begun(4));
+        for at in [7, 1_770_000_000_000_000] {
+            log.act(Timestamp::from_microsecond(at).unwrap());
+        }
         drop(log);
         let expected: BegunRuns = [1, 3, 4].map(|n| (grant(n), begun(i64::from(n)))).into();
         let log = FileStartLog::open_in_boot(folder.path(), boot).unwrap();
         let found = log.predecessor().unwrap();
         assert_eq!((found.node, found.begun.as_ref()), (node, Some(&expected)));
+        let acted_at = found.acted_at.map(Timestamp::as_microsecond);
+        assert_eq!(acted_at, Some(1_770_000_000_000_000));
         // After a reboot the node is known, and nothing else.
         let rebooted = FileStartLog::open_in_boot(folder.path(), Some(Uuid::from_u128(9))).unwrap();
-        assert_eq!(rebooted.predecessor(), Some(&Predecessor { node, begun: None }));
+        let node_alone = Predecessor { node, begun: None, acted_at: None };
+        assert_eq!(rebooted.predecessor(), Some(&node_alone));
         let unknown = FileStartLog::open_in_boot(folder.path(), None).unwrap();
-        assert_eq!(unknown.predecessor(), Some(&Predecessor { node, begun: None }));
+        assert_eq!(unknown.predecessor(), Some(&node_alone));
         // A new node begins with nothing.
         log.restart(NodeId(Uuid::from_u128(10)));
         drop(log);
         let log = FileStartLog::open_in_boot(folder.path(), boot).unwrap();
-        assert_eq!(log.predecessor().unwrap().begun, Some(BegunRuns::new()));
+        let found = log.predecessor().unwrap();
+        assert_eq!((found.begun.as_ref(), found.acted_at), (Some(&BegunRuns::new()), None));
     }
 
     #[test]

@@ -263,12 +263,13 @@ async fn serve(
     settings.info.replaces = match (&plan.store, start_log.predecessor()) {
         // No other process has the file open.
         (StoreKind::Sqlite, _) => Replaces::EveryScheduler,
-        (StoreKind::Postgres(_), Some(Predecessor { node, begun })) => {
+        (StoreKind::Postgres(_), Some(Predecessor { node, begun, .. })) => {
             let begun = begun.as_ref().map(|begun| begun.keys().copied().collect());
             Replaces::Node { node: *node, begun }
         }
         (StoreKind::Postgres(_), None) => Replaces::None,
     };
+    settings.info.acted = start_log.predecessor().and_then(|it| Some((it.node, it.acted_at?)));
     let parts = Env {
         start_log: Some(Arc::new(start_log)),
         clock: Arc::clone(&clock),

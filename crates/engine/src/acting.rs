@@ -9,10 +9,11 @@ use std::collections::{HashMap, HashSet};
 use domain::access::{Actor, Deed, Privilege, Refusal, may};
 use domain::audit::{KeptHead, Record};
 use domain::id::{JobId, RunId, TenantId, UserId};
-use domain::job::{Definition, Job};
+use domain::job::{Definition, Job, Retention};
 use domain::job_defaults::JobDefaults;
 use domain::schedule::CatchUpPolicy;
 use domain::tally::Summary;
+use jiff::SignedDuration;
 use store::{AuditFilter, JobFilter, Page};
 
 use crate::commands::{ChangeRefused, Deletion, JobChange, JobChanges, NewJob};
@@ -61,6 +62,22 @@ impl AuthorizedEngine<'_> {
     /// What jobs of the actor's tenant take that say nothing.
     pub async fn job_defaults(&self) -> Result<JobDefaults> {
         self.node().job_defaults(self.actor).await
+    }
+
+    /// A definition that says what it leaves open, where the tenant decides about it in new jobs.
+    /// And the tenant's timeout.
+    pub async fn spelled_out(
+        &self,
+        definition: &Definition,
+    ) -> Result<(Definition, Option<SignedDuration>)> {
+        let settings = &self.node().settings;
+        let cluster = Retention {
+            days: Some(settings.retention_days),
+            failed_days: Some(settings.failed_retention_days),
+            ..Retention::default()
+        };
+        let defaults = self.job_defaults().await?;
+        Ok((defaults.spelled_out(definition, cluster), defaults.timeout))
     }
 }
 

@@ -223,6 +223,10 @@ struct State {
     has_joined: bool,
     /// The nodes that the next join replaces.
     replaces: Replaces,
+    /// The node that this one was before, and when that last decided about starts.
+    predecessor_acted: Option<(NodeId, Timestamp)>,
+    /// When this node last decided about starts under its lease.
+    acted_at: Option<Timestamp>,
     /// What the store was last told about the runs that are under way here, by fence.
     told_starts: Vec<(Grant, Timestamp)>,
 }
@@ -335,6 +339,8 @@ impl Node {
             predecessors: HashMap::new(),
             has_joined: false,
             replaces: settings.info.replaces.clone(),
+            predecessor_acted: settings.info.acted,
+            acted_at: None,
             told_starts: Vec::new(),
         };
         let ahead_us = clock::ahead_at_first(&parts);

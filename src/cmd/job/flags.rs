@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cli_error::CliError;
 use crate::exit::Failure;
+use crate::times;
 
 mod spread;
 
@@ -304,7 +305,10 @@ impl JobFlags {
             when("INTERVAL", "interval_seconds", interval.clone());
         }
         if let Some(at) = &self.at {
-            when("ONE_TIME", "run_at", at.clone().into());
+            let at = times::future_in(self.tz.as_deref(), at).map_err(|forms| {
+                CliError::new(format!("--at: {at:?} is not a time")).hint(forms)
+            })?;
+            when("ONE_TIME", "run_at", at.into());
         }
         if let Some(Seconds(delay)) = &self.delay {
             when("DELAYED", "delay_seconds", delay.clone());

@@ -70,12 +70,11 @@ pub struct SkippedRange {
 impl CronSchedule {
     /// A schedule with this policy; omitted rules follow from the expression.
     pub fn new(cron: Cron, zone: Zone, policy: DstPolicy) -> Self {
-        let by_kind =
-            if cron.matches_every_hour() { OverlapRule::Both } else { OverlapRule::First };
+        let by_kind = OverlapRule::of_cron(&cron);
         CronSchedule {
             zone,
             policy,
-            gap: policy.gap.unwrap_or(GapRule::Skip),
+            gap: policy.gap.unwrap_or_default(),
             overlap: policy.overlap.unwrap_or(by_kind),
             cron: Arc::new(cron),
         }

@@ -90,6 +90,7 @@ impl<'a> Gathered<'a> {
             days: own.days.unwrap_or(settings.retention_days),
             failed_days: own.failed_days.unwrap_or(settings.failed_retention_days),
             keep_last: own.keep_last,
+            keep_completed: own.keep_completed.unwrap_or_default(),
             is_own: own != Default::default(),
         };
         Subject {

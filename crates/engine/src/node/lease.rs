@@ -26,8 +26,11 @@ impl State {
 impl Node {
     /// Registers the node.
     pub async fn join(&self) -> store::Result<()> {
-        let replaces = self.state().replaces.clone();
-        let info = NodeInfo { replaces, ..self.settings.node_info() };
+        let (replaces, acted) = {
+            let state = self.state();
+            (state.replaces.clone(), state.predecessor_acted)
+        };
+        let info = NodeInfo { replaces, acted, ..self.settings.node_info() };
         let joined = self.store.join(self.id(), &info, self.settings.lease).await?;
         self.read_blackouts().await?;
         {
@@ -122,7 +125,7 @@ impl Node {
     /// lost, the rest goes on untouched.
     pub async fn recover(&self) -> store::Result<()> {
         let Some(log) = &self.parts.start_log else { return Ok(()) };
-        if let Some(Predecessor { node, begun: Some(begun) }) = log.predecessor() {
+        if let Some(Predecessor { node, begun: Some(begun), .. }) = log.predecessor() {
             self.state().predecessors.insert(*node, begun.clone());
         }
         if log.predecessor().is_some() || self.settings.info.replaces != Replaces::None {
@@ -143,6 +146,9 @@ impl Node {
         let grants = begun.keys().copied().collect();
         state.replaces = Replaces::Node { node: old, begun: Some(grants) };
         state.predecessors.insert(old, begun);
+        if let Some(at) = state.acted_at.take() {
+            state.predecessor_acted = Some((old, at));
+        }
         if let Some(log) = &self.parts.start_log {
             log.restart(id);
         }

@@ -59,6 +59,21 @@ impl Node {
         }
     }
 
+    /// Notes that this node decides about starts now: its lease counted when it looked. If it is
+    /// killed before the next renewal, an outage begins here.
+    pub(super) fn note_act(&self, node: NodeId, look: &Look) {
+        if !look.facts.iter().flatten().any(|facts| facts.held) {
+            return;
+        }
+        let mut state = self.state();
+        if state.id == node {
+            state.acted_at = state.acted_at.max(Some(look.since));
+            if let Some(log) = &self.parts.start_log {
+                log.act(look.since);
+            }
+        }
+    }
+
     /// Draws the tokens again if the look was slow: a start that was decided later may have begun
     /// and ended since then.
     pub(super) async fn renew_tokens(&self, look: &mut Look) -> store::Result<()> {

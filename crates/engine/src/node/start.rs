@@ -13,7 +13,7 @@ use domain::run::{ClaimedRun, Grant, Origin, Reason, ReasonCode, Wait};
 use domain::schedule::{Fate, Outage};
 use domain::shard::Shard;
 use domain::slot::SlotKind;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use store::{Finish, Verdict};
 
 use super::dag::{HeldDag, with_action_parameters};
@@ -26,6 +26,9 @@ use crate::start_log::BegunRun;
 /// So many start together. Few, so that the first need not wait until the store knows about the
 /// last; and many, so that to ask costs little.
 const START_BATCH: usize = 125;
+
+/// How soon a run is looked at again that later runs on other nodes are decided before.
+const RECHECK_AFTER: SignedDuration = SignedDuration::from_millis(100);
 
 /// Runs that are about to start.
 struct Starting<'a> {
@@ -111,6 +114,7 @@ impl Node {
         let parts = self.parts_of(due, &look.jobs).await?;
         let shards = self.shards_of(due).await?;
         self.renew_tokens(&mut look).await?;
+        self.note_act(node, &look);
         let now = self.now();
         let mut decided = self.decide_all(node, due, &look, &parts, now);
         self.take_places(node, due, &look, &mut decided).await;
@@ -163,6 +167,10 @@ impl Node {
                 Decision::Stale | Decision::WaitsHere => {}
                 Decision::Reject(Start::Early(by)) => {
                     self.defer(node, run, now.saturating_add(by).unwrap_or(Timestamp::MAX));
+                }
+                Decision::Reject(Start::LaterUndecided) => {
+                    let until = now.saturating_add(RECHECK_AFTER).unwrap_or(Timestamp::MAX);
+                    self.defer(node, run, until);
                 }
                 Decision::Reject(verdict) => {
                     // Other runs of the batch have begun, so an error must not end this step.
@@ -436,7 +444,7 @@ impl Node {
         verdict: Start,
     ) -> store::Result<()> {
         let verdict = match verdict {
-            Start::Go | Start::Forget | Start::Early(_) => None,
+            Start::Go | Start::Forget | Start::Early(_) | Start::LaterUndecided => None,
             Start::Wait(Wait::Overlap, None) => Some(self.in_line(job)),
             Start::Wait(Wait::Backfill, None) => {
                 let places = run.run.backfill_limit().unwrap_or(1);

@@ -49,7 +49,8 @@ impl Node {
         state.slot_waiters[slot].insert(run.run.tenant, (run.run.due_at, run.grant.run));
     }
 
-    /// A run that is early by the store's clock is prepared until then.
+    /// A run that is early by the store's clock, or that later runs are decided before, is prepared
+    /// until then.
     pub(super) fn defer(&self, node: NodeId, run: &ClaimedRun, until: Timestamp) {
         let mut state = self.state();
         if state.frees_slot(node, run) {

@@ -269,7 +269,7 @@ pub(crate) async fn replace(
     require_json(&request, &["application/json"])?;
     let headers = request.headers().clone();
     let bytes = read(request.into_body(), app.options.body_bytes_max).await?;
-    let defaults = app.engine.by(&actor).job_defaults().await?;
+    let defaults = app.engine.by(&actor).job_defaults().await?.for_replaced(&dag.definition);
     change(&app, &actor, dag, DagSpec::read(parse(&bytes)?)?, &defaults, &headers).await
 }
 

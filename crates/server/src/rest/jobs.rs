@@ -391,7 +391,7 @@ pub(crate) async fn replace(
     let mut body: Value = parse(&bytes)?;
     strip_read_only(&mut body);
     let spec: JobSpec = parse_value("", body)?;
-    let defaults = app.engine.by(&actor).job_defaults().await?;
+    let defaults = app.engine.by(&actor).job_defaults().await?.for_replaced(&job.definition);
     let condition = Condition::of(&headers, spec.version, &app)?;
     let job = change(&app, &actor, job.id, spec, defaults, condition).await?;
     Ok(changed(&app, &job).await)

@@ -37,7 +37,7 @@ pub struct TenantView {
     pub requests_per_second: Option<u32>,
     /// Whether its administrators may have commands run, and let others do so.
     pub external_jobs: bool,
-    /// Defaults of its jobs, when they are created or replaced.
+    /// Defaults of its jobs, when they are created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job_defaults: Option<JobDefaultsSpec>,
     /// Grows with every change.
@@ -74,7 +74,7 @@ pub struct TenantSpec {
     /// absent.
     #[serde(default)]
     pub external_jobs: Option<bool>,
-    /// Defaults of its jobs, when they are created or replaced.
+    /// Defaults of its jobs, when they are created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_defaults: Option<JobDefaultsSpec>,
 }

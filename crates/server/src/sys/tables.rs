@@ -107,7 +107,7 @@ tables! {
         error_code Int None "The error, as a number: an exit code, an HTTP status, an SQLSTATE, or a number of error_name.";
         job_name Text Equal "The name that the job had when the run was recorded; nothing when nothing is left of the job.";
         execution_uuid Uuid Equal "The run: the same for all of its attempts, and its id over REST.";
-        state_detail Text Equal "PENDING, QUEUED, RUNNING, COMPLETED, FAILED, CANCELLED, TIMEOUT, LOST, SKIPPED or MISSED.";
+        state_detail Text Equal "PENDING, QUEUED, HELD, RUNNING, COMPLETED, FAILED, CANCELLED, TIMEOUT, LOST, SKIPPED or MISSED.";
         reason Text None "Why the run ended so, as a word.";
         reason_message Text None "Why the run ended so, as a sentence.";
         error_name Text None "The error, as a name.";
@@ -432,7 +432,7 @@ tables! {
         scheduled_for Time Range "The time as a timestamp.";
         scheduled_until Time None "The last time that the row stands for.";
         occurrences Int None "How many times the row stands for.";
-        outcome Text Equal "PENDING, QUEUED, RUNNING, COMPLETED, FAILED, CANCELLED, TIMEOUT, SKIPPED or MISSED.";
+        outcome Text Equal "PENDING, QUEUED, HELD, RUNNING, COMPLETED, FAILED, CANCELLED, TIMEOUT, SKIPPED or MISSED.";
         reason Text None "Why, as a word.";
         reason_message Text None "Why, as a sentence.";
         origin Text Equal "The origin.";

@@ -58,6 +58,9 @@ impl Shared {
             pipeline.push(sql!("node_release_unbegun"), values![old.0, begun]);
         }
         pipeline.push(sql!("node_replace"), values![ended]);
+        if let Some((old, at)) = info.acted {
+            pipeline.push(sql!("node_acted"), values![old.0, us(at)]);
+        }
         pipeline.push(sql!("node_join"), values);
         if info.roles.contains(&NodeRole::Scheduler) {
             pipeline.push(sql!("outage_insert"), values![node.0]);
@@ -120,6 +123,7 @@ impl Shared {
                     },
                     settings_hash: row.try_get(12)?,
                     replaces: Replaces::None,
+                    acted: None,
                 },
                 joined_at: at(row.try_get(5)?),
                 renewed_at: at(row.try_get(6)?),

@@ -52,6 +52,9 @@ pub(super) fn join(
     };
     let roles = info.roles.iter().map(|role| role.name().to_owned()).collect();
     replace(tx, node, &info.replaces)?;
+    if let Some((old, at)) = info.acted {
+        note_act(tx, old, us(at))?;
+    }
     // Nodes of a name that fell silent: they have come back as another one. Whether they were to
     // take nothing new.
     let sql = "UPDATE nodes SET gone_at = ?2 WHERE name = ?1 AND id <> ?3 AND dead
@@ -113,6 +116,20 @@ fn replace(tx: &mut Tx<'_>, node: NodeId, replaces: &Replaces) -> Result<()> {
     Ok(())
 }
 
+/// A node that has ended was alive at a time, though it had not renewed its lease since.
+fn note_act(tx: &mut Tx<'_>, node: NodeId, at: i64) -> Result<()> {
+    let at = at.min(tx.now_us());
+    let sql = "UPDATE nodes SET renewed_at = ?2
+               WHERE id = ?1 AND renewed_at < ?2 AND retired_at IS NULL
+               AND EXISTS (SELECT 1 FROM json_each(roles) WHERE value = 'SCHEDULER')";
+    if tx.connection.prepare_cached(sql)?.execute((node.0, at))? > 0 {
+        // Another node may have joined before and recorded the outage.
+        let sql = "UPDATE OR IGNORE outages SET since = ?1 WHERE since < ?1 AND ?1 < until";
+        tx.connection.prepare_cached(sql)?.execute((at,))?;
+    }
+    Ok(())
+}
+
 /// Writes down that runs begin.
 pub(super) fn begin(tx: &mut Tx<'_>, node: NodeId, grants: &[Grant]) -> Result<Vec<bool>> {
     if !is_alive(tx.connection, node)? {
@@ -160,6 +177,7 @@ pub(super) fn list(connection: &Connection) -> Result<Vec<NodeView>> {
             capacity: PerSlot { process: row.get(10)?, http: row.get(15)? },
             settings_hash: row.get(11)?,
             replaces: Replaces::None,
+            acted: None,
         };
         Ok(NodeView {
             id: node,

@@ -316,6 +316,7 @@ promises! {
         a_start_that_was_written_down_is_known
         tokens_grow_with_every_start
         a_time_without_a_scheduler_is_recorded
+        an_outage_begins_when_a_node_last_acted
         a_join_releases_what_the_process_before_had_not_begun
         a_node_that_leaves_keeps_what_it_had_begun
         after_an_outage_reapers_wait_for_start_logs
@@ -338,6 +339,7 @@ promises! {
         a_late_batch_keeps_its_order
         an_earlier_run_may_wait_for_other_jobs
         what_other_nodes_hold_is_told
+        a_later_run_elsewhere_is_undecided_until_its_start_is_known
         the_version_of_the_job_is_told
         the_last_ends_of_upstream_jobs_are_told
         upstream_ends_of_before_the_dependency_count

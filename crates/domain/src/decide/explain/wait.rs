@@ -142,11 +142,12 @@ fn backfill(run: &RunFacts) -> Cause {
 /// A run between two attempts.
 fn next_attempt(clock: &Clock<'_>, definition: &Definition, run: &RunFacts) -> Cause {
     let most = definition.retry.max_attempts.max(1);
-    let next = run.attempts + 1;
+    let next = run.attempt_words(run.attempts + 1, most);
     let left = most.saturating_sub(run.attempts);
-    let failed = last_error(run).map(|error| format!("; attempt {} failed: {error}", run.attempts));
+    let failed =
+        last_error(run).map(|error| format!("; attempt {} failed: {error}", run.ended_attempts()));
     let text = format!(
-        "waits for attempt {next} of {most} at {}{}; {} left",
+        "waits for {next} at {}{}; {} left",
         clock.time(run.due_at),
         failed.unwrap_or_default(),
         count(u64::from(left), "attempt"),
@@ -158,7 +159,7 @@ fn running(subject: &Subject<'_>, run: &RunFacts, detail: &RunDetail) -> Cause {
     let clock = subject.clock();
     let definition = &subject.job.definition;
     let most = definition.retry.max_attempts.max(1);
-    let attempt = format!("attempt {} of {most}", run.attempts + 1);
+    let attempt = run.attempt_words(run.attempts + 1, most);
     let place = on_node(run.node.as_deref());
     let cluster = detail.cluster.as_ref();
     let node = run.node.as_deref().and_then(|name| cluster.and_then(|it| it.node(name)));

@@ -42,13 +42,17 @@ fn held() -> StartFacts {
     StartFacts { held: true, job_state: Some(JobState::Enabled), ..StartFacts::default() }
 }
 
-/// Another run of the same job, before the one in question.
+/// Another run of the same job; before the one in question, unless it says otherwise.
 #[derive(Clone, Copy, Debug)]
 enum Other {
     /// This node has started it.
     BegunHere,
     /// Another node has claimed it, and it is due.
     Elsewhere,
+    /// Another node has claimed it, it is due, and it comes later in line.
+    LaterUndecided,
+    /// Another node has started it, and it comes later in line.
+    LaterBegun,
     /// It failed once and waits for its next attempt.
     BetweenAttempts,
     /// It waits for its child runs.
@@ -75,7 +79,15 @@ fn beside(others: &[(Other, Origin)]) -> (StartFacts, Vec<ActiveRun>) {
                 // The store lists it as well: it has not ended.
                 facts.earlier.push(earlier(None, false));
             }
-            Other::Elsewhere => facts.elsewhere.push(ActiveRun { id, origin }),
+            Other::Elsewhere => {
+                facts.elsewhere.push(ActiveRun { id, origin });
+                facts.earlier.push(earlier(None, false));
+            }
+            Other::LaterUndecided => {
+                facts.elsewhere.push(ActiveRun { id, origin });
+                facts.undecided.push(id);
+            }
+            Other::LaterBegun => facts.elsewhere.push(ActiveRun { id, origin }),
             Other::BetweenAttempts => facts.earlier.push(earlier(None, true)),
             Other::Split => facts.earlier.push(earlier(Some(Wait::Parts), false)),
             Other::InLine => facts.earlier.push(earlier(Some(Wait::Overlap), false)),
@@ -127,6 +139,7 @@ fn words(verdict: &Start) -> String {
         Start::Go => "go".into(),
         Start::Forget => "forget".into(),
         Start::Early(by) => format!("early by {by:#}"),
+        Start::LaterUndecided => "later undecided".into(),
         Start::Wait(wait, until) => {
             format!("wait {wait:?} {}", if until.is_some() { "with deadline" } else { "" })
         }
@@ -177,6 +190,51 @@ fn overlap_by_policy_and_origin() {
         let alone = verdict(&run(origin), &definition, &held(), "12:00");
         assert_eq!(alone, "go", "{case}");
     }
+}
+
+/// The holder of a later run sees the earlier one. If the earlier one were skipped for the later
+/// one, neither would run.
+#[test]
+fn a_run_is_decided_after_later_runs_that_may_have_started() {
+    use Origin::{Backfill, Manual, Schedule};
+    use Other::{Elsewhere, LaterBegun, LaterUndecided};
+    use Overlap::{Allow, CancelPrevious, Queue, Skip};
+    for (policy, origin, others, expected) in [
+        (Skip, Schedule, vec![LaterUndecided], "later undecided"),
+        (CancelPrevious, Schedule, vec![LaterUndecided], "later undecided"),
+        (CancelPrevious, Manual, vec![LaterUndecided], "later undecided"),
+        // The store wakes the first of those that wait in line.
+        (Skip, Manual, vec![LaterUndecided], "wait Overlap "),
+        (Queue, Schedule, vec![LaterUndecided], "wait Overlap "),
+        (CancelPrevious, Backfill, vec![LaterUndecided], "wait Overlap "),
+        (Allow, Schedule, vec![LaterUndecided], "go"),
+        // Another run blocks it in any case.
+        (Skip, Schedule, vec![LaterUndecided, Elsewhere], "SKIPPED OVERLAP"),
+        (Skip, Schedule, vec![LaterUndecided, LaterBegun], "SKIPPED OVERLAP"),
+        (Queue, Schedule, vec![LaterUndecided, Elsewhere], "wait Overlap "),
+        (Skip, Schedule, vec![LaterBegun], "SKIPPED OVERLAP"),
+        (Queue, Schedule, vec![LaterBegun], "wait Overlap "),
+        // An earlier run does not cancel a later one.
+        (CancelPrevious, Schedule, vec![LaterBegun], "CANCELLED CANCEL_REQUESTED"),
+        (CancelPrevious, Schedule, vec![Elsewhere, LaterBegun], "CANCELLED CANCEL_REQUESTED"),
+        (CancelPrevious, Manual, vec![LaterBegun], "wait Overlap "),
+        (CancelPrevious, Manual, vec![Elsewhere], "cancel earlier"),
+    ] {
+        let definition = Definition { overlap: policy, ..Definition::default() };
+        let case = format!("{policy:?} {origin:?} {others:?}");
+        let others: Vec<_> = others.into_iter().map(|other| (other, Schedule)).collect();
+        let (facts, here) = beside(&others);
+        let told = beside_verdict(&run(origin), &definition, &facts, &here, "12:00");
+        assert_eq!(told, expected, "{case}");
+    }
+    // Of two places, one is left to the earlier runs.
+    let definition =
+        Definition { overlap: CancelPrevious, concurrency: Some(2), ..Definition::default() };
+    let (facts, here) = beside(&[(LaterBegun, Schedule), (Elsewhere, Schedule)]);
+    let moment = Moment { most_running: 2, ..moment(&here, at("12:00")) };
+    let earlier = vec![RunId(Uuid::from_u128(101))];
+    let told = start(&run(Schedule), &definition, &facts, &moment);
+    assert_eq!(told, Start::CancelEarlier(earlier));
 }
 
 #[test]
@@ -380,8 +438,13 @@ fn what_changed_since_it_was_planned() {
     let retried = ClaimedRun { attempts: 1, ..run(Origin::Schedule) };
     let mut waited = run(Origin::Schedule);
     waited.grant.turn = 1;
+    let mut lost = ClaimedRun { lost: 1, ..run(Origin::Schedule) };
+    lost.grant.turn = 1;
     for (run, facts, now, expected) in [
         (run(Origin::Schedule), StartFacts::default(), "12:00", "forget"),
+        // A run whose node was lost goes on like one that failed.
+        (lost.clone(), StartFacts { job_state: Some(JobState::Paused), ..held() }, "12:00", "go"),
+        (lost, StartFacts { job_state: Some(JobState::Disabled), ..held() }, "12:00", "go"),
         // It is due by the clock of the node, but the clock of the store counts.
         (
             run(Origin::Schedule),

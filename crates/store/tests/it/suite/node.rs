@@ -4,7 +4,7 @@ use domain::cluster::{NodeRole, NodeState};
 use domain::id::NodeId;
 use domain::run::{ClaimedRun, Grant, Outcome, RunState};
 use domain::slot::PerSlot;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use store::{Applied, ClaimFor, ClaimRequest, Cluster, Finish, NodeInfo, Replaces, Store, Verdict};
 
 use crate::bench::Bench;
@@ -118,6 +118,57 @@ pub async fn a_time_without_a_scheduler_is_recorded<B: Bench>(lab: &Lab<B>) {
     assert_eq!(outages.len(), 3, "{outages:?}");
     assert_eq!(lab.store.renew(fourth, minutes(1)).await.unwrap(), None);
     assert!(lab.store.renew(agent, minutes(1)).await.unwrap().is_some(), "agents keep theirs");
+}
+
+/// A node that decided about starts was alive then, though it was killed before its next renewal.
+pub async fn an_outage_begins_when_a_node_last_acted<B: Bench>(lab: &Lab<B>) {
+    let join = async |name: &str, acted: Option<(NodeId, Timestamp)>| {
+        let node = NodeId(lab.id());
+        let replaces = acted.map_or(Replaces::None, |_| Replaces::EveryScheduler);
+        let info = NodeInfo { replaces, acted, ..NodeInfo::named(name) };
+        (node, lab.store.join(node, &info, minutes(1)).await.unwrap().outages)
+    };
+    let later = async || {
+        let before = lab.now().await;
+        let mut now = before;
+        for _ in 0..100_000 {
+            if now > before + SignedDuration::from_millis(1) {
+                break;
+            }
+            now = lab.now().await;
+        }
+        now
+    };
+    let (first, _) = join("a", None).await;
+    let (second, _) = join("b", None).await;
+    let before = lab.now().await;
+    let acted = later().await;
+    if acted == before {
+        // A clock that stands still has no outages; the engine's tests turn it.
+        return;
+    }
+    let (acted_later, joined) = (later().await, later().await);
+    let (third, outages) = join("a", Some((first, acted))).await;
+    let [outage] = outages[..] else { panic!("{outages:?}") };
+    assert_eq!(outage.since, acted);
+    assert!(outage.until >= joined);
+    // The other one knows a later moment. The outage is recorded by now, and a repeated join
+    // changes nothing.
+    for _ in 0..2 {
+        let info = NodeInfo { acted: Some((second, acted_later)), ..NodeInfo::named("b") };
+        let outages = lab.store.join(third, &info, minutes(1)).await.unwrap().outages;
+        assert_eq!(outages.last().unwrap().since, acted_later, "{outages:?}");
+        assert_eq!(outages.last().unwrap().until, outage.until, "{outages:?}");
+    }
+    // A moment before the last renewal moves nothing, and one that is still to come means now.
+    let nodes = lab.store.nodes().await.unwrap();
+    let renewed_at = |id| nodes.iter().find(|node| node.id == id).unwrap().renewed_at;
+    assert_eq!((renewed_at(first), renewed_at(second)), (acted, acted_later));
+    let (_, outages) = join("c", Some((third, before))).await;
+    assert_eq!(outages[0].since, renewed_at(third));
+    join("d", Some((third, lab.now().await + minutes(9)))).await;
+    let (nodes, now) = (lab.store.nodes().await.unwrap(), lab.now().await);
+    assert!(nodes.iter().all(|node| node.renewed_at <= now), "{nodes:?}");
 }
 
 /// The start log of the process before is in force with the join, whichever node reaps first.
@@ -423,6 +474,7 @@ pub async fn nodes_are_listed_with_what_they_say_and_hold<B: Bench>(lab: &Lab<B>
         capacity: PerSlot { process: 7, http: 70 },
         settings_hash: "abc".into(),
         replaces: Replaces::None,
+        acted: None,
     };
     lab.store.join(node, &info, minutes(60)).await.unwrap();
     let job = lab.job("job").await;
