@@ -118,7 +118,7 @@ async fn claimed_in_reverse(world: &World, overlap: Overlap) -> (TestNode, TestN
     assert!(later.work().await.is_empty(), "the tick of 00:02 is prepared");
     first.leave().await.unwrap();
     let earlier = world.node().await;
-    earlier.pump().await.unwrap();
+    earlier.exchange().await.unwrap();
     (earlier, later, job.id)
 }
 
@@ -185,7 +185,7 @@ async fn a_tick_waits_until_the_start_of_a_later_one_is_known() {
         world.go_to("2026-01-01T00:02:00Z");
         assert_eq!(later.start_due().await.unwrap().len(), 1);
         let earlier = world.node().await;
-        earlier.pump().await.unwrap();
+        earlier.exchange().await.unwrap();
         for tenth in 0..3 {
             world.go_to(&format!("2026-01-01T00:02:00.{tenth}Z"));
             assert!(earlier.start_due().await.unwrap().is_empty());
