@@ -184,7 +184,8 @@ impl AuthorizedEngine<'_> {
     pub fn may_see(&self, kind: ObjectKind) -> Result<()> {
         match kind {
             ObjectKind::Calendar | ObjectKind::Blackout | ObjectKind::Pause => {
-                self.may(Deed::CreateJob).or_else(|_| self.may(Deed::SeeAccess))
+                // The refusal names the privilege that most users lack.
+                self.may(Deed::SeeAccess).or_else(|_| self.may(Deed::CreateJob))
             }
             _ => self.may(Deed::SeeAccess),
         }

@@ -204,3 +204,13 @@ async fn sql_makes_changes_and_prints_calendars() {
     assert!(sql(&world, "SELECT reason FROM sys.pauses").await.contains("move"));
     assert!(sql(&world, "RESUME ALL CATCH_UP = NONE").await.contains("RESUME ALL 1"));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_names_the_privilege_that_shows_calendars() {
+    let world = World::at(START).await;
+    world.tenant("acme").await;
+    let ann = world.person("acme", "ann", &["VIEW JOB HISTORY"]).await;
+    let refused = world.call_as(Some(&ann.key), "GET", "/v1/calendars", &[], None).await;
+    assert_eq!(refused.status, 403, "{}", refused.text);
+    assert!(refused.text.contains("CREATE JOB"), "{}", refused.text);
+}
