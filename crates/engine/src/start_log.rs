@@ -43,6 +43,9 @@ pub trait StartLog: Send + Sync {
     /// A run begins under a grant.
     fn begin(&self, grant: Grant, begun: BegunRun);
 
+    /// A run whose start is in the log has not begun after all.
+    fn retract(&self, grant: Grant);
+
     /// The store knows that the run of a grant has ended or goes on without it.
     fn end(&self, grant: Grant);
 }

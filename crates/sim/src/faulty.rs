@@ -16,7 +16,7 @@ use jiff::{SignedDuration, Timestamp};
 use store::{
     Acknowledgement, Applied, AttemptView, Cancelled, Change, Changed, ClaimFor, ClaimRequest,
     Cluster, Counts, Decided, DueJobs, Exchanged, FactsFor, Finish, JobFilter, Joined, NodeControl,
-    NodeControlOutcome, NodeInfo, NodeView, Page, Reaped, RecordPlan, Renewed, Result,
+    NodeControlOutcome, NodeInfo, NodeView, Page, Reaped, RecordPlan, Renewed, Replaces, Result,
     RetentionCutoff, RunFilter, RunView, Store, Submitted, Verdict,
 };
 
@@ -271,12 +271,18 @@ impl<S: Store> Store for FaultyStore<S> {
                 }
             }
         }
+        if let (Some(sabotage), Ok(facts)) = (self.link.sabotage, &mut facts) {
+            facts.iter_mut().for_each(|facts| sabotage.change_facts(facts));
+        }
         self.link.back(facts).await
     }
 
     async fn start_tokens(&self, count: usize) -> Result<Vec<i64>> {
         self.link.there().await?;
-        let tokens = self.inner.start_tokens(count).await;
+        let mut tokens = self.inner.start_tokens(count).await;
+        if let (Some(sabotage), Ok(tokens)) = (self.link.sabotage, &mut tokens) {
+            tokens.iter_mut().for_each(|token| sabotage.change_token(token));
+        }
         self.link.back(tokens).await
     }
 
@@ -301,7 +307,10 @@ impl<S: Store> Store for FaultyStore<S> {
 
     async fn begin(&self, node: NodeId, grants: &[Grant]) -> Result<Vec<bool>> {
         self.link.there().await?;
-        let begun = self.inner.begin(node, grants).await;
+        let begun = match self.link.sabotage {
+            Some(Sabotage::UnwrittenStarts) => Ok(vec![true; grants.len()]),
+            _ => self.inner.begin(node, grants).await,
+        };
         self.link.back(begun).await
     }
 
@@ -310,6 +319,9 @@ impl<S: Store> Store for FaultyStore<S> {
         let until = self.link.clock.stamp() + lease;
         let joined = self.inner.join(node, info, lease).await;
         if let Ok(joined) = &joined {
+            if let Replaces::Node { node, .. } = &info.replaces {
+                self.link.saw(SimEvent::Unleased { node: *node });
+            }
             self.link.saw(SimEvent::Leased { node, until });
             self.link.saw(SimEvent::Down { outages: joined.outages.clone() });
         }
