@@ -10,7 +10,7 @@ use domain::bucket::Buckets;
 use domain::cluster::{Lead, Quorum};
 use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, RunId, TenantId};
-use domain::job::{Job, JobState, LostAnswer, Retention};
+use domain::job::{Job, LostAnswer, Retention};
 use domain::run::{self, ClaimedRun, Grant, NewRun, Outcome, Reason, RunState};
 use jiff::{SignedDuration, Timestamp};
 use store::{
@@ -261,13 +261,14 @@ impl<S: Store> Store for FaultyStore<S> {
     async fn facts(&self, node: NodeId, questions: &[FactsFor]) -> Result<Vec<StartFacts>> {
         self.link.there().await?;
         let mut facts = self.inner.facts(node, questions).await;
-        if self.link.sabotage == Some(Sabotage::VanishedStarts)
-            && let Ok(facts) = &mut facts
+        if let (Some(sabotage @ Sabotage::VanishedStarts), Ok(facts)) =
+            (self.link.sabotage, &mut facts)
         {
             for (question, facts) in questions.iter().zip(facts) {
-                if !facts.held && self.inner.run(question.grant.run).await?.is_none() {
-                    facts.held = true;
-                    facts.job_state = Some(JobState::Enabled);
+                let jobs = self.inner.jobs_by_id(&[question.job]).await?;
+                let is_gone = self.inner.run(question.grant.run).await?.is_none();
+                if let (false, true, [job]) = (facts.held, is_gone, &jobs[..]) {
+                    sabotage.let_start(facts, job);
                 }
             }
         }

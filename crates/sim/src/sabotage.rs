@@ -4,7 +4,7 @@ use domain::bucket::Buckets;
 use domain::cluster::Lead;
 use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId};
-use domain::job::JobState;
+use domain::job::{Job, JobState};
 use uuid::Uuid;
 
 /// A defect of the store that an invariant must find.
@@ -50,6 +50,15 @@ impl Sabotage {
             Sabotage::SharedEpoch => Lead { node: Some(node), ..lead },
             Sabotage::RememberedLead => led.unwrap_or(lead),
             _ => lead,
+        }
+    }
+
+    /// What a look is told about a run that does not exist: it may start.
+    pub fn let_start(self, facts: &mut StartFacts, job: &Job) {
+        if self == Sabotage::VanishedStarts {
+            facts.held = true;
+            facts.job_state = Some(JobState::Enabled);
+            facts.job_version = job.version;
         }
     }
 

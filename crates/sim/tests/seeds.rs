@@ -60,7 +60,7 @@ fn every_sabotage_is_found_out() {
     for (sabotage, invariant) in Sabotage::HARMFUL {
         let options = Options { sabotage: Some(*sabotage), ..Options::default() };
         // In some worlds another invariant is the first to notice.
-        let mut found = (0..60).filter_map(|seed| simulate(seed, &options).violation);
+        let mut found = (0..300).filter_map(|seed| simulate(seed, &options).violation);
         let is_found = found.any(|found| found.invariant == *invariant);
         assert!(is_found, "{sabotage:?} is not found by the invariant {invariant:?}");
     }
