@@ -268,7 +268,7 @@ impl<S: Store> Store for FaultyStore<S> {
                 let jobs = self.inner.jobs_by_id(&[question.job]).await?;
                 let is_gone = self.inner.run(question.grant.run).await?.is_none();
                 if let (false, true, [job]) = (facts.held, is_gone, &jobs[..]) {
-                    sabotage.let_start(facts, job);
+                    sabotage.let_start(facts, job, self.inner.start_tokens(1).await?[0]);
                 }
             }
         }

@@ -54,11 +54,12 @@ impl Sabotage {
     }
 
     /// What a look is told about a run that does not exist: it may start.
-    pub fn let_start(self, facts: &mut StartFacts, job: &Job) {
+    pub fn let_start(self, facts: &mut StartFacts, job: &Job, token: i64) {
         if self == Sabotage::VanishedStarts {
             facts.held = true;
             facts.job_state = Some(JobState::Enabled);
             facts.job_version = job.version;
+            facts.token = token;
         }
     }
 
