@@ -136,11 +136,9 @@ impl<S: Store> FaultyStore<S> {
             if matches!(from, RunState::Ended(_)) {
                 continue;
             }
-            // A node whose clock is ahead judges a run before it is due by the store's clock: it
-            // begins a part, finds the job of such a part deleted, or lets a run wait.
-            let is_skipped_part =
-                finish.grant.run.is_part() && event == run::Event::End(Outcome::Skipped);
-            let is_judged = is_skipped_part || event == run::Event::Wait;
+            // A node whose clock is ahead, or a store whose clock was set back, has judged a run before
+            // it is due by the store's clock: the node began a part, skipped a run, or let it wait.
+            let is_judged = matches!(event, run::Event::Wait | run::Event::End(Outcome::Skipped));
             let has_begun = (finish.attempt.is_some() || is_judged) && from == RunState::Pending;
             let from = if has_begun { RunState::Running } else { from };
             let claim = claimed.iter().find(|run| run.run.id == finish.grant.run);
