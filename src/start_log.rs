@@ -1,19 +1,21 @@
 //! The start log of a server, in its data folder: what it had begun, for the process after it.
 //!
 //! ```text
-//!   starts.log   "PNCTLOG1" │ boot id │ node id │ last act │ … │ record │ record │ …
-//!                                                                └ run, fence, turn, token, start, check
+//!   starts.log   "PNCTLOG2" │ boot id │ node id │ store id │ file id │ last act │ record │ record │ …
+//!                                                                                   └ run, fence, turn, token, start, check
 //! ```
 //!
 //! A record is written before its action begins and not synced: it survives the process, and that
-//! is all it needs to do. Another boot id in the head means that the machine was restarted, and then
-//! nothing is known. The last act is the time at which the node last decided about starts, in
-//! microseconds; zero before the first. A record may name a run that has ended since; only its grant counts.
+//! is all it needs to do. The log proves nothing if it was written in another boot of the machine,
+//! for another store, or in another file (a copy of the folder), or if a record could not be
+//! written: then every due run may have begun. The last act is the time at which the node last
+//! decided about starts, in microseconds; zero before the first. A record may name a run that has
+//! ended since; only its grant counts.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -26,27 +28,43 @@ use uuid::Uuid;
 /// The file in the data folder.
 pub const FILE: &str = "starts.log";
 
-const MAGIC: &[u8; 8] = b"PNCTLOG1";
+const MAGIC: &[u8; 8] = b"PNCTLOG2";
 
 /// Bytes before the first record.
-const HEAD: u64 = 64;
+const HEAD: u64 = 128;
+
+/// Where the head has the boot id.
+const BOOT_AT: u64 = MAGIC.len() as u64;
 
 /// Where the time of the last act begins.
-const ACT: u64 = 40;
+const ACT: u64 = 72;
 
 /// Bytes of a record.
 const RECORD: usize = 48;
 
-/// The number of records that the file is allocated for at first.
-const PREALLOCATED: u64 = 1_024;
+/// The number of records that the file has space for from the beginning, so that a full disk does not
+/// keep a start out of the log.
+const PREALLOCATED: usize = 1_024;
 
 /// Where the kernel tells which boot this is.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
+/// What has to be the same for a log to prove anything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Circumstances {
+    /// The boot of the machine.
+    boot: Uuid,
+    /// The store.
+    store: Uuid,
+    /// The file itself: a copy has another number.
+    file: (u64, u64),
+}
+
 /// The log of one process.
 pub struct FileStartLog {
     file: File,
-    boot: Option<Uuid>,
+    /// None if the kernel does not tell which boot this is: the log proves nothing then.
+    circumstances: Option<Circumstances>,
     predecessor: Option<Predecessor>,
     places: Mutex<LogPositions>,
 }
@@ -60,20 +78,38 @@ struct LogPositions {
 }
 
 impl FileStartLog {
-    /// Opens the log of a data folder, and reads what the process before this one left there.
-    pub fn open(folder: &Path) -> io::Result<Self> {
+    /// Opens the log of a data folder and a store, and reads what the process before this one left
+    /// there.
+    pub fn open(folder: &Path, store: Uuid) -> io::Result<Self> {
         let boot = std::fs::read_to_string(BOOT_ID).ok();
-        Self::open_in_boot(folder, boot.and_then(|text| text.trim().parse().ok()))
+        Self::open_in_boot(folder, store, boot.and_then(|text| text.trim().parse().ok()))
     }
 
-    fn open_in_boot(folder: &Path, boot: Option<Uuid>) -> io::Result<Self> {
+    fn open_in_boot(folder: &Path, store: Uuid, boot: Option<Uuid>) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let mut file = options.open(folder.join(FILE))?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
-        let predecessor = predecessor(&bytes, boot);
-        Ok(FileStartLog { file, boot, predecessor, places: Mutex::default() })
+        let metadata = file.metadata()?;
+        let file_id = (metadata.dev(), metadata.ino());
+        let circumstances = boot.map(|boot| Circumstances { boot, store, file: file_id });
+        let predecessor = predecessor(&bytes, circumstances.as_ref());
+        Ok(FileStartLog { file, circumstances, predecessor, places: Mutex::default() })
+    }
+
+    /// The log proves nothing if the lease of the predecessor, as the store has it, ended before the
+    /// last start in the log: a node begins nothing after its lease, so the store is older than the
+    /// log. It was restored.
+    pub fn compare_with_lease(&mut self, lease_until: impl FnOnce(NodeId) -> Option<Timestamp>) {
+        let Some(Predecessor { node, begun, acted_at }) = &mut self.predecessor else { return };
+        let last = begun.iter().flatten().map(|(_, begun)| begun.started_at).max();
+        if let Some((last, until)) = last.zip(lease_until(*node))
+            && last > until
+        {
+            tracing::warn!(%last, %until, "the store is older than the start log: every due run may have begun");
+            (*begun, *acted_at) = (None, None);
+        }
     }
 
     fn places(&self) -> MutexGuard<'_, LogPositions> {
@@ -82,12 +118,27 @@ impl FileStartLog {
 
     fn clear(&self, node: NodeId) -> io::Result<()> {
         self.file.set_len(0)?;
-        self.file.set_len(HEAD + PREALLOCATED * RECORD as u64)?;
-        let mut head = Vec::with_capacity(HEAD as usize);
-        head.extend_from_slice(MAGIC);
-        head.extend_from_slice(self.boot.unwrap_or_default().as_bytes());
-        head.extend_from_slice(node.0.as_bytes());
-        self.file.write_all_at(&head, 0)
+        let mut bytes = Vec::with_capacity(HEAD as usize + PREALLOCATED * RECORD);
+        bytes.extend_from_slice(MAGIC);
+        let circumstances = self.circumstances.as_ref();
+        let boot = circumstances.map_or_else(Uuid::nil, |it| it.boot);
+        bytes.extend_from_slice(boot.as_bytes());
+        bytes.extend_from_slice(node.0.as_bytes());
+        if let Some(Circumstances { store, file: (device, number), .. }) = circumstances {
+            bytes.extend_from_slice(store.as_bytes());
+            bytes.extend_from_slice(&device.to_be_bytes());
+            bytes.extend_from_slice(&number.to_be_bytes());
+        }
+        bytes.resize(HEAD as usize + PREALLOCATED * RECORD, 0);
+        self.file.write_all_at(&bytes, 0)
+    }
+
+    /// Makes the log prove nothing: something has begun that is not in it.
+    fn invalidate(&self) {
+        // These bytes have their place on the disk, so that a full one does not matter.
+        if let Err(error) = self.file.write_all_at(Uuid::nil().as_bytes(), BOOT_AT) {
+            tracing::error!(%error, "cannot invalidate the start log: a run may be started twice after a crash");
+        }
     }
 }
 
@@ -101,6 +152,7 @@ impl StartLog for FileStartLog {
         *places = LogPositions::default();
         if let Err(error) = self.clear(node) {
             tracing::error!(%error, "cannot write the start log: starts of this node are unknown after a crash");
+            self.invalidate();
         }
     }
 
@@ -113,7 +165,18 @@ impl StartLog for FileStartLog {
         places.used.insert(grant, place);
         let at = HEAD + place * RECORD as u64;
         if let Err(error) = self.file.write_all_at(&record(grant, begun), at) {
-            tracing::error!(run = %grant.run, %error, "cannot write the start log");
+            tracing::error!(run = %grant.run, %error, "cannot write the start log: starts of this node are unknown after a crash");
+            self.invalidate();
+        }
+    }
+
+    fn retract(&self, grant: Grant) {
+        let mut places = self.places();
+        let Some(place) = places.used.remove(&grant) else { return };
+        // If it stays, a run that had not begun is taken for one that was lost.
+        match self.file.write_all_at(&[0; RECORD], HEAD + place * RECORD as u64) {
+            Ok(()) => places.free.push(place),
+            Err(error) => tracing::warn!(run = %grant.run, %error, "cannot write the start log"),
         }
     }
 
@@ -160,11 +223,14 @@ fn read_record(bytes: &[u8]) -> Option<(Grant, BegunRun)> {
     Some((grant, BegunRun { started_at, token: number(28)? }))
 }
 
-fn predecessor(bytes: &[u8], boot: Option<Uuid>) -> Option<Predecessor> {
+fn predecessor(bytes: &[u8], now: Option<&Circumstances>) -> Option<Predecessor> {
     let rest = bytes.strip_prefix(MAGIC)?;
-    let written_in = Uuid::from_slice(rest.get(..16)?).ok()?;
+    let boot = Uuid::from_slice(rest.get(..16)?).ok()?;
     let node = NodeId(Uuid::from_slice(rest.get(16..32)?).ok()?);
-    if boot != Some(written_in) {
+    let store = Uuid::from_slice(rest.get(32..48)?).ok()?;
+    let number = |at: usize| Some(u64::from_be_bytes(*rest.get(at..)?.first_chunk()?));
+    let written_in = Circumstances { boot, store, file: (number(48)?, number(56)?) };
+    if now != Some(&written_in) {
         return Some(Predecessor { node, begun: None, acted_at: None });
     }
     let records = bytes.get(HEAD as usize..).unwrap_or_default().chunks(RECORD);
@@ -187,40 +253,103 @@ mod tests {
         BegunRun { started_at: Timestamp::from_microsecond(n).unwrap(), token: n << 40 }
     }
 
+    const STORE: Uuid = Uuid::from_u128(5);
+    const NODE: NodeId = NodeId(Uuid::from_u128(8));
+
+    fn boot(n: u128) -> Option<Uuid> {
+        Some(Uuid::from_u128(n))
+    }
+
+    fn open(folder: &Path) -> FileStartLog {
+        FileStartLog::open_in_boot(folder, STORE, boot(7)).unwrap()
+    }
+
+    fn unknown() -> Option<Predecessor> {
+        Some(Predecessor { node: NODE, begun: None, acted_at: None })
+    }
+
     #[test]
     fn the_next_process_knows_what_had_begun() {
         let folder = tempfile::tempdir().unwrap();
-        let (boot, node) = (Some(Uuid::from_u128(7)), NodeId(Uuid::from_u128(8)));
-        let log = FileStartLog::open_in_boot(folder.path(), boot).unwrap();
+        let log = open(folder.path());
         assert_eq!(log.predecessor(), None);
-        log.restart(node);
+        log.restart(NODE);
         for n in 1..=3 {
             log.begin(grant(n), begun(i64::from(n)));
         }
         log.end(grant(2));
         log.begin(grant(4), begun(4));
+        log.begin(grant(5), begun(5));
+        log.retract(grant(5));
         for at in [7, 1_770_000_000_000_000] {
             log.act(Timestamp::from_microsecond(at).unwrap());
         }
         drop(log);
         let expected: BegunRuns = [1, 3, 4].map(|n| (grant(n), begun(i64::from(n)))).into();
-        let log = FileStartLog::open_in_boot(folder.path(), boot).unwrap();
+        let log = open(folder.path());
         let found = log.predecessor().unwrap();
-        assert_eq!((found.node, found.begun.as_ref()), (node, Some(&expected)));
+        assert_eq!((found.node, found.begun.as_ref()), (NODE, Some(&expected)));
         let acted_at = found.acted_at.map(Timestamp::as_microsecond);
         assert_eq!(acted_at, Some(1_770_000_000_000_000));
-        // After a reboot the node is known, and nothing else.
-        let rebooted = FileStartLog::open_in_boot(folder.path(), Some(Uuid::from_u128(9))).unwrap();
-        let node_alone = Predecessor { node, begun: None, acted_at: None };
-        assert_eq!(rebooted.predecessor(), Some(&node_alone));
-        let unknown = FileStartLog::open_in_boot(folder.path(), None).unwrap();
-        assert_eq!(unknown.predecessor(), Some(&node_alone));
         // A new node begins with nothing.
         log.restart(NodeId(Uuid::from_u128(10)));
         drop(log);
-        let log = FileStartLog::open_in_boot(folder.path(), boot).unwrap();
+        let log = open(folder.path());
         let found = log.predecessor().unwrap();
         assert_eq!((found.begun.as_ref(), found.acted_at), (Some(&BegunRuns::new()), None));
+    }
+
+    #[test]
+    fn elsewhere_the_log_proves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = open(folder.path());
+        log.restart(NODE);
+        log.begin(grant(1), begun(1));
+        let reopened = |folder: &Path, store, boot| {
+            let log = FileStartLog::open_in_boot(folder, store, boot).unwrap();
+            log.predecessor().cloned()
+        };
+        assert!(reopened(folder.path(), STORE, boot(7)).unwrap().begun.is_some());
+        assert_eq!(reopened(folder.path(), STORE, boot(9)), unknown(), "after a reboot");
+        assert_eq!(reopened(folder.path(), STORE, None), unknown(), "in an unknown boot");
+        assert_eq!(
+            reopened(folder.path(), Uuid::from_u128(6), boot(7)),
+            unknown(),
+            "beside another store"
+        );
+        let copy = tempfile::tempdir().unwrap();
+        std::fs::copy(folder.path().join(FILE), copy.path().join(FILE)).unwrap();
+        assert_eq!(reopened(copy.path(), STORE, boot(7)), unknown(), "in a copy of the folder");
+    }
+
+    #[test]
+    fn a_log_that_is_newer_than_the_store_proves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = open(folder.path());
+        log.restart(NODE);
+        log.begin(grant(1), begun(1_000));
+        let at = |n| Timestamp::from_microsecond(n).unwrap();
+        for (lease_until, is_known) in
+            [(None, true), (Some(at(1_000)), true), (Some(at(999)), false)]
+        {
+            let mut log = open(folder.path());
+            log.compare_with_lease(|node| lease_until.filter(|_| node == NODE));
+            let known = log.predecessor().unwrap().begun.is_some();
+            assert_eq!(known, is_known, "{lease_until:?}");
+        }
+    }
+
+    #[test]
+    fn a_start_that_cannot_be_written_makes_the_log_prove_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = open(folder.path());
+        log.restart(NODE);
+        log.begin(grant(1), begun(1));
+        log.invalidate();
+        assert_eq!(open(folder.path()).predecessor().cloned(), unknown());
+        // The space for the first starts is there, however full the disk becomes.
+        let metadata = std::fs::metadata(folder.path().join(FILE)).unwrap();
+        assert!(metadata.blocks() * 512 >= PREALLOCATED as u64 * RECORD as u64);
     }
 
     #[test]

@@ -18,6 +18,7 @@ use sha2::{Digest, Sha256};
 use store::sqlite::SqliteStore;
 use store::{FullStore, PostgresOptions, PostgresStore, SharedStore, StoreError};
 use tokio::runtime::{Builder, Handle};
+use uuid::Uuid;
 use vault::{Rotated, SecretService, Vault};
 
 use crate::backup::{self, Contents, DataBackups};
@@ -227,7 +228,8 @@ async fn serve(
     let metrics = Arc::new(Metrics::with(plan.metrics.clone()));
     let measured = Arc::clone(&metrics) as Arc<dyn store::StoreMetrics>;
     let store = SharedStore::measured(store, measured);
-    let id = store_id(&store).await.map_err(|error| no_store("the store", &error))?;
+    let of_store = store_id(&store).await.map_err(|error| no_store("the store", &error))?;
+    let id = of_store.simple().to_string();
     folder.check_store(&id).map_err(Failure::Failed)?;
     let vault = Arc::new(open_vault(&plan, folder, &store)?);
     let is_cluster = matches!(plan.store, StoreKind::Postgres(_));
@@ -255,10 +257,14 @@ async fn serve(
             })?)
         }
     };
-    let start_log = FileStartLog::open(folder.path()).map_err(|error| {
+    let mut start_log = FileStartLog::open(folder.path(), of_store).map_err(|error| {
         let path = folder.join(start_log::FILE);
         CliError::new(format!("cannot open the start log {}: {error}", path.display()))
     })?;
+    let nodes = store.nodes().await.map_err(|error| no_store("the store", &error))?;
+    start_log.compare_with_lease(|id| {
+        nodes.iter().find(|node| node.id == id).map(|node| node.lease_until)
+    });
     let mut settings = plan.settings.clone();
     settings.info.replaces = match (&plan.store, start_log.predecessor()) {
         // No other process has the file open.
@@ -449,10 +455,12 @@ async fn joined(engine: &Engine, store: &str) -> Option<String> {
 
 /// The identifier of the database, which stays with it through backups: derived from the salt that
 /// is drawn for it once.
-async fn store_id(store: &SharedStore) -> Result<String, StoreError> {
+async fn store_id(store: &SharedStore) -> Result<Uuid, StoreError> {
     let salt = store.salt(random::bytes()).await?;
     let digest = Sha256::new().chain_update("punctual store\n").chain_update(salt).finalize();
-    Ok(digest[..16].iter().map(|byte| format!("{byte:02x}")).collect())
+    let mut bytes = uuid::Bytes::default();
+    bytes.copy_from_slice(&digest[..16]);
+    Ok(Uuid::from_bytes(bytes))
 }
 
 /// The vault of a server, with the keys of its settings or of its folder.

@@ -48,6 +48,9 @@ pub trait StartLog: Send + Sync {
     /// The node decided about starts under its lease at this time, by the clock of the store.
     fn act(&self, at: Timestamp);
 
+    /// A run whose start is in the log has not begun after all.
+    fn retract(&self, grant: Grant);
+
     /// The store knows that the run of a grant has ended or goes on without it.
     fn end(&self, grant: Grant);
 }

@@ -96,6 +96,7 @@ pub enum SimEvent {
     },
     /// An executor is not at work any more.
     Stopped {
+        at: Timestamp,
         /// On what it worked.
         grant: Grant,
     },

@@ -10,13 +10,13 @@ use domain::bucket::Buckets;
 use domain::cluster::{Leadership, Quorum};
 use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, RunId, TenantId};
-use domain::job::{Job, JobState, LostAnswer, Retention};
+use domain::job::{Job, LostAnswer, Retention};
 use domain::run::{self, ClaimedRun, Grant, NewRun, Outcome, Reason, RunState};
 use jiff::{SignedDuration, Timestamp};
 use store::{
     Acknowledgement, Applied, AttemptView, Cancelled, Change, Changed, ClaimFor, ClaimRequest,
     Cluster, Counts, Decided, DueJobs, Exchanged, FactsFor, Finish, JobFilter, Joined, NodeControl,
-    NodeControlOutcome, NodeInfo, NodeView, Page, Reaped, RecordPlan, Renewed, Result,
+    NodeControlOutcome, NodeInfo, NodeView, Page, Reaped, RecordPlan, Renewed, Replaces, Result,
     RetentionCutoff, RunFilter, RunView, Store, Submitted, Verdict,
 };
 
@@ -136,11 +136,9 @@ impl<S: Store> FaultyStore<S> {
             if matches!(from, RunState::Ended(_)) {
                 continue;
             }
-            // A node whose clock is ahead judges a run before it is due by the store's clock: it
-            // begins a part, finds the job of such a part deleted, or lets a run wait.
-            let is_skipped_part =
-                finish.grant.run.is_part() && event == run::Event::End(Outcome::Skipped);
-            let is_judged = is_skipped_part || event == run::Event::Wait;
+            // A node whose clock is ahead, or a store whose clock was set back, has judged a run before
+            // it is due by the store's clock: the node began a part, skipped a run, or let it wait.
+            let is_judged = matches!(event, run::Event::Wait | run::Event::End(Outcome::Skipped));
             let has_begun = (finish.attempt.is_some() || is_judged) && from == RunState::Pending;
             let from = if has_begun { RunState::Running } else { from };
             let claim = claimed.iter().find(|run| run.run.id == finish.grant.run);
@@ -266,22 +264,29 @@ impl<S: Store> Store for FaultyStore<S> {
     async fn facts(&self, node: NodeId, questions: &[FactsFor]) -> Result<Vec<StartFacts>> {
         self.link.there().await?;
         let mut facts = self.inner.facts(node, questions).await;
-        if self.link.sabotage == Some(Sabotage::VanishedStarts)
-            && let Ok(facts) = &mut facts
+        if let (Some(sabotage @ Sabotage::VanishedStarts), Ok(facts)) =
+            (self.link.sabotage, &mut facts)
         {
             for (question, facts) in questions.iter().zip(facts) {
-                if !facts.held && self.inner.run(question.grant.run).await?.is_none() {
-                    facts.held = true;
-                    facts.job_state = Some(JobState::Enabled);
+                let jobs = self.inner.jobs_by_id(&[question.job]).await?;
+                let is_gone = self.inner.run(question.grant.run).await?.is_none();
+                if let (false, true, [job]) = (facts.held, is_gone, &jobs[..]) {
+                    sabotage.let_start(facts, job, self.inner.start_tokens(1).await?[0]);
                 }
             }
+        }
+        if let (Some(sabotage), Ok(facts)) = (self.link.sabotage, &mut facts) {
+            facts.iter_mut().for_each(|facts| sabotage.change_facts(facts));
         }
         self.link.back(facts).await
     }
 
     async fn start_tokens(&self, count: usize) -> Result<Vec<i64>> {
         self.link.there().await?;
-        let tokens = self.inner.start_tokens(count).await;
+        let mut tokens = self.inner.start_tokens(count).await;
+        if let (Some(sabotage), Ok(tokens)) = (self.link.sabotage, &mut tokens) {
+            tokens.iter_mut().for_each(|token| sabotage.change_token(token));
+        }
         self.link.back(tokens).await
     }
 
@@ -306,7 +311,10 @@ impl<S: Store> Store for FaultyStore<S> {
 
     async fn begin(&self, node: NodeId, grants: &[Grant]) -> Result<Vec<bool>> {
         self.link.there().await?;
-        let begun = self.inner.begin(node, grants).await;
+        let begun = match self.link.sabotage {
+            Some(Sabotage::UnwrittenStarts) => Ok(vec![true; grants.len()]),
+            _ => self.inner.begin(node, grants).await,
+        };
         self.link.back(begun).await
     }
 
@@ -315,6 +323,9 @@ impl<S: Store> Store for FaultyStore<S> {
         let until = self.link.clock.stamp() + lease;
         let joined = self.inner.join(node, info, lease).await;
         if let Ok(joined) = &joined {
+            if let Replaces::Node { node, .. } = &info.replaces {
+                self.link.saw(SimEvent::Unleased { node: *node });
+            }
             self.link.saw(SimEvent::Leased { node, until });
             self.link.saw(SimEvent::Down { outages: joined.outages.clone() });
         }

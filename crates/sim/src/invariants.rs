@@ -11,9 +11,11 @@ use crate::ledger::Ledger;
 use crate::oracle::Oracle;
 use crate::profile::Profile;
 
+mod at_most_once;
 mod attempts_bounded;
 mod cancelled_stays_cancelled;
 mod catch_up_counts;
+mod changes_obeyed;
 mod dag_runs;
 mod every_run_ends;
 mod fairness;
@@ -28,6 +30,11 @@ mod overlap;
 mod pool_bounded;
 mod slots_bounded;
 mod started_is_recorded;
+mod tokens_grow;
+
+/// How long before a start its decision may have been made: a look of 50 ms that counts for 50 ms,
+/// and the calls in between.
+const DECISION_AGE: SignedDuration = SignedDuration::from_millis(150);
 
 /// Something that must not have happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +94,9 @@ impl Judge {
                 Box::<overlap::Overlap>::default(),
                 Box::<pool_bounded::PoolBounded>::default(),
                 Box::<attempts_bounded::AttemptsBounded>::default(),
+                Box::<at_most_once::AtMostOnce>::default(),
+                Box::<changes_obeyed::ChangesObeyed>::default(),
+                Box::<tokens_grow::TokensGrow>::default(),
                 Box::<cancelled_stays_cancelled::CancelledStaysCancelled>::default(),
                 Box::new(never_early::NeverEarly::new(profile)),
                 Box::new(fairness::Fairness::new(profile)),

@@ -26,6 +26,7 @@ mod profile;
 mod queue_world;
 mod random;
 mod sabotage;
+mod start_log;
 mod stats;
 mod trace;
 mod world;

@@ -8,15 +8,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use domain::cluster::Labels;
 use domain::id::RunId;
 use domain::schedule::Zones;
-use engine::{Attended, Env, Node, PlanReport, ReapReport, Settings, Started};
-use store::NodeInfo;
+use engine::{Attended, Env, Node, PlanReport, ReapReport, Settings, StartLog, Started};
 use store::sqlite::SqliteStore;
+use store::{NodeInfo, Replaces};
 
 use crate::clock::MachineClock;
 use crate::executor::SimAttempt;
 use crate::faulty::FaultyStore;
 use crate::link::StoreLink;
 use crate::random::Random;
+use crate::start_log::SimLog;
 
 /// A node of the simulation.
 pub type SimNode = Node;
@@ -42,6 +43,10 @@ pub struct Machine {
     pub joined: bool,
     /// How often it was booted.
     pub lives: u64,
+    /// What its processes have written down of their starts.
+    pub log: Arc<SimLog>,
+    /// Whether its node has taken over from the process before.
+    pub recovered: bool,
 }
 
 /// A step under way.
@@ -127,6 +132,8 @@ impl Machine {
             renewed_at: 0,
             joined: false,
             lives: 0,
+            log: Arc::default(),
+            recovered: false,
         }
     }
 
@@ -152,10 +159,17 @@ impl Machine {
         self.lives += 1;
         self.paused = false;
         self.joined = false;
+        self.recovered = false;
+        self.log = Arc::new(self.log.reopen());
+        let replaces = self.log.predecessor().map_or(Replaces::None, |it| Replaces::Node {
+            node: it.node,
+            begun: it.begun.as_ref().map(|begun| begun.keys().copied().collect()),
+        });
         let settings = Settings {
             // The first machine is the one that some jobs ask for.
             info: NodeInfo {
                 labels: Labels(BTreeMap::from([("machine".into(), self.index.to_string())])),
+                replaces,
                 ..NodeInfo::named(&format!("m{}", self.index))
             },
             ..settings.clone()
@@ -168,7 +182,7 @@ impl Machine {
             random: Arc::new(move || random.lock().unwrap_or_else(PoisonError::into_inner).wide()),
             zones,
             tracer: None,
-            start_log: None,
+            start_log: Some(Arc::clone(&self.log) as Arc<dyn StartLog>),
         };
         let store = Arc::new(FaultyStore::new(store, link, self.index));
         self.node = Some(Arc::new(Node::new(store, settings, parts)));
@@ -196,7 +210,17 @@ impl Machine {
             StepKind::Reap => Box::pin(async move { StepResult::Reap(node.reap().await) }),
             StepKind::Prune => Box::pin(async move { StepResult::Prune(node.prune().await) }),
             StepKind::Attend => Box::pin(async move { StepResult::Attend(node.attend().await) }),
-            StepKind::Join => Box::pin(async move { StepResult::Join(node.join().await) }),
+            // A process takes over from the one before it when it joins for the first time.
+            StepKind::Join if self.recovered => {
+                Box::pin(async move { StepResult::Join(node.join().await) })
+            }
+            StepKind::Join => Box::pin(async move {
+                let joined = node.join().await;
+                StepResult::Join(match joined {
+                    Ok(()) => node.recover().await,
+                    Err(error) => Err(error),
+                })
+            }),
             StepKind::Leave => Box::pin(async move {
                 let _unreachable = node.retire().await;
                 node.drain();

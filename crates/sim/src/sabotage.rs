@@ -2,7 +2,9 @@
 
 use domain::bucket::Buckets;
 use domain::cluster::Leadership;
+use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId};
+use domain::job::{Job, JobState};
 use uuid::Uuid;
 
 /// A defect of the store that an invariant must find.
@@ -19,6 +21,12 @@ pub enum Sabotage {
     ForgottenBuckets,
     /// A tick that vanished because its job was changed may start all the same.
     VanishedStarts,
+    /// Every look is told the first version of the job, and that the job is enabled.
+    FirstVersions,
+    /// Later starts get smaller fencing tokens.
+    ShrinkingTokens,
+    /// Starts that must be durable are not written.
+    UnwrittenStarts,
     /// A scheduler that does not exist has a share of the planning. This one does no harm.
     GhostScheduler,
 }
@@ -31,6 +39,9 @@ impl Sabotage {
         (Sabotage::UncheckedClaim, "one leader"),
         (Sabotage::ForgottenBuckets, "planned in time"),
         (Sabotage::VanishedStarts, "started is recorded"),
+        (Sabotage::FirstVersions, "changes obeyed"),
+        (Sabotage::ShrinkingTokens, "tokens grow"),
+        (Sabotage::UnwrittenStarts, "at most once"),
     ];
 
     /// The reply to a node that asks for leadership. `led` is the reply when it was leader last.
@@ -44,6 +55,32 @@ impl Sabotage {
             Sabotage::SharedEpoch => Leadership { node: Some(node), ..leadership },
             Sabotage::RememberedLead => led.unwrap_or(leadership),
             _ => leadership,
+        }
+    }
+
+    /// What a look is told about a run that does not exist: it may start.
+    pub fn let_start(self, facts: &mut StartFacts, job: &Job, token: i64) {
+        if self == Sabotage::VanishedStarts {
+            facts.held = true;
+            facts.job_state = Some(JobState::Enabled);
+            facts.job_version = job.version;
+            facts.token = token;
+        }
+    }
+
+    /// What a look is told.
+    pub fn change_facts(self, facts: &mut StartFacts) {
+        if self == Sabotage::FirstVersions {
+            facts.job_version = 1;
+            facts.job_state = facts.job_state.map(|_| JobState::Enabled);
+        }
+        self.change_token(&mut facts.token);
+    }
+
+    /// The token that a start is given.
+    pub fn change_token(self, token: &mut i64) {
+        if self == Sabotage::ShrinkingTokens {
+            *token = i64::MAX - *token;
         }
     }
 

@@ -386,7 +386,7 @@ impl<S: Records> Identity for S {
 }
 
 /// The first statement of every change: a cache looks at the generation whether it still holds.
-fn next_generation() -> Statement {
+pub(crate) fn next_generation() -> Statement {
     Statement::new("UPDATE identity_generation SET generation = generation + 1", params![])
 }
 

@@ -5,6 +5,7 @@
 
 use std::future::Future;
 
+use domain::access::Awarded;
 use domain::audit::{Event, Kind};
 use domain::id::{ObjectId, TenantId};
 use domain::object::{Object, ObjectKind};
@@ -12,6 +13,7 @@ use uuid::Uuid;
 
 use crate::audit_log::audit_row;
 use crate::author::author;
+use crate::identity::next_generation;
 use crate::records::{Records, Row, Statement, Transaction, page, params};
 use crate::{Page, Result, Set, Store, StoreError};
 
@@ -25,8 +27,8 @@ pub trait NamedResources: Store {
         expected: u32,
     ) -> impl Future<Output = Result<Put>> + Send;
 
-    /// Removes an object if it still has the version that was seen, and with it its secrets and
-    /// what was recorded of deliveries under its id.
+    /// Removes an object if it still has the version that was seen, and with it its secrets, grants
+    /// of its use, and what was recorded of deliveries under its id.
     fn remove_object(
         &self,
         tenant: TenantId,
@@ -89,9 +91,16 @@ impl<S: Records> NamedResources for S {
                 params![id, tenant, &new.name, &new.body, expected],
             ),
         };
-        let audit = audit_row(&audit(new, expected + 1, &author()));
-        let transaction = Transaction::from(vec![statement.expect_row(), audit]);
-        if let Some(answers) = self.commit(transaction).await? {
+        let seen = match expected {
+            0 => None,
+            _ => self.object(new.id).await?.filter(|seen| seen.version == expected),
+        };
+        let mut statements = vec![statement.expect_row()];
+        if let Some(seen) = seen.filter(|seen| seen.name != new.name) {
+            statements.extend(end_grants(&seen));
+        }
+        statements.push(audit_row(&audit(new, expected + 1, &author())));
+        if let Some(answers) = self.commit(Transaction::from(statements)).await? {
             let row = answers[0].rows.first();
             return Ok(Put::Done(object(row.ok_or_else(StoreError::no_row)?)?));
         }
@@ -109,7 +118,7 @@ impl<S: Records> NamedResources for S {
             Some(seen) if seen.version == expected => seen,
             other => return Ok(Set::Conflict(other.map_or(0, |found| found.version))),
         };
-        let transaction = Transaction::from(vec![
+        let mut statements = vec![
             Statement::new(
                 "DELETE FROM objects WHERE id = $1 AND tenant_id = $2 AND version = $3 RETURNING id",
                 params![id.0, tenant.0, expected],
@@ -122,8 +131,9 @@ impl<S: Records> NamedResources for S {
                 params![tenant.0, id.0],
             ),
             audit_row(&audit(&seen, 0, &author())),
-        ]);
-        if self.commit(transaction).await?.is_some() {
+        ];
+        statements.extend(end_grants(&seen));
+        if self.commit(Transaction::from(statements)).await?.is_some() {
             return Ok(Set::Done(0));
         }
         Ok(Set::Conflict(version(self, tenant, id).await?))
@@ -179,6 +189,17 @@ impl<S: Records> NamedResources for S {
         let rows = self.query(Statement::new(sql, params![kind.name(), after, limit])).await?;
         rows.iter().map(object).collect()
     }
+}
+
+/// Ends the grants of the use of a database whose name it has no longer: they name it, and must not
+/// become grants for the next one of that name.
+fn end_grants(object: &Object) -> Vec<Statement> {
+    if object.kind != ObjectKind::Database {
+        return Vec::new();
+    }
+    let privilege = Awarded::Database(object.name.clone()).text();
+    let sql = "DELETE FROM awards WHERE tenant_id = $1 AND privilege = $2";
+    vec![next_generation(), Statement::new(sql, params![object.tenant.0, privilege])]
 }
 
 /// The version of an object; 0 when the tenant has none of this id.

@@ -176,7 +176,7 @@ impl Node {
 impl Node {
     /// Whether a run that was decided to start may begin now. A decision that is too old is made
     /// again: the run is as due as before, and this answers false.
-    pub(crate) fn may_begin(&self, started: &Started) -> bool {
+    pub fn may_begin(&self, started: &Started) -> bool {
         let age = self.now().duration_since(started.started_at);
         if age <= DECIDED_FOR {
             return true;
@@ -186,6 +186,9 @@ impl Node {
         let Some(held) = state.held.get_mut(&started.run.grant.run) else { return false };
         if held.run.grant != started.run.grant || held.running.take().is_none() {
             return false;
+        }
+        if let Some(log) = &self.parts.start_log {
+            log.retract(started.run.grant);
         }
         let Held { run, .. } = held;
         let (tenant, slot) = (run.run.tenant, run.run.slot);

@@ -40,6 +40,10 @@ impl StartLog for MemoryLog {
         self.begun.lock().unwrap().insert(grant, begun);
     }
 
+    fn retract(&self, grant: Grant) {
+        self.begun.lock().unwrap().remove(&grant);
+    }
+
     fn end(&self, grant: Grant) {
         self.begun.lock().unwrap().remove(&grant);
     }
@@ -482,4 +486,28 @@ async fn a_decision_that_is_too_old_is_made_again() {
     assert!(node.work().await.is_empty());
     let view = world.store.run(run.id).await.unwrap().unwrap();
     assert_eq!(view.state.to_string(), "SKIPPED");
+}
+
+/// A start that was decided and did not happen in time is no start: after a crash it is not lost,
+/// and a run that happens at most once goes on.
+#[tokio::test]
+async fn a_start_that_was_decided_too_long_ago_is_not_lost_with_its_process() {
+    let world = World::at("2026-01-01T00:00:08Z");
+    let server = Server::start(&world).await;
+    let definition = Definition {
+        on_lost: OnLost::Fail,
+        catch_up: CatchUpPolicy::All,
+        ..every(10, "2026-01-01T00:00:10Z")
+    };
+    server.node.create("job", definition).await;
+    server.node.work().await;
+    world.go_to("2026-01-01T00:00:10Z");
+    let started = server.node.work().await;
+    assert_eq!(started.len(), 1);
+    world.pass(1);
+    assert!(!server.node.may_begin(&started[0]));
+    let server = Server::start_after(&world, server.kill()).await;
+    let again = server.node.work().await;
+    assert_eq!((again.len(), again[0].run.lost, again[0].run.attempts), (1, 0, 0));
+    assert!(server.node.may_begin(&again[0]));
 }

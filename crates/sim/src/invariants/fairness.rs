@@ -98,7 +98,7 @@ impl Invariant for Fairness {
             SimEvent::Cancelled { run, .. } => {
                 self.waiting.remove(run);
             }
-            SimEvent::Stopped { grant } => {
+            SimEvent::Stopped { grant, .. } => {
                 self.working.remove(&grant.fence);
             }
             // When clocks differ, the order of starts is no question of fairness.

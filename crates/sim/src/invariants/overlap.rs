@@ -66,7 +66,7 @@ impl Invariant for Overlap {
             SimEvent::Finished { finish, applied, .. } if *applied != Applied::Stale => {
                 self.working.remove(&finish.grant.fence);
             }
-            SimEvent::Stopped { grant } => {
+            SimEvent::Stopped { grant, .. } => {
                 self.working.remove(&grant.fence);
             }
             SimEvent::Started { at, started, .. } => {

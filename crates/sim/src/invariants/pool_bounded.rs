@@ -47,7 +47,7 @@ impl Invariant for PoolBounded {
             SimEvent::Finished { finish, applied, .. } if *applied != Applied::Stale => {
                 self.working.remove(&finish.grant.fence);
             }
-            SimEvent::Stopped { grant } => {
+            SimEvent::Stopped { grant, .. } => {
                 self.working.remove(&grant.fence);
             }
             SimEvent::Started { at, started, .. } => {

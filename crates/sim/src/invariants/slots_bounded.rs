@@ -40,7 +40,7 @@ impl Invariant for SlotsBounded {
                     return Err(format!("machine {machine} executes {taken} runs in {slot} slots"));
                 }
             }
-            SimEvent::Stopped { grant } => {
+            SimEvent::Stopped { grant, .. } => {
                 self.working.remove(&grant.fence);
             }
             SimEvent::Interrupted { machine } => self.working.retain(|_, (at, _)| at != machine),

@@ -52,8 +52,14 @@ impl World {
     /// A machine loses its memory and comes back later.
     pub(super) fn kill(&mut self, index: usize, off_us: i64) {
         let back_at = self.clock.true_us() + off_us;
+        let at = self.clock.stamp();
         for attempt in self.machines[index].kill() {
-            self.link.saw(SimEvent::Stopped { grant: attempt.grant });
+            self.link.saw(SimEvent::Stopped { at, grant: attempt.grant });
+        }
+        match self.random.weighted(&[6, 3, 1]) {
+            0 => {}
+            1 => self.machines[index].log.reboot(),
+            _ => self.machines[index].log.lose(),
         }
         self.machines[index].back_at = back_at;
         self.link.saw(SimEvent::Interrupted { machine: index });

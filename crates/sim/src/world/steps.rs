@@ -102,6 +102,7 @@ impl World {
             StepResult::Prune(gone) => format!("prune {gone:?}"),
             StepResult::Join(Ok(())) => {
                 self.machines[index].joined = true;
+                self.machines[index].recovered = true;
                 self.machines[index].renewed_at = began_at;
                 "joined".to_owned()
             }
@@ -121,6 +122,12 @@ impl World {
         let at = self.clock.stamp();
         let mut text = "started".to_owned();
         for started in started {
+            let node = self.machines[index].node.as_ref();
+            if !node.is_some_and(|node| node.may_begin(&started)) {
+                let name = self.trace.run(started.run.grant.run);
+                text += &format!(" not {name}, which was decided too long ago;");
+                continue;
+            }
             let mut attempt = SimAttempt::begin(self.seed, &mut self.random, &started, now);
             if self.calm || self.profile.flood {
                 attempt.calm(now);

@@ -23,10 +23,11 @@ impl World {
             return;
         }
         let (index, attempt) = self.random.pick(&over);
+        let at = self.clock.stamp();
         let machine = &mut self.machines[index];
         let attempt = machine.attempts.remove(attempt);
         let name = self.trace.run(attempt.grant.run);
-        self.link.saw(SimEvent::Stopped { grant: attempt.grant });
+        self.link.saw(SimEvent::Stopped { at, grant: attempt.grant });
         match attempt.end {
             SimEnd::Result(result) => {
                 let end = result.end;

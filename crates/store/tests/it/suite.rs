@@ -471,6 +471,7 @@ promises! {
         what_belongs_to_a_user_goes_with_them
         rights_are_reached_by_way_of_roles
         rights_to_a_queue_go_with_it
+        grants_of_a_database_go_with_its_name
         racing_roles_never_contain_each_other
         expired_keys_are_forgotten_after_a_day
         changes_of_identity_are_recorded_with_them

@@ -6,12 +6,13 @@ use domain::access::{
     Role, Tenant, User, Verifier,
 };
 use domain::fairness::Tier;
-use domain::id::{KeyId, RoleId, TenantId, UserId};
+use domain::id::{KeyId, ObjectId, RoleId, TenantId, UserId};
 use domain::job::{Job, JobState};
+use domain::object::{Object, ObjectKind};
 use domain::run::Outcome;
 use store::{
     AuditFilter, AuditLog, Change, Changed, ClaimRequest, EffectiveGrants, EntryFilter,
-    GrantOutcome, Identity, Prepared, Recorded, Removed, Store, as_author,
+    GrantOutcome, Identity, NamedResources, Prepared, Put, Recorded, Removed, Set, Store, as_author,
 };
 use uuid::Uuid;
 
@@ -282,6 +283,53 @@ pub async fn rights_to_a_queue_go_with_it<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.store.award(&award).await.unwrap(), GrantOutcome::Absent, "nor any more");
     let details = audited(lab, tenant.id).await;
     assert!(details.iter().any(|row| row.contains("SEND ON QUEUE mail")), "{details:?}");
+}
+
+/// The grants of a database name it: they end with it and when it gets another name, and other
+/// grants stay.
+pub async fn grants_of_a_database_go_with_its_name<B: Bench>(lab: &Lab<B>) {
+    let tenant = tenant(lab, "acme").await.id;
+    let user = user_of(lab, tenant, "ann");
+    put(lab, &Entry::User(user.clone())).await;
+    let now = lab.now().await;
+    let database = async |name: &str| {
+        let (id, kind, name) = (ObjectId(lab.id()), ObjectKind::Database, name.to_owned());
+        let (created_at, changed_at) = (now, now);
+        let body = "{}".to_owned();
+        let new = Object { id, tenant, kind, name, body, version: 0, created_at, changed_at };
+        match lab.store.put_object(&new, 0).await.unwrap() {
+            Put::Done(object) => object,
+            refused => panic!("{refused:?}"),
+        }
+    };
+    let grant = async |name: &str| {
+        let award = Award { tenant, to: user.id.0, what: Awarded::Database(name.to_owned()) };
+        assert_eq!(lab.store.award(&award).await.unwrap(), Given::Done, "{name}");
+    };
+    let used = async || {
+        let mut used = lab.store.reach(user.id.0).await.unwrap().databases;
+        used.sort_unstable();
+        used
+    };
+    let sales = database("sales").await;
+    database("accounts").await;
+    grant("sales").await;
+    grant("accounts").await;
+    // A change that keeps the name keeps the grant, and so does one that is refused.
+    let changed = Object { body: "{\"a\":1}".into(), ..sales.clone() };
+    assert!(matches!(lab.store.put_object(&changed, 1).await.unwrap(), Put::Done(_)));
+    let renamed = Object { name: "shop".into(), ..changed };
+    assert_eq!(lab.store.put_object(&renamed, 1).await.unwrap(), Put::Conflict(2));
+    assert_eq!(used().await, ["accounts", "sales"]);
+    let generation = lab.store.generation().await.unwrap();
+    assert!(matches!(lab.store.put_object(&renamed, 2).await.unwrap(), Put::Done(_)));
+    assert_eq!(used().await, ["accounts"]);
+    assert_ne!(lab.store.generation().await.unwrap(), generation, "caches look again");
+    grant("shop").await;
+    let removed = lab.store.remove_object(tenant, sales.id, 3).await.unwrap();
+    assert_eq!(removed, Set::Done(0));
+    database("shop").await;
+    assert_eq!(used().await, ["accounts"]);
 }
 
 pub async fn racing_roles_never_contain_each_other<B: Bench>(lab: &Lab<B>) {
