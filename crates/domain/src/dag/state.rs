@@ -312,6 +312,13 @@ impl DagState {
         }
     }
 
+    /// Whether a cancellation kept a step from its end. One that came too late for every step changes
+    /// nothing: the outcomes of the steps count.
+    pub fn is_cancelled(&self) -> bool {
+        let is_cancelled = |slot: &Slot| slot.state == StepState::Ended(Outcome::Cancelled);
+        self.control == Control::Cancelling && self.slots.iter().any(is_cancelled)
+    }
+
     /// The state of a step or an item.
     pub fn state(&self, key: StepKey) -> StepState {
         let Some(slot) = self.slots.get(key.step as usize) else { return StepState::Pending };
@@ -513,12 +520,13 @@ impl DagState {
         let needed = each.and_then(|each| each.min_success).map_or(count, |least| least.of(count));
         let succeeded = slot.items_succeeded;
         let all = |outcome: Outcome| items.iter().all(|state| *state == StepState::Ended(outcome));
+        let is_cancelled = items.contains(&StepState::Ended(Outcome::Cancelled));
         let text = format!("{succeeded} of {count} items completed, {needed} are needed");
         let (outcome, reason) = if succeeded >= needed {
             (Outcome::Completed, None)
         } else if all(Outcome::Skipped) {
             (Outcome::Skipped, Some(Reason { code: ReasonCode::TriggerRule, text }))
-        } else if self.control == Control::Cancelling {
+        } else if self.control == Control::Cancelling && is_cancelled {
             (Outcome::Cancelled, Some(Reason { code: ReasonCode::CancelRequested, text }))
         } else {
             (Outcome::Failed, Some(Reason { code: ReasonCode::PartsFailed, text }))
@@ -528,7 +536,7 @@ impl DagState {
 
     /// Whether a handler of the DAG runs after these outcomes.
     fn is_wanted(&self, finally: Finally) -> bool {
-        let failed = self.hard_failures > 0 || self.control == Control::Cancelling;
+        let failed = self.hard_failures > 0 || self.is_cancelled();
         match finally {
             Finally::OnFailure => failed,
             Finally::OnSuccess => !failed,
