@@ -337,7 +337,7 @@ impl DagState {
         if let Some(along) = graph.step(step).along {
             tally.pending += 1;
             if let StepState::Ended(outcome) = self.slots[along as usize].state {
-                tally.count(outcome, graph.step(along).step.allow_failure);
+                tally.count(outcome, graph.is_tolerated(along, step));
             }
         }
         tally
@@ -470,7 +470,8 @@ impl DagState {
         }
         for child in &step.children {
             if graph.step(*child).along != Some(key.step) {
-                self.slots[*child as usize].tally.count(outcome, step.step.allow_failure);
+                let is_tolerated = graph.is_tolerated(key.step, *child);
+                self.slots[*child as usize].tally.count(outcome, is_tolerated);
             }
             // Before what a load asks to be judged: the end that decides is recorded with the step.
             self.judge.push_front((StepKey::of_step(*child), Some(key)));

@@ -239,7 +239,7 @@ impl DagState {
         let mut tally = self.slots[key.step as usize].tally;
         tally.pending += 1;
         if let StepState::Ended(outcome) = self.state(StepKey { step: along, item: key.item }) {
-            tally.count(outcome, graph.step(along).step.allow_failure);
+            tally.count(outcome, graph.is_tolerated(along, key.step));
         }
         tally
     }

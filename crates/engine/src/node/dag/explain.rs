@@ -397,12 +397,16 @@ fn lines(
     if explanation.parents.is_empty() {
         lines.push("it has no parents".to_owned());
     } else {
+        let tolerated = match tally.tolerated {
+            0 => String::new(),
+            tolerated => format!(" ({tolerated} allowed to, which counts as success)"),
+        };
         lines.push(format!(
-            "{}: {} of {} parents succeeded, {} failed, {} were skipped, {} are pending",
+            "{}: {} of {} parents succeeded, {} failed{tolerated}, {} were skipped, {} are pending",
             rule.name(),
-            tally.succeeded + tally.tolerated,
+            tally.succeeded,
             tally.parents(),
-            tally.failed,
+            tally.failed + tally.tolerated,
             tally.skipped,
             tally.pending
         ));
