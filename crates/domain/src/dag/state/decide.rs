@@ -105,7 +105,7 @@ impl DagState {
             }
             return None;
         }
-        if key.item.is_some() && slot.items.is_none() {
+        if !self.has(key) {
             return None;
         }
         let is_ready = match self.state(key) {
@@ -143,6 +143,13 @@ impl DagState {
             return None;
         }
         if is_ready {
+            return None;
+        }
+        // The step that it follows got its items before: a re-run keeps those that completed.
+        if key.item.is_none()
+            && let Some(count) = step.along.and_then(|along| self.items(along)).filter(|it| *it > 0)
+        {
+            self.expand(graph, dag, key.step, count, by);
             return None;
         }
         let tally = self.item_tally(graph, key);

@@ -1,6 +1,6 @@
 //! Why a step ran, waits or did not run; decisions made again; what is wrong with records.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use domain::dag::Judgement;
 use domain::dag::call::StepCall;
@@ -141,8 +141,17 @@ impl Node {
         let Some(dag) = self.dag_version(header.job, header.version).await? else {
             return Err(EngineError::NotFound(format!("version {} of the DAG", header.version)));
         };
-        let adopted: Vec<StepRecord> =
+        let mut adopted: Vec<StepRecord> =
             records.iter().filter(|record| record.is_adopted).cloned().collect();
+        // A fan-out whose completed items were adopted has its items from the beginning.
+        let items = adopted.iter().filter(|record| record.key.item.is_some());
+        let expanded: HashSet<u32> = items.map(|record| record.key.step).collect();
+        let is_expanded =
+            |record: &&StepRecord| record.items.is_some() && expanded.contains(&record.key.step);
+        for group in records.iter().filter(|record| !record.is_adopted).filter(is_expanded) {
+            let group = group.clone();
+            adopted.push(StepRecord { outcome: None, reason: None, ended_at: None, ..group });
+        }
         let runs = records.iter().filter_map(|it| Some((it.key, it.run?))).collect();
         // A cancellation counts from its first decision on. Assumed outcomes are those without it.
         let mut is_cancelled = header.control == Control::Cancelling && assumed.is_empty();
@@ -296,6 +305,10 @@ impl Node {
         } else if let Some(RunState::Ended(ended)) = view.as_ref().map(|view| view.state) {
             problem(format!("it ended as {ended} although steps are left"));
         }
+        for record in records.iter().filter(|record| !state.has(record.key)) {
+            let name = name_of(&dag, record.key);
+            problem(format!("{name:?} is recorded, and the DAG run has no such step or item"));
+        }
         for record in records.iter().filter(|record| record.reason.is_none()) {
             let (Some(outcome), Some(step)) = (record.outcome, record.run) else { continue };
             let ended = self.store.run(step).await?.map(|run| run.state);
@@ -306,7 +319,14 @@ impl Node {
                 problem(format!("step {name:?} is recorded as {outcome}, its run is {state}"));
             }
         }
-        let replayed = self.replay_dag_run(run, &BTreeMap::new(), None).await?;
+        let replayed = match self.replay_dag_run(run, &BTreeMap::new(), None).await {
+            Ok(replayed) => replayed,
+            Err(EngineError::Store(error)) => return Err(error.into()),
+            Err(error) => {
+                problem(format!("its decisions cannot be repeated: {error}"));
+                return Ok(());
+            }
+        };
         let is_plain = header.control == Control::Running;
         for (step, recorded, decided) in replayed.differences.into_iter().filter(|_| is_plain) {
             problem(format!("step {step:?} is recorded as {recorded}, decided as {decided}"));
@@ -357,7 +377,7 @@ fn compare(
 
 /// `load`, or `load[2]` for an item.
 pub(crate) fn name_of(dag: &CompiledDag, key: StepKey) -> String {
-    let name = dag.graph.name(key.step);
+    let name = dag.graph.get(key.step).map_or("?", |step| step.step.name.as_str());
     key.item.map_or_else(|| name.to_owned(), |item| format!("{name}[{item}]"))
 }
 
