@@ -380,6 +380,27 @@ async fn decisions_are_explained_replayed_and_verified() {
     let before = Some(view.created_at - SignedDuration::from_secs(1));
     let past = by.explain_step(run, "b", None, before).await.unwrap();
     assert_eq!(past.step.state, StepState::Pending);
+    let unborn = format!("the DAG run did not exist at {}: ", before.unwrap());
+    assert!(past.lines[0].starts_with(&unborn), "{:?}", past.lines);
+    let whole = by.explain_dag_run(run, before).await.unwrap();
+    assert!(whole[0].starts_with(&unborn), "{whole:?}");
+    let begun = by.explain_dag_run(run, Some(view.created_at)).await.unwrap();
+    assert_eq!(begun, [format!("the DAG run had not begun at {}", view.created_at)]);
+    let future = Some(now() + SignedDuration::from_hours(1));
+    let refused = by.explain_step(run, "b", None, future).await.unwrap_err().to_string();
+    assert!(refused.contains("is in the future"), "{refused}");
+    assert!(by.explain_dag_run(run, future).await.is_err());
+    // While the first step executed.
+    let first = by.dag_step(run, "a", None).await.unwrap();
+    let started = first.run.unwrap().started_at.unwrap();
+    let past = by.explain_step(run, "a", None, Some(started)).await.unwrap();
+    assert_eq!((past.step.state, past.lines[0].as_str()), (StepState::Open, "it was running"));
+    let whole = by.explain_dag_run(run, Some(started)).await.unwrap();
+    assert_eq!(whole[0], "it is RUNNING");
+    let ended = by.explain_step(run, "a", None, None).await.unwrap();
+    assert_eq!(ended.lines[0], "it ended as FAILED");
+    assert!(ended.lines[1].starts_with("after 1 attempt: "), "{:?}", ended.lines);
+    assert!(ended.lines[1].ends_with(": no"), "{:?}", ended.lines);
     let whole = by.explain_dag_run(run, None).await.unwrap();
     assert!(whole[0].starts_with("it ended as FAILED"), "{whole:?}");
     assert!(whole.iter().any(|line| line.starts_with("critical path: a ")), "{whole:?}");

@@ -28,6 +28,7 @@ impl Node {
         key: StepKey,
         at: Option<Timestamp>,
     ) -> Result<StepExplanation> {
+        self.is_past(at)?;
         let (header, state, records) = self.recorded(run.id, dag, at).await?;
         let mut step = self.step_view_of(run.id, dag, key).await?;
         step.state = state.state(key);
@@ -60,8 +61,39 @@ impl Node {
             lines: Vec::new(),
             step,
         };
-        explanation.lines = lines(&explanation, dag, header.as_ref(), &state);
+        explanation.lines = match self.not_begun(run, &records, at) {
+            Some(text) => vec![text],
+            None => lines(&explanation, dag, header.as_ref(), &state, at),
+        };
         Ok(explanation)
+    }
+
+    /// Refuses a time that has not come.
+    fn is_past(&self, at: Option<Timestamp>) -> Result<()> {
+        match at.filter(|at| *at > self.now()) {
+            None => Ok(()),
+            Some(at) => {
+                let problem = format!("{at} is in the future");
+                Err(EngineError::Invalid { field: "at", problem })
+            }
+        }
+    }
+
+    /// What is said about a time at which nothing of a DAG run was decided.
+    fn not_begun(
+        &self,
+        run: &RunView,
+        records: &[StepRecord],
+        at: Option<Timestamp>,
+    ) -> Option<String> {
+        match at {
+            Some(at) if at < run.created_at => Some(format!(
+                "the DAG run did not exist at {at}: it was created {}",
+                run.created_at
+            )),
+            Some(at) if records.is_empty() => Some(format!("the DAG run had not begun at {at}")),
+            _ => None,
+        }
     }
 
     pub(crate) async fn explain_dag_run(
@@ -71,18 +103,23 @@ impl Node {
         dag: &CompiledDag,
         at: Option<Timestamp>,
     ) -> Result<Vec<String>> {
+        self.is_past(at)?;
         let (_, state, records) = self.recorded(run.id, dag, at).await?;
         let counts = state.counts();
         let mut lines = Vec::new();
         let Some(header) = header else {
             return Ok(vec![format!("the DAG run is {} and has not begun", run.state)]);
         };
-        match (run.state, at) {
-            (RunState::Ended(outcome), None) => {
+        if let Some(text) = self.not_begun(run, &records, at) {
+            return Ok(vec![text]);
+        }
+        let has_ended = at.is_none_or(|at| run.finished_at.is_some_and(|end| end <= at));
+        match run.state {
+            RunState::Ended(outcome) if has_ended => {
                 let reason = run.reason_text.as_deref().map(|text| format!(": {text}"));
                 lines.push(format!("it ended as {outcome}{}", reason.unwrap_or_default()));
             }
-            _ => lines.push(format!("it is {}", header.control.name())),
+            _ => lines.push(format!("it is {}", state.control().name())),
         }
         lines.push(format!("it follows version {} of the DAG", header.version));
         if let Some(other) = header.rerun_of {
@@ -381,35 +418,70 @@ pub(crate) fn name_of(dag: &CompiledDag, key: StepKey) -> String {
     key.item.map_or_else(|| name.to_owned(), |item| format!("{name}[{item}]"))
 }
 
+/// The error of a run that failed, and its attempts.
+fn failure(outcome: Outcome, run: &RunView) -> Option<String> {
+    if matches!(outcome, Outcome::Completed | Outcome::Skipped) {
+        return None;
+    }
+    let attempts = match run.attempts + run.lost {
+        1 => "after 1 attempt".to_owned(),
+        attempts => format!("after {attempts} attempts"),
+    };
+    let said = [run.error.as_deref(), run.message.as_deref()];
+    let said: Vec<&str> = said.into_iter().flatten().filter(|text| !text.is_empty()).collect();
+    Some(match said.is_empty() {
+        true => attempts,
+        false => format!("{attempts}: {}", said.join(": ")),
+    })
+}
+
 fn lines(
     explanation: &StepExplanation,
     dag: &CompiledDag,
     header: Option<&DagRun>,
     state: &DagState,
+    at: Option<Timestamp>,
 ) -> Vec<String> {
     let StepView { key, reason, decided_by, .. } = &explanation.step;
     let mut lines = Vec::new();
     let rule = explanation.rule;
     let tally = explanation.tally;
     let reason = reason.as_ref().map(|reason| format!(": {}", reason.text)).unwrap_or_default();
+    let each = dag.graph.step(key.step).step.for_each.as_ref();
+    let is_limited = dag.job.definition.dag.as_ref().is_some_and(|dag| dag.max_parallel.is_some())
+        || each.is_some_and(|each| each.max_parallel.is_some());
+    let can_start = match is_limited {
+        true => "it can start and waits for max_parallel",
+        false => "it can start and is about to be released",
+    };
+    let started = explanation.step.run.as_ref().and_then(|run| run.started_at);
+    let was_running = match started.zip(at).is_some_and(|(started, at)| started <= at) {
+        true => "it was running",
+        false => "it was released, and its run had not started",
+    };
     match explanation.step.state {
-        StepState::Ended(outcome) => lines.push(format!("it ended as {outcome}{reason}")),
+        StepState::Ended(outcome) => {
+            lines.push(format!("it ended as {outcome}{reason}"));
+            lines.extend(explanation.step.run.as_ref().and_then(|run| failure(outcome, run)));
+        }
         StepState::Open => match explanation.step.run.as_ref().map(|run| run.state) {
+            // What its run is now says nothing about that time.
+            Some(_) if at.is_some() => lines.push(was_running.to_owned()),
             Some(RunState::Running) => lines.push("it is running".to_owned()),
             Some(run) => lines.push(format!("it was released, and its run is {run}")),
             None => lines.push("it was released and waits for an answer".to_owned()),
         },
-        StepState::Ready => lines.push("it can start and waits for max_parallel".to_owned()),
+        StepState::Ready => lines.push(can_start.to_owned()),
         StepState::Pending => match (header, rule.judge(tally)) {
             (None, _) => lines.push("the DAG run has not begun".to_owned()),
-            (Some(header), _) if header.control == Control::Held => {
+            (Some(_), _) if state.control() == Control::Held => {
                 lines.push("the DAG run is held after a failure".to_owned());
             }
             (_, Judgement::Undecided) => {
                 lines.push(format!("it waits for {} of its parents", tally.pending));
             }
             (_, Judgement::Run) => {
-                lines.push("it can start and waits for max_parallel".to_owned());
+                lines.push(can_start.to_owned());
             }
             (_, Judgement::Skip) => lines.push("it is about to be skipped".to_owned()),
         },
