@@ -116,7 +116,9 @@ pub fn explain_message(facts: &MessageFacts) -> Report {
     let line = message_line(facts);
     let (queue, now) = (&facts.queue, facts.now);
     let left = |at: Timestamp| short(at.duration_since(now).max(SignedDuration::ZERO));
+    let is_paused = facts.is_paused && facts.state == MessageState::Ready;
     let message = match (facts.state, &line) {
+        _ if is_paused => format!("queue {queue:?} is paused: workers get no message of it"),
         (MessageState::Leased, _) => {
             format!("a worker has it; the lease ends in {} unless it is kept", left(facts.at))
         }
@@ -134,7 +136,7 @@ pub fn explain_message(facts: &MessageFacts) -> Report {
     };
     let mut report = Report {
         at: Some(facts.at),
-        verdict: facts.state.name(),
+        verdict: if is_paused { "PAUSED" } else { facts.state.name() },
         message: message.clone(),
         cause: None,
         run: Some(facts.id),
@@ -249,7 +251,13 @@ mod tests {
         let ready = facts("a", "b", 0, &[("b", 1)]);
         for (state, is_paused, verdict, message, obstacles) in [
             (MessageState::Ready, false, "READY", "it is the next message of queue \"mail\"", 0),
-            (MessageState::Ready, true, "READY", "it is the next message of queue \"mail\"", 1),
+            (
+                MessageState::Ready,
+                true,
+                "PAUSED",
+                "queue \"mail\" is paused: workers get no message of it",
+                1,
+            ),
             (MessageState::Delayed, false, "DELAYED", "it becomes ready in 9.0 s", 0),
             (
                 MessageState::Leased,
