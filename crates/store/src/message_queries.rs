@@ -52,6 +52,8 @@ pub struct MessagePlace {
 pub struct QueueLine {
     /// The workspace that was served last.
     pub served: String,
+    /// How many messages it got in that turn.
+    pub served_messages: u32,
     /// Those that have messages, by name.
     pub workspaces: Vec<WorkspaceDepth>,
 }
@@ -128,7 +130,7 @@ impl<S: Records> MessageQueries for S {
     }
 
     async fn queue_line(&self, queue: JobId) -> Result<QueueLine> {
-        let served = "SELECT workspace FROM queue_cursors WHERE queue_id = $1";
+        let served = "SELECT workspace, served FROM queue_cursors WHERE queue_id = $1";
         let counts = "SELECT workspace,
                           sum(CASE WHEN state = 0 THEN 1 ELSE 0 END),
                           sum(CASE WHEN state = 2 THEN 1 ELSE 0 END),
@@ -154,6 +156,7 @@ impl<S: Records> MessageQueries for S {
         };
         Ok(QueueLine {
             served: served.first().map_or(Ok(String::new()), |row| row.get(0))?,
+            served_messages: served.first().map_or(Ok(0), |row| row.get(1))?,
             workspaces: counts.iter().map(workspace).collect::<Result<_>>()?,
         })
     }
