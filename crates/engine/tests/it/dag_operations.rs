@@ -377,12 +377,12 @@ async fn decisions_are_explained_replayed_and_verified() {
     );
     // Before the run began, nothing was decided.
     let view = house.store.run(run).await.unwrap().unwrap();
-    let before = Some(view.created_at - SignedDuration::from_secs(1));
-    let past = by.explain_step(run, "b", None, before).await.unwrap();
+    let before = view.created_at - SignedDuration::from_secs(1);
+    let past = by.explain_step(run, "b", None, Some(before)).await.unwrap();
     assert_eq!(past.step.state, StepState::Pending);
-    let unborn = format!("the DAG run did not exist at {}: ", before.unwrap());
+    let unborn = format!("the DAG run did not exist at {before}: ");
     assert!(past.lines[0].starts_with(&unborn), "{:?}", past.lines);
-    let whole = by.explain_dag_run(run, before).await.unwrap();
+    let whole = by.explain_dag_run(run, Some(before)).await.unwrap();
     assert!(whole[0].starts_with(&unborn), "{whole:?}");
     let begun = by.explain_dag_run(run, Some(view.created_at)).await.unwrap();
     assert_eq!(begun, [format!("the DAG run had not begun at {}", view.created_at)]);
