@@ -19,6 +19,7 @@ pub mod call;
 mod check;
 mod graph;
 pub mod path;
+mod place;
 pub mod rerun;
 mod rule;
 pub mod state;

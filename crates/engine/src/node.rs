@@ -532,25 +532,37 @@ impl Node {
     pub(crate) async fn cancel(&self, run: RunId, reason: &Reason) -> store::Result<Cancelled> {
         let cancelled = self.note_cancel(run, reason).await?;
         self.settle_dag(run).await?;
+        if let Cancelled::Requested(_) = cancelled
+            && let Some(outcome) = self.end_without_cancel(run).await?
+        {
+            return Ok(Cancelled::EndedBefore(outcome));
+        }
         Ok(cancelled)
     }
 
     /// Asks for the end of a run. What follows for DAG runs is decided by the next
     /// [`Node::advance_dags`].
     async fn note_cancel(&self, run: RunId, reason: &Reason) -> store::Result<Cancelled> {
-        if !run.is_part() {
-            if let Some((header, _)) = self.store.dag_run(run, false).await?
-                && !header.is_over
-            {
-                self.dags.note(run, DagNews::Control(Control::Cancelling));
-                self.hint();
-                return Ok(Cancelled::Requested(self.id()));
+        loop {
+            if !run.is_part() {
+                if self.store.dag_run(run, false).await?.is_some() {
+                    if let Some(outcome) = self.end_without_cancel(run).await? {
+                        return Ok(Cancelled::EndedBefore(outcome));
+                    }
+                    self.dags.note(run, DagNews::Control(Control::Cancelling));
+                    self.hint();
+                    return Ok(Cancelled::Requested(self.id()));
+                }
+                let parts = self.store.parts(&[run]).await?;
+                if self.cancel_parts(&parts, reason).await? > 0 {
+                    return Ok(Cancelled::Requested(self.id()));
+                }
             }
-            let parts = self.store.parts(&[run]).await?;
-            if self.cancel_parts(&parts, reason).await? > 0 {
-                return Ok(Cancelled::Requested(self.id()));
+            match self.cancel_one(run, reason).await? {
+                // It has begun meanwhile.
+                Cancelled::HasSteps => {}
+                cancelled => return Ok(cancelled),
             }
         }
-        self.cancel_one(run, reason).await
     }
 }

@@ -303,6 +303,7 @@ queue_cursors.queue_id uuid not null
 queue_cursors.workspace text not null collate C
 queue_cursors.tokens double precision not null
 queue_cursors.refilled_at bigint not null
+queue_cursors.served bigint not null
 quotas.tenant_id uuid not null
 quotas.max_jobs bigint
 quotas.max_concurrent bigint

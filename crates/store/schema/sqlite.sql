@@ -460,6 +460,7 @@ CREATE TABLE queue (
 CREATE TABLE queue_cursors (
     queue_id BLOB PRIMARY KEY,
     workspace TEXT NOT NULL,
+    served INTEGER NOT NULL,
     tokens REAL NOT NULL,
     refilled_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;

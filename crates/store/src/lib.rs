@@ -463,6 +463,8 @@ pub enum Cancelled {
     Requested(NodeId),
     /// It had ended before.
     EndedBefore(Outcome),
+    /// It is a DAG run that has begun: its steps are cancelled, and it ends as they do.
+    HasSteps,
     /// There is no such run.
     NotFound,
 }

@@ -7083,7 +7083,7 @@ export interface components {
              * @description The message.
              */
             id: string;
-            /** @description `READY`, `DELAYED`, `LEASED`, `BLOCKED`, or how it ended. */
+            /** @description `READY`, `PAUSED` (ready, and its queue is paused), `DELAYED`, `LEASED`, `BLOCKED`, or how it ended. */
             verdict: string;
             /** @description The verdict and its cause, a sentence. */
             message: string;

@@ -5,6 +5,7 @@ use std::fmt;
 
 use super::call::templates_of;
 use super::graph::Graph;
+use super::place::check_places;
 use super::template::segments;
 use super::{
     ALERT_BYTES_MAX, Dag, EDGES_MAX, ForEach, GraphStep, ITEMS_MAX, MinSuccess, RESULT_BYTES_MAX,
@@ -256,7 +257,7 @@ fn check_work(work: &StepWork) -> Result<(), String> {
         },
     }
     templates_of(work).map_err(|error| error.to_string())?;
-    Ok(())
+    check_places(work)
 }
 
 /// Every step that is referred to comes before the step, on any way.

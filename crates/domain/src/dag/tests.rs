@@ -105,6 +105,10 @@ fn bad_definitions_are_refused_with_their_place() {
             }),
             "step \"b\": for_each: step \"a\" has no items to follow",
         ),
+        (
+            with(|step| step.work = command("${config.v")),
+            "step \"b\": payload: \"${config.v\": a template ends with }",
+        ),
         (with(|step| step.priority = Some(10)), "step \"b\": priority: must be 0 to 9"),
         (
             with(|step| step.result_bytes = Some(2 << 20)),

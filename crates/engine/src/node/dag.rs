@@ -16,7 +16,9 @@
 //! [`super::split::LOOK_AGAIN`].
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::Poll;
 
 use domain::dag::JsonMap;
 use domain::dag::state::{
@@ -26,7 +28,7 @@ use domain::id::{JobId, RunId};
 use domain::job::Job;
 use domain::run::{Outcome, Reason};
 use domain::slot::{PerSlot, SlotKind};
-use store::{Advance, Applied, ClaimFor, DagRun, Finish, SettledMessage};
+use store::{Advance, Applied, ClaimFor, DagRun, Finish, SettledMessage, StoreError};
 use tokio::sync::Notify;
 
 use self::inbox::{Offer, Waits};
@@ -255,6 +257,24 @@ impl Drop for Work<'_> {
     }
 }
 
+/// Awaits a future; answers the message of a panic within it.
+async fn without_panic<T>(future: impl Future<Output = T>) -> Result<T, String> {
+    let mut future = std::pin::pin!(future);
+    std::future::poll_fn(|context| {
+        let polled = AssertUnwindSafe(|| future.as_mut().poll(context));
+        match catch_unwind(polled) {
+            Ok(polled) => polled.map(Ok),
+            Err(panic) => Poll::Ready(Err(panic_text(panic.as_ref()))),
+        }
+    })
+    .await
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+}
+
 impl Node {
     /// Decides about the DAG runs that something happened to. Answers how many were advanced.
     pub async fn advance_dags(&self) -> store::Result<usize> {
@@ -268,16 +288,36 @@ impl Node {
             let mut cancels: Vec<usize> = Vec::new();
             for place in 0..work.runs.len() {
                 let (run, news, known) = &mut work.runs[place];
-                let Some(mut state) = self.known_run(*run, known.take()).await? else {
-                    self.forget_waits(*run);
-                    self.release_offers_of(news).await?;
-                    continue;
+                let decided = async {
+                    let Some(mut state) = self.known_run(*run, known.take()).await? else {
+                        self.forget_waits(*run);
+                        self.release_offers_of(news).await?;
+                        return Ok(None);
+                    };
+                    let (advance, cancels_open) = self.decide_dag(&mut state, news).await?;
+                    if advance.is_none() {
+                        self.after_decision(&mut state).await?;
+                    }
+                    Ok(Some((state, advance, cancels_open)))
                 };
-                let (advance, cancels_open) = self.decide_dag(&mut state, news).await?;
-                if advance.is_none() {
-                    self.after_decision(&mut state).await?;
-                }
-                *known = Some(state);
+                // A run that cannot be decided does not keep the others from it. The next look at it
+                // tries again.
+                let (advance, cancels_open) = match without_panic(decided).await {
+                    Ok(Ok(Some((state, advance, cancels_open)))) => {
+                        *known = Some(state);
+                        (advance, cancels_open)
+                    }
+                    Ok(Ok(None)) => continue,
+                    Ok(Err(StoreError::Unreadable(problem))) => {
+                        tracing::error!(%run, problem, "DAG run cannot be decided");
+                        continue;
+                    }
+                    Ok(Err(error)) => return Err(error),
+                    Err(panic) => {
+                        tracing::error!(%run, panic, "decision about a DAG run panicked");
+                        continue;
+                    }
+                };
                 if cancels_open {
                     cancels.push(place);
                 }
@@ -442,5 +482,17 @@ impl Node {
             }
             free.await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_panic;
+
+    #[tokio::test]
+    async fn a_panic_is_an_answer() {
+        let answer = without_panic(async { panic!("attempt to subtract") }).await;
+        assert_eq!(answer, Err::<(), _>("attempt to subtract".to_owned()));
+        assert_eq!(without_panic(async { 1 }).await, Ok(1));
     }
 }

@@ -173,7 +173,7 @@ pub struct MessageExplanation {
     pub queue: String,
     /// The message.
     pub id: Uuid,
-    /// `READY`, `DELAYED`, `LEASED`, `BLOCKED`, or how it ended.
+    /// `READY`, `PAUSED` (ready, and its queue is paused), `DELAYED`, `LEASED`, `BLOCKED`, or how it ended.
     pub verdict: &'static str,
     /// The verdict and its cause, a sentence.
     pub message: String,

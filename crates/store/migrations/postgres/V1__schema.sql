@@ -234,12 +234,13 @@ CREATE TABLE message_keys (
 );
 CREATE INDEX message_keys_until ON message_keys (until);
 
--- The workspace of a queue that was served last, and the tokens of its rate limit.
+-- The workspace of a queue that was served last, how many messages it got in that turn, and the tokens of the rate limit.
 CREATE TABLE queue_cursors (
     queue_id uuid PRIMARY KEY,
     workspace text NOT NULL COLLATE "C",
     tokens double precision NOT NULL,
-    refilled_at bigint NOT NULL
+    refilled_at bigint NOT NULL,
+    served bigint NOT NULL
 ) WITH (fillfactor = 50);
 
 -- Runs that ended, and times that ended without a run: one row for each, for ever the same. Partitioned by id, which begins

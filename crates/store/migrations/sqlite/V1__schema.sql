@@ -272,10 +272,11 @@ CREATE TABLE message_keys (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX message_keys_until ON message_keys (until);
 
--- The workspace of a queue that was served last, and the tokens of its rate limit.
+-- The workspace of a queue that was served last, how many messages it got in that turn, and the tokens of the rate limit.
 CREATE TABLE queue_cursors (
     queue_id BLOB PRIMARY KEY,
     workspace TEXT NOT NULL,
+    served INTEGER NOT NULL,
     tokens REAL NOT NULL,
     refilled_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;

@@ -118,6 +118,7 @@ promises! {
     message_fairness:
         workspaces_take_turns
         a_weight_is_so_many_messages_of_a_round
+        a_weight_holds_across_leases
         urgent_messages_of_a_workspace_go_first
         limits_of_a_queue_hold
         no_workspace_waits_longer_than_a_round;

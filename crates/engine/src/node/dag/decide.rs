@@ -77,7 +77,10 @@ impl Node {
         let dag = Arc::clone(&known.dag);
         let control = known.state.control();
         let is_fresh = std::mem::take(&mut known.is_fresh);
-        let looks = is_fresh || news.iter().any(|news| matches!(news, DagNews::Look));
+        // Ends that a cancellation comes too late for are found before it.
+        let looks =
+            |news: &DagNews| matches!(news, DagNews::Look | DagNews::Control(Control::Cancelling));
+        let looks = is_fresh || news.iter().any(looks);
         let mut ends: Vec<(StepKey, Outcome)> = Vec::new();
         let mut received: Vec<StepKey> = Vec::new();
         let mut rerecorded: Vec<StepRecord> = Vec::new();
@@ -107,15 +110,15 @@ impl Node {
         let mut cancels_open = is_fresh
             && control == Control::Cancelling
             && !known.state.open().iter().any(is_handler);
+        let mut is_cancelled = false;
         for news in news {
             match news {
                 DagNews::Begun | DagNews::Look => {}
                 DagNews::Ended(key, outcome) => ends.push((*key, *outcome)),
+                DagNews::Control(Control::Cancelling) => is_cancelled = true,
                 DagNews::Control(control) => {
-                    let ends = known.state.control() == Control::Cancelling;
-                    if !ends {
+                    if known.state.control() != Control::Cancelling {
                         known.state.set_control(*control);
-                        cancels_open |= *control == Control::Cancelling;
                     }
                 }
                 DagNews::Mark(key, outcome, reason) => {
@@ -131,6 +134,10 @@ impl Node {
         }
         self.end_steps(known, &ends).await?;
         self.end_waits(known, &received).await?;
+        if is_cancelled && known.state.control() != Control::Cancelling && !known.state.is_over() {
+            known.state.set_control(Control::Cancelling);
+            cancels_open = true;
+        }
         let changes = self.decide_with_results(known).await?;
         let (changes, runs, mut records) = self.release_steps(known, changes).await?;
         rerecorded.retain(|record| !records.iter().any(|other| other.key == record.key));

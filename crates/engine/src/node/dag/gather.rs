@@ -5,7 +5,7 @@ use std::sync::Arc;
 use domain::dag::state::Control;
 use domain::id::{NodeId, RunId};
 use domain::job::Job;
-use domain::run::{AttemptEnd, AttemptResult, ClaimedRun, ErrorCode, Outcome};
+use domain::run::{AttemptEnd, AttemptResult, ClaimedRun, ErrorCode, Outcome, RunState};
 use store::DagRun;
 
 use super::decide::load;
@@ -147,6 +147,22 @@ impl Node {
         ));
         let result = AttemptResult { end, message, result, ..AttemptResult::completed() };
         Ok(Some(Turn::End(outcome, reason, result)))
+    }
+
+    /// The outcome of a DAG run that no step is left of and that was not cancelled before.
+    pub(in crate::node) async fn end_without_cancel(
+        &self,
+        run: RunId,
+    ) -> store::Result<Option<Outcome>> {
+        let header = self.store.dag_run(run, false).await?.map(|(header, _)| header);
+        let is_over = header.is_some_and(|it| it.is_over && it.control != Control::Cancelling);
+        if !is_over {
+            return Ok(None);
+        }
+        if let Some(RunState::Ended(outcome)) = self.store.run(run).await?.map(|run| run.state) {
+            return Ok(Some(outcome));
+        }
+        Ok(self.recorded_end(run).await?.map(|end| end.outcome))
     }
 
     async fn recorded_end(&self, run: RunId) -> store::Result<Option<DagEnd>> {

@@ -94,6 +94,11 @@ pub async fn a_dag_run_begins_once_and_only_under_its_claim<B: Bench>(lab: &Lab<
     assert_eq!(asked, Cancelled::Requested(node));
     let new = header(&cancelled.run);
     assert!(!begin(lab, node, &cancelled, &new).await, "it was cancelled");
+    // One that has begun ends as its steps do.
+    let asked = lab.store.cancel(run.run.id, &stop()).await.unwrap();
+    assert_eq!(asked, Cancelled::HasSteps);
+    let view = lab.store.run(run.run.id).await.unwrap().unwrap();
+    assert_eq!((view.state, view.reason), (RunState::Running, None));
 }
 
 pub async fn a_decision_counts_if_its_revision_is_the_present_one<B: Bench>(lab: &Lab<B>) {

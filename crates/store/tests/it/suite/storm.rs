@@ -149,7 +149,7 @@ async fn trouble<S: Store>(
         let run = runs[dice.roll(runs.len())];
         match store.cancel(run, &stop()).await.unwrap() {
             Cancelled::Ended | Cancelled::Requested(_) => drop(seen.cancelled.insert(run)),
-            Cancelled::EndedBefore(_) | Cancelled::NotFound => {}
+            Cancelled::EndedBefore(_) | Cancelled::HasSteps | Cancelled::NotFound => {}
         }
         settle_all_lost(&*store).await;
         let place = dice.roll(jobs.len());
