@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use domain::id::NodeId;
 use domain::run::Grant;
 use engine::{BegunRun, BegunRuns, Predecessor, StartLog};
+use jiff::Timestamp;
 
 /// The log as one process uses it.
 #[derive(Default)]
@@ -18,6 +19,8 @@ struct Content {
     /// None while no node has used the log.
     node: Option<NodeId>,
     begun: BegunRuns,
+    /// When the node last decided about starts.
+    acted_at: Option<Timestamp>,
     /// Whether the machine was started again since.
     is_void: bool,
 }
@@ -26,9 +29,12 @@ impl SimLog {
     /// The log as the next process finds it.
     pub fn reopen(&self) -> Self {
         let content = self.content().clone();
-        let Content { node, begun, is_void } = &content;
-        let begun = (!is_void).then(|| begun.clone());
-        let predecessor = node.map(|node| Predecessor { node, begun });
+        let Content { node, begun, acted_at, is_void } = &content;
+        let (begun, acted_at) = match is_void {
+            true => (None, None),
+            false => (Some(begun.clone()), *acted_at),
+        };
+        let predecessor = node.map(|node| Predecessor { node, begun, acted_at });
         SimLog { predecessor, content: Mutex::new(content) }
     }
 
@@ -62,6 +68,10 @@ impl StartLog for SimLog {
 
     fn retract(&self, grant: Grant) {
         self.content().begun.remove(&grant);
+    }
+
+    fn act(&self, at: Timestamp) {
+        self.content().acted_at = Some(at);
     }
 
     fn end(&self, grant: Grant) {

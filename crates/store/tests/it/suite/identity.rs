@@ -12,7 +12,8 @@ use domain::object::{Object, ObjectKind};
 use domain::run::Outcome;
 use store::{
     AuditFilter, AuditLog, Change, Changed, ClaimRequest, EffectiveGrants, EntryFilter,
-    GrantOutcome, Identity, NamedResources, Prepared, Put, Recorded, Removed, Set, Store, as_author,
+    GrantOutcome, Identity, NamedResources, Prepared, Put, Recorded, Removed, Set, Store,
+    as_author,
 };
 use uuid::Uuid;
 
@@ -304,7 +305,7 @@ pub async fn grants_of_a_database_go_with_its_name<B: Bench>(lab: &Lab<B>) {
     };
     let grant = async |name: &str| {
         let award = Award { tenant, to: user.id.0, what: Awarded::Database(name.to_owned()) };
-        assert_eq!(lab.store.award(&award).await.unwrap(), Given::Done, "{name}");
+        assert_eq!(lab.store.award(&award).await.unwrap(), GrantOutcome::Done, "{name}");
     };
     let used = async || {
         let mut used = lab.store.reach(user.id.0).await.unwrap().databases;
