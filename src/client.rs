@@ -4,8 +4,8 @@
 //! does not know yet.
 
 pub mod contexts;
-mod place;
 mod problem;
+mod target;
 
 use std::io::Write;
 use std::time::Duration;
@@ -26,7 +26,7 @@ use crate::cli_error::{CliError, visible};
 use crate::clock;
 use crate::exit::{Exit, Failure};
 
-pub use place::{Place, data_folder};
+pub use target::{ServerTarget, data_folder};
 
 /// The longest wait for a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
@@ -70,7 +70,7 @@ pub struct ServerArgs {
 /// A server, and the right to ask it.
 pub struct Client {
     http: reqwest::Client,
-    place: Place,
+    place: ServerTarget,
     tenant: Option<String>,
     runtime: Runtime,
     is_verbose: bool,
@@ -79,14 +79,14 @@ pub struct Client {
 impl Client {
     /// The client of the server that arguments, environment and files name.
     pub fn new(args: &ServerArgs) -> Result<Self, Failure> {
-        let place = Place::find(args)?;
+        let place = ServerTarget::find(args)?;
         let of_context = || place.tenant().map(str::to_owned);
-        let tenant = args.tenant.clone().or_else(place::tenant).or_else(of_context);
+        let tenant = args.tenant.clone().or_else(target::tenant).or_else(of_context);
         Ok(Client { is_verbose: args.verbose, tenant, ..Client::at(place)? })
     }
 
     /// The client of a server.
-    pub fn at(place: Place) -> Result<Self, Failure> {
+    pub fn at(place: ServerTarget) -> Result<Self, Failure> {
         let mut http = reqwest::Client::builder()
             .connect_timeout(CONNECT_MAX)
             .redirect(reqwest::redirect::Policy::none())
@@ -100,7 +100,7 @@ impl Client {
     }
 
     /// Where it asks.
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &ServerTarget {
         &self.place
     }
 

@@ -14,7 +14,7 @@ use crate::cli_error::CliError;
 use crate::exit::Failure;
 use crate::output;
 
-pub use shown::{complete, shown, shown_upstream};
+pub use shown::{complete, definition, shown, shown_upstream};
 
 /// The largest file that is read.
 const FILE_BYTES_MAX: u64 = 64 << 20;

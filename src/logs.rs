@@ -32,7 +32,7 @@ impl LogFormat {
 /// Begins to log.
 pub fn start(config: &Config, format: LogFormat) -> Result<(), CliError> {
     let filter = EnvFilter::try_new(config.text("log")).map_err(|_| {
-        config.wrong("log", "a level such as info, or targets such as engine=debug")
+        config.wrong("log", "a level such as info, or targets such as punctual_engine=debug")
     })?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let started = match format {

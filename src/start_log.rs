@@ -1,15 +1,16 @@
 //! The start log of a server, in its data folder: what it had begun, for the process after it.
 //!
 //! ```text
-//!   starts.log   "PNCTLOG2" │ boot id │ node id │ store id │ file id │ record │ record │ …
-//!                                                                        └ run, fence, turn, token, start, check
+//!   starts.log   "PNCTLOG2" │ boot id │ node id │ store id │ file id │ last act │ record │ record │ …
+//!                                                                                   └ run, fence, turn, token, start, check
 //! ```
 //!
 //! A record is written before its action begins and not synced: it survives the process, and that
 //! is all it needs to do. The log proves nothing if it was written in another boot of the machine,
 //! for another store, or in another file (a copy of the folder), or if a record could not be
-//! written: then every due run may have begun. A record may name a run that has ended since; only
-//! its grant counts.
+//! written: then every due run may have begun. The last act is the time at which the node last
+//! decided about starts, in microseconds; zero before the first. A record may name a run that has
+//! ended since; only its grant counts.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -34,6 +35,9 @@ const HEAD: u64 = 128;
 
 /// Where the head has the boot id.
 const BOOT_AT: u64 = MAGIC.len() as u64;
+
+/// Where the time of the last act begins.
+const ACT: u64 = 72;
 
 /// Bytes of a record.
 const RECORD: usize = 48;
@@ -62,12 +66,12 @@ pub struct FileStartLog {
     /// None if the kernel does not tell which boot this is: the log proves nothing then.
     circumstances: Option<Circumstances>,
     predecessor: Option<Predecessor>,
-    places: Mutex<Places>,
+    places: Mutex<LogPositions>,
 }
 
 /// Which place of the file has which record.
 #[derive(Default)]
-struct Places {
+struct LogPositions {
     used: HashMap<Grant, u64>,
     free: Vec<u64>,
     count: u64,
@@ -98,17 +102,17 @@ impl FileStartLog {
     /// last start in the log: a node begins nothing after its lease, so the store is older than the
     /// log. It was restored.
     pub fn compare_with_lease(&mut self, lease_until: impl FnOnce(NodeId) -> Option<Timestamp>) {
-        let Some(Predecessor { node, begun }) = &mut self.predecessor else { return };
+        let Some(Predecessor { node, begun, acted_at }) = &mut self.predecessor else { return };
         let last = begun.iter().flatten().map(|(_, begun)| begun.started_at).max();
         if let Some((last, until)) = last.zip(lease_until(*node))
             && last > until
         {
             tracing::warn!(%last, %until, "the store is older than the start log: every due run may have begun");
-            *begun = None;
+            (*begun, *acted_at) = (None, None);
         }
     }
 
-    fn places(&self) -> MutexGuard<'_, Places> {
+    fn places(&self) -> MutexGuard<'_, LogPositions> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -145,7 +149,7 @@ impl StartLog for FileStartLog {
 
     fn restart(&self, node: NodeId) {
         let mut places = self.places();
-        *places = Places::default();
+        *places = LogPositions::default();
         if let Err(error) = self.clear(node) {
             tracing::error!(%error, "cannot write the start log: starts of this node are unknown after a crash");
             self.invalidate();
@@ -173,6 +177,12 @@ impl StartLog for FileStartLog {
         match self.file.write_all_at(&[0; RECORD], HEAD + place * RECORD as u64) {
             Ok(()) => places.free.push(place),
             Err(error) => tracing::warn!(run = %grant.run, %error, "cannot write the start log"),
+        }
+    }
+
+    fn act(&self, at: Timestamp) {
+        if let Err(error) = self.file.write_all_at(&at.as_microsecond().to_be_bytes(), ACT) {
+            tracing::error!(%error, "cannot write the start log");
         }
     }
 
@@ -221,11 +231,14 @@ fn predecessor(bytes: &[u8], now: Option<&Circumstances>) -> Option<Predecessor>
     let number = |at: usize| Some(u64::from_be_bytes(*rest.get(at..)?.first_chunk()?));
     let written_in = Circumstances { boot, store, file: (number(48)?, number(56)?) };
     if now != Some(&written_in) {
-        return Some(Predecessor { node, begun: None });
+        return Some(Predecessor { node, begun: None, acted_at: None });
     }
     let records = bytes.get(HEAD as usize..).unwrap_or_default().chunks(RECORD);
     let begun: BegunRuns = records.filter_map(read_record).collect();
-    Some(Predecessor { node, begun: Some(begun) })
+    let acted_at = bytes.get(ACT as usize..).and_then(|rest| rest.first_chunk());
+    let acted_at = acted_at.map(|bytes| i64::from_be_bytes(*bytes)).filter(|at| *at > 0);
+    let acted_at = acted_at.and_then(|at| Timestamp::from_microsecond(at).ok());
+    Some(Predecessor { node, begun: Some(begun), acted_at })
 }
 
 #[cfg(test)]
@@ -252,7 +265,7 @@ mod tests {
     }
 
     fn unknown() -> Option<Predecessor> {
-        Some(Predecessor { node: NODE, begun: None })
+        Some(Predecessor { node: NODE, begun: None, acted_at: None })
     }
 
     #[test]
@@ -268,15 +281,22 @@ mod tests {
         log.begin(grant(4), begun(4));
         log.begin(grant(5), begun(5));
         log.retract(grant(5));
+        for at in [7, 1_770_000_000_000_000] {
+            log.act(Timestamp::from_microsecond(at).unwrap());
+        }
         drop(log);
         let expected: BegunRuns = [1, 3, 4].map(|n| (grant(n), begun(i64::from(n)))).into();
         let log = open(folder.path());
         let found = log.predecessor().unwrap();
         assert_eq!((found.node, found.begun.as_ref()), (NODE, Some(&expected)));
+        let acted_at = found.acted_at.map(Timestamp::as_microsecond);
+        assert_eq!(acted_at, Some(1_770_000_000_000_000));
         // A new node begins with nothing.
         log.restart(NodeId(Uuid::from_u128(10)));
         drop(log);
-        assert_eq!(open(folder.path()).predecessor().unwrap().begun, Some(BegunRuns::new()));
+        let log = open(folder.path());
+        let found = log.predecessor().unwrap();
+        assert_eq!((found.begun.as_ref(), found.acted_at), (Some(&BegunRuns::new()), None));
     }
 
     #[test]

@@ -28,6 +28,15 @@ pub fn future(text: &str) -> Result<Timestamp, String> {
     read_now(text, Direction::Ahead)
 }
 
+/// The same with local times of a zone, or of this machine if none is named. A zone that is not
+/// known here is left to the server, which names those that it knows.
+pub fn future_in(zone: Option<&str>, text: &str) -> Result<String, String> {
+    let zones = clock::zones();
+    let Some(name) = zone else { return future(text).map(|at| at.to_string()) };
+    let Ok(zone) = zones.find(name) else { return Ok(text.to_owned()) };
+    read(text, Direction::Ahead, clock::now(), &zone, &zones).map(|at| at.to_string())
+}
+
 fn read_now(text: &str, bare: Direction) -> Result<Timestamp, String> {
     let zones = clock::zones();
     let zone = zones.find(&clock::zone_name()).unwrap_or(Zone::UTC);
@@ -158,6 +167,17 @@ mod tests {
         let hour = |bare| read("1h", bare, now, &zone, &zones).unwrap().to_string();
         assert_eq!(hour(Direction::Back), "2026-11-17T08:30:00Z");
         assert_eq!(hour(Direction::Ahead), "2026-11-17T10:30:00Z");
+    }
+
+    #[test]
+    fn local_times_follow_the_named_zone() {
+        let read = |zone, text| future_in(zone, text).unwrap();
+        assert_eq!(read(Some("Europe/Berlin"), "2026-11-17 10:00"), "2026-11-17T09:00:00Z");
+        assert_eq!(read(Some("Asia/Tokyo"), "2026-11-17 10:00"), "2026-11-17T01:00:00Z");
+        assert_eq!(read(None, "2026-11-17T10:00:00Z"), "2026-11-17T10:00:00Z");
+        assert_eq!(read(Some("Nowhere"), "2026-11-17 10:00"), "2026-11-17 10:00");
+        assert!(read(None, "tomorrow").ends_with('Z'));
+        assert_eq!(future_in(Some("Europe/Berlin"), "soon"), Err(FORMS.to_owned()));
     }
 
     #[test]

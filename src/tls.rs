@@ -149,12 +149,12 @@ impl TlsListener {
         let address = listener.local_addr()?;
         let (send, agreed) = mpsc::channel(HANDSHAKES_MAX);
         let pending = PendingConnections::new(HANDSHAKES_MAX, per_address.min(HANDSHAKES_MAX / 4));
-        front.spawn(take_in(listener, acceptor, pending, send));
+        front.spawn(accept(listener, acceptor, pending, send));
         Ok(TlsListener { address, agreed })
     }
 }
 
-async fn take_in(
+async fn accept(
     mut listener: TcpListener,
     acceptor: TlsAcceptor,
     pending: PendingConnections,

@@ -1,6 +1,6 @@
 //! What it costs to find out who asks: the real server as a process, asked over HTTP.
 //!
-//! `cargo xtask bench auth` prints one JSON line a figure on stdout: how many requests a second are
+//! `cargo xtask bench auth` prints one JSON line a measurement on stdout: how many requests a second are
 //! answered at `/healthz`, which asks for no key, and at `/v1/whoami` with the key of a user, in
 //! turns on the same server, and what part of the former the latter is.
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock and starts servers")]
@@ -136,7 +136,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Prints a figure.
+/// Prints a measurement.
 fn print(metric: &str, value: f64, unit: &str, args: &Args) {
     let line = json!({
         "peer": "punctual", "version": env!("CARGO_PKG_VERSION"), "metric": metric,

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use serde_json::json;
 
+use crate::goals::Goal;
 use crate::service::Service;
 use crate::work::create;
 use crate::{Args, print, progress};
@@ -56,6 +57,7 @@ pub fn measure(service: &Service, args: &Args) -> Result<()> {
     let (cpu, since) = before.unwrap_or((0.0, begun));
     let share = (service.cpu_us()? - cpu) / 1e4 / since.elapsed().as_secs_f64();
     let settings = json!({"workers": args.workers, "wait_s": WAIT});
-    print(args, "queue.idle_cpu", (share * 1e3).round() / 1e3, "% of a core", settings);
+    let (share, goal) = ((share * 1e3).round() / 1e3, Some(Goal::AtMost(1.0)));
+    print(args, "queue.idle_cpu", share, "% of a core", settings, goal);
     Ok(())
 }

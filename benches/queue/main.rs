@@ -1,9 +1,10 @@
 //! How fast queues are: the real server as a process, asked over HTTP by producers and workers.
 //!
-//! `cargo xtask bench queue --store postgres` prints one JSON line a figure on stdout: messages sent
+//! `cargo xtask bench queue --store postgres` prints one JSON line a measurement on stdout: messages sent
 //! and processed a second with 1 and 4 clients in batches of 1 and 100, the time from a send to its
 //! worker, how a quiet workspace fares beside a flood, what 1,000 idle workers cost, and how fast
-//! messages are processed while a snapshot is held open. With `--peers DIR` the other queues of that
+//! messages are processed while a snapshot is held open, and how long a worker takes for a workflow. A
+//! table at the end, on stderr, has each measurement beside its goal. With `--peers DIR` the other queues of that
 //! folder are measured in turns with it, and with `--sdk` the workers of the SDKs.
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock and starts servers")]
 
@@ -15,15 +16,18 @@ mod http;
 mod service;
 
 mod fairness;
+mod goals;
 mod idle;
 mod peers;
 mod snapshot;
 mod work;
+mod workflow;
 
 use anyhow::Result;
 use clap::{Parser, ValueEnum};
 use serde_json::{Value, json};
 
+use goals::Goal;
 use service::Service;
 
 /// Measures queues on a store.
@@ -33,10 +37,10 @@ struct Args {
     /// The store
     #[arg(long, value_enum, default_value = "sqlite")]
     store: StoreKind,
-    /// Only these figures
+    /// Only these measurements
     #[arg(long, value_enum, value_delimiter = ',')]
     metrics: Vec<Metric>,
-    /// Messages that are sent and processed for a figure in batches
+    /// Messages that are sent and processed for a measurement in batches
     #[arg(long, default_value_t = 50_000)]
     messages: usize,
     /// Messages that are sent and processed one by one
@@ -51,7 +55,7 @@ struct Args {
     /// Workers that have nothing to do
     #[arg(long, default_value_t = 1_000)]
     workers: usize,
-    /// Seconds of the figures that last a time: fairness, idle workers
+    /// Seconds of the measurements that last a time: fairness, idle workers
     #[arg(long, default_value_t = 30)]
     seconds: u64,
     /// Seconds that a snapshot is held open
@@ -94,6 +98,7 @@ enum Metric {
     Fairness,
     Idle,
     Snapshot,
+    Workflow,
 }
 
 impl Args {
@@ -104,33 +109,42 @@ impl Args {
 
 fn main() -> Result<()> {
     let args = Args::parse();
-    if args.peers.is_some() {
-        return peers::compare(&args);
+    match args.peers.is_some() {
+        true => peers::compare(&args)?,
+        false => measure(&args)?,
     }
+    goals::print(args.store.name());
+    Ok(())
+}
+
+fn measure(args: &Args) -> Result<()> {
     if args.wants(Metric::Enqueue) {
         for (clients, batch) in [(1, 1), (4, 1), (1, 100), (4, 100)] {
-            work::enqueue(&Service::start(args.store)?, &args, clients, batch)?;
+            work::enqueue(&Service::start(args.store)?, args, clients, batch)?;
         }
     }
     if args.wants(Metric::Process) {
         for (workers, batch) in [(1, 1), (4, 1), (1, 100), (4, 100)] {
-            work::process(&Service::start(args.store)?, &args, workers, batch)?;
+            work::process(&Service::start(args.store)?, args, workers, batch)?;
         }
         if args.sdk {
-            peers::sdks(&Service::start(args.store)?, &args)?;
+            peers::sdks(&Service::start(args.store)?, args)?;
         }
     }
     if args.wants(Metric::Latency) {
-        work::latency(&Service::start(args.store)?, &args)?;
+        work::latency(&Service::start(args.store)?, args)?;
     }
     if args.wants(Metric::Fairness) {
-        fairness::measure(&args)?;
+        fairness::measure(args)?;
     }
     if args.wants(Metric::Idle) {
-        idle::measure(&Service::start(args.store)?, &args)?;
+        idle::measure(&Service::start(args.store)?, args)?;
     }
     if args.wants(Metric::Snapshot) {
-        snapshot::measure(&Service::start(args.store)?, &args)?;
+        snapshot::measure(&Service::start(args.store)?, args)?;
+    }
+    if args.wants(Metric::Workflow) {
+        workflow::measure(&Service::start(args.store)?, args)?;
     }
     Ok(())
 }
@@ -140,10 +154,23 @@ fn progress(text: impl std::fmt::Display) {
     eprintln!("# {text}");
 }
 
-/// Prints a figure.
-fn print(args: &Args, metric: &str, value: impl Into<Value>, unit: &str, mut settings: Value) {
+/// Prints a measurement, and adds it to the table. Of percentiles, the table has p99.
+fn print(
+    args: &Args,
+    metric: &str,
+    value: impl Into<Value>,
+    unit: &str,
+    mut settings: Value,
+    goal: Option<Goal>,
+) {
+    let named = ["producers", "workers", "batch", "sdk", "flood"];
+    let words = named.iter().filter_map(|name| Some(format!("{name}={}", settings.get(name)?)));
+    let words: Vec<String> = std::iter::once(metric.to_owned()).chain(words).collect();
     settings["store"] = args.store.name().into();
     let (version, value): (_, Value) = (env!("CARGO_PKG_VERSION"), value.into());
+    let measurement = value.as_f64().or_else(|| value["p99"].as_f64());
+    let p99 = if value.is_object() { " p99" } else { "" };
+    goals::add(words.join(" "), measurement.unwrap_or(f64::NAN), &format!("{unit}{p99}"), goal);
     let line = json!({
         "peer": "punctual", "version": version, "metric": metric, "value": value, "unit": unit,
         "settings": settings,

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use serde_json::json;
 
+use crate::goals::Goal;
 use crate::service::Service;
 use crate::work::{create, drain, send};
 use crate::{Args, StoreKind, print, progress};
@@ -28,8 +29,9 @@ pub fn measure(service: &Service, args: &Args) -> Result<()> {
         Ok(())
     })?;
     let settings = json!({"seconds": args.snapshot_seconds, "before": before.round()});
-    print(args, "queue.snapshot", last.round(), "messages/s", settings);
-    print(args, "queue.snapshot_ratio", last / before, "with / without", json!({}));
+    print(args, "queue.snapshot", last.round(), "messages/s", settings, None);
+    let goal = Some(Goal::AtLeast(0.8));
+    print(args, "queue.snapshot_ratio", last / before, "with / without", json!({}), goal);
     Ok(())
 }
 

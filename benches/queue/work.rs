@@ -86,20 +86,20 @@ pub fn enqueue(service: &Service, args: &Args, clients: usize, batch: usize) -> 
     })?;
     let rate = (count * clients) as f64 / begun.elapsed().as_secs_f64();
     let settings = json!({"producers": clients, "batch": batch, "messages": count * clients});
-    print(args, "queue.enqueue", rate.round(), "messages/s", settings);
+    print(args, "queue.enqueue", rate.round(), "messages/s", settings, None);
     Ok(())
 }
 
 /// Messages leased and acknowledged a second, through sessions.
-pub fn process(service: &Service, args: &Args, workers: usize, batch: usize) -> Result<()> {
+pub fn process(service: &Service, args: &Args, workers: usize, batch: usize) -> Result<f64> {
     progress(format!("{workers} workers, batches of {batch}"));
     create(service, "tasks")?;
     let count = if batch == 1 { args.singles } else { args.messages };
     send(&mut service.client()?, "tasks", count, 1_000, "")?;
     let rate = drain(service, workers, batch, count)?;
     let settings = json!({"workers": workers, "batch": batch, "messages": count});
-    print(args, "queue.process", rate.round(), "messages/s", settings);
-    Ok(())
+    print(args, "queue.process", rate.round(), "messages/s", settings, None);
+    Ok(rate)
 }
 
 /// Processes all messages of the queue; answers how many a second.
@@ -152,6 +152,6 @@ pub fn latency(service: &Service, args: &Args) -> Result<()> {
         }
         worker.join().unwrap_or(Ok(Vec::new()))
     })?;
-    print(args, "queue.latency", percentiles(latencies), "ms", json!({"per_second": 50}));
+    print(args, "queue.latency", percentiles(latencies), "ms", json!({"per_second": 50}), None);
     Ok(())
 }

@@ -29,6 +29,6 @@ pub fn measure(mut service: Service, args: &Args) -> Result<()> {
         .env("SERVER_KEY", service.key()?)
         .status()
         .context("node")?;
-    ensure!(status.success(), "a figure is above its limit");
+    ensure!(status.success(), "a measurement is above its limit");
     Ok(())
 }

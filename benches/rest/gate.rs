@@ -26,7 +26,7 @@ const HISTORY: u64 = 100_000;
 /// Requests that come before those that count.
 const WARM_UP: usize = 500;
 
-/// A figure of the gate.
+/// A measurement of the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum GateMetric {
     /// Asking for runs of one job

@@ -59,7 +59,7 @@ impl Answered {
     }
 
     /// Rate and percentiles.
-    pub fn figure(&self) -> Value {
+    pub fn measurement(&self) -> Value {
         let latency = percentiles(self.latencies.clone());
         json!({
             "per_second": self.rate().round(), "ms": latency, "answer_bytes": self.answer_bytes,

@@ -1,6 +1,6 @@
 //! How fast the API is: the real server as a process, asked over HTTP.
 //!
-//! `cargo xtask bench rest --store sqlite --runs 1000000` prints one JSON line a figure on stdout:
+//! `cargo xtask bench rest --store sqlite --runs 1000000` prints one JSON line a measurement on stdout:
 //! how many jobs a second are made in bulk, how many triggers and pages of executions a second on
 //! many connections and what they cost, how fast runs of one job follow each other in line, how long
 //! pages of lists take in a long history, and how long after a trigger its run begins; the same
@@ -43,7 +43,7 @@ struct Args {
     /// How many runs are triggered; none when 0
     #[arg(long, default_value_t = 500)]
     triggers: usize,
-    /// Only these figures of the gate (`cargo xtask bench gate`)
+    /// Only these measurements of the gate (`cargo xtask bench gate`)
     #[arg(long, value_enum, value_delimiter = ',')]
     gate: Vec<gate::GateMetric>,
     /// Seconds for which triggers and pages are asked for on many connections; none when 0
@@ -112,7 +112,7 @@ fn progress(text: impl std::fmt::Display) {
     eprintln!("# {text}");
 }
 
-/// Prints a figure.
+/// Prints a measurement.
 fn print(metric: &str, value: impl Into<Value>, unit: &str, settings: Value) {
     let version = env!("CARGO_PKG_VERSION");
     let value: Value = value.into();

@@ -26,11 +26,11 @@ pub fn measure(service: &Service, args: &Args) -> Result<()> {
     let page = Request::new("GET", "/v1/executions?limit=50", Some(&bed.key), "", 200);
     progress("triggers on many connections");
     let (answered, trigger_us) = bed.load(&trigger)?;
-    print("rest.trigger", answered.figure(), "requests/s, ms", bed.settings());
+    print("rest.trigger", answered.measurement(), "requests/s, ms", bed.settings());
     bed.until_idle()?;
     progress("pages of 50 executions on many connections");
     let (answered, page_us) = bed.load(&page)?;
-    print("rest.list_50", answered.figure(), "requests/s, ms", bed.settings());
+    print("rest.list_50", answered.measurement(), "requests/s, ms", bed.settings());
     progress("the share of HTTP, authentication, JSON and store");
     let open = bed.cost(&Request::new("GET", "/healthz", None, "", 200))?;
     let known = bed.cost(&Request::new("GET", "/v1/whoami", Some(&bed.key), "", 200))?;
@@ -42,7 +42,7 @@ pub fn measure(service: &Service, args: &Args) -> Result<()> {
         [("trigger", trigger_us, trigger_json), ("list_50", page_us, page_json)]
     {
         let rest = all - known - json_us;
-        let figure = share(&[
+        let measurement = share(&[
             ("http", open),
             ("authentication", known - open),
             ("json", json_us),
@@ -50,7 +50,7 @@ pub fn measure(service: &Service, args: &Args) -> Result<()> {
         ]);
         let mut settings = bed.settings();
         settings["path"] = json!(path);
-        print("rest.share", figure, "us of CPU of server and database a request", settings);
+        print("rest.share", measurement, "us of CPU of server and database a request", settings);
     }
     Ok(())
 }
@@ -68,10 +68,10 @@ pub fn line(service: &Service, args: &Args) -> Result<()> {
     bed.until_idle()?;
     let took = begun.elapsed().as_secs_f64();
     let runs = answered.latencies.len() as f64;
-    let figure = json!({
+    let measurement = json!({
         "per_second": (runs / took).round(), "runs": runs, "triggered_s": triggered, "drained_s": took,
     });
-    print("rest.line", figure, "runs/s", bed.settings());
+    print("rest.line", measurement, "runs/s", bed.settings());
     Ok(())
 }
 
@@ -158,11 +158,11 @@ fn serialise(client: &mut Client) -> Result<f64> {
 /// Each part, and its percentage of the whole.
 fn share(parts: &[(&str, f64)]) -> Value {
     let all: f64 = parts.iter().map(|(_, us)| us).sum();
-    let mut figure = json!({"all": tenths(all)});
+    let mut measurement = json!({"all": tenths(all)});
     for (name, us) in parts {
-        figure[*name] = json!({"us": tenths(*us), "percent": tenths(us / all * 100.0)});
+        measurement[*name] = json!({"us": tenths(*us), "percent": tenths(us / all * 100.0)});
     }
-    figure
+    measurement
 }
 
 fn tenths(value: f64) -> f64 {

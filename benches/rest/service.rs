@@ -70,7 +70,7 @@ impl Service {
                 break url.split('"').next().unwrap_or_default().to_owned();
             }
         };
-        // Whoever does not read its log stops it.
+        // A full pipe would stop it.
         std::thread::spawn(move || lines.for_each(drop));
         self.process = Some(Process { child, address });
         Ok(())
@@ -92,7 +92,7 @@ impl Service {
         Ok(key.trim().to_owned())
     }
 
-    /// A new connection to it, with somebody's key.
+    /// A new connection to it, with the key of a user.
     pub fn client_with(&self, key: &str) -> Result<Client> {
         let process = self.process.as_ref().context("the server does not run")?;
         Client::connect(&process.address, key)

@@ -1,6 +1,6 @@
-//! How fast the SQL door is: the real server as a process, asked by a driver of PostgreSQL.
+//! How fast the SQL interface is: the real server as a process, asked by a driver of PostgreSQL.
 //!
-//! `cargo xtask bench sql` prints one JSON line a figure on stdout: how many jobs a second several
+//! `cargo xtask bench sql` prints one JSON line a measurement on stdout: how many jobs a second several
 //! connections make, each with one statement that is durable when it answers, and how many pages of
 //! the history they read.
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock and starts servers")]
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use service::Service;
 
-/// Measures the SQL door on SQLite.
+/// Measures the SQL interface on SQLite.
 #[derive(Parser)]
 #[command(name = "sql")]
 struct Args {
@@ -46,7 +46,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Prints a figure.
+/// Prints a measurement.
 fn print(metric: &str, value: f64, unit: &str, more: &Value) {
     let mut line = json!({ "metric": metric, "value": value, "unit": unit, "store": "sqlite" });
     if let (Some(line), Some(more)) = (line.as_object_mut(), more.as_object()) {

@@ -1,4 +1,4 @@
-//! A server process with an open SQL door, on an embedded store of its own.
+//! A server process with an open SQL interface, on an embedded store of its own.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -26,7 +26,7 @@ impl Service {
             .args(["serve", "--http", "127.0.0.1:0", "--pg", "127.0.0.1:0", "--data"])
             .arg(folder.path().join("data"))
             .current_dir(folder.path())
-            // The limits of the doors are not what is measured.
+            // The limits of the interfaces are not what is measured.
             .env("PUNCTUAL_API__RATE_PER_SECOND", "0")
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

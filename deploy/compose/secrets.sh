@@ -9,5 +9,5 @@ chmod 700 secrets
 [ -s secrets/postgres_password ] || random > secrets/postgres_password
 [ -s secrets/master_key ] || random > secrets/master_key
 printf 'postgres://punctual:%s@postgres/punctual' "$(cat secrets/postgres_password)" > secrets/store
-# The containers' users read them; the folder keeps everybody else out.
+# The containers' users read them; the folder keeps all others out.
 chmod 644 secrets/*

@@ -23,7 +23,7 @@ export class Fail extends Error {
 }
 
 const ERROR_LENGTH_MAX = 4000;
-const RESULT_BYTES_MAX = 16 << 10;
+const RESULT_BYTES_MAX = 1 << 20;
 const OUTPUT_LENGTH_MAX = 64 << 10;
 
 const failed = (error, more = {}) => ['failed', { error: error.slice(0, ERROR_LENGTH_MAX), ...more }];

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use server::Code;
 
-use super::Place;
+use super::ServerTarget;
 use crate::cli_error::CliError;
 use crate::exit::{Exit, Failure};
 
@@ -43,7 +43,7 @@ fn exit_of(code: &str, status: u16) -> Exit {
 }
 
 /// The failure that an answer stands for.
-pub(super) fn failure(status: u16, body: &[u8], place: &Place) -> Failure {
+pub(super) fn failure(status: u16, body: &[u8], place: &ServerTarget) -> Failure {
     let Ok(Envelope { error }) = serde_json::from_slice(body) else {
         let exit = exit_of("", status);
         let error = CliError::new(format!("{} answered with status {status}", place.url()));

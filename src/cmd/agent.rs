@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use agent::Agent;
 use agent::output::Outputs;
+use agent_protocol::shape::{CAPACITY_MAX, Join, PROTOCOL, Skills};
+use agent_protocol::{CallError, Client, Fatal, Link, Options, Spool, Trust, Worker};
 use clap::{ArgAction, Args, Subcommand};
 use domain::cluster::{LabelError, Labels};
 use domain::schedule::parse_duration;
@@ -14,8 +16,6 @@ use reqwest::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use uuid::Uuid;
-use wire::shape::{CAPACITY_MAX, Join, PROTOCOL, Skills};
-use wire::{CallError, Client, Fatal, Link, Options, Spool, Trust, Worker};
 
 use super::job::Asking;
 use crate::cli_error::CliError;
@@ -439,7 +439,7 @@ async fn join(plan: &AgentPlan, path: &Path) -> Result<AgentCredential, Failure>
     for client in clients.iter().cycle() {
         match client.join(&plan.token, &join).await {
             Ok(joined) => {
-                let wire::shape::Joined { name, labels, key } = joined;
+                let agent_protocol::shape::Joined { name, labels, key } = joined;
                 let credential = AgentCredential { name, labels, key };
                 let text = serde_json::to_string(&credential)
                     .map_err(|error| Failure::failed(error.to_string()))?;

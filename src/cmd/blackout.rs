@@ -8,8 +8,10 @@ use serde_json::{Value, json};
 
 use super::job::Asking;
 use super::named::{DeleteArgs, ListArgs, Noun, OneArgs, fields};
+use crate::cli_error::CliError;
 use crate::exit::Failure;
 use crate::output::{self, Column, Shape, instant, text};
+use crate::times;
 
 /// The verbs of `punctual blackout`.
 #[derive(Subcommand)]
@@ -72,7 +74,7 @@ pub struct CreateArgs {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  punctual pause-all --reason 'database migration' --until 2026-11-17T18:00:00Z
+  punctual pause-all --reason 'database migration' --until 2h
   punctual resume-all
 
 When the command returns, no tick starts until the pause ends. Then each job decides about the times
@@ -159,11 +161,15 @@ pub fn run(command: BlackoutCommand) -> Result<(), Failure> {
         BlackoutCommand::Show(args) => BLACKOUT.show(&args),
         BlackoutCommand::Create(args) => {
             let scope = args.cluster.then(|| Value::from("CLUSTER"));
+            let zone = args.tz.as_deref();
+            let from = args.from.as_deref().map(|text| time("--from", zone, text)).transpose()?;
+            let until =
+                args.until.as_deref().map(|text| time("--until", zone, text)).transpose()?;
             let fields = fields([
                 ("name", Some(args.name.into())),
                 ("scope", scope),
-                ("from", args.from.map(Value::String)),
-                ("until", args.until.map(Value::String)),
+                ("from", from),
+                ("until", until),
                 ("cron_expression", args.cron.map(Value::String)),
                 ("duration_seconds", args.duration.map(Value::from)),
                 ("timezone", args.tz.map(Value::String)),
@@ -175,6 +181,13 @@ pub fn run(command: BlackoutCommand) -> Result<(), Failure> {
     }
 }
 
+/// A time of an option about the future, with local times of a zone.
+fn time(option: &str, zone: Option<&str>, text: &str) -> Result<Value, Failure> {
+    let read = times::future_in(zone, text).map(Value::String);
+    Ok(read
+        .map_err(|forms| CliError::new(format!("{option}: {text:?} is not a time")).hint(forms))?)
+}
+
 fn scope(is_cluster: bool) -> &'static str {
     if is_cluster { "CLUSTER" } else { "TENANT" }
 }
@@ -182,8 +195,8 @@ fn scope(is_cluster: bool) -> &'static str {
 /// Pauses all jobs.
 pub fn pause(args: PauseArgs) -> Result<(), Failure> {
     let mut body = json!({ "reason": args.reason, "scope": scope(args.cluster) });
-    if let Some(until) = args.until {
-        body["until"] = until.into();
+    if let Some(until) = &args.until {
+        body["until"] = time("--until", None, until)?;
     }
     let client = args.asking.client()?;
     let done = client.call(Method::PUT, &["v1", "pause"]).json(&body).send()?;

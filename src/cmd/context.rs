@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::cli_error::CliError;
 use crate::client::contexts::{Contexts, ServerContext, file_in, own_folder};
-use crate::client::{Client, Place};
+use crate::client::{Client, ServerTarget};
 use crate::data::write_private;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Column, OutputArgs, Shape, text};
@@ -170,7 +170,7 @@ pub fn login(args: LoginArgs) -> Result<(), Failure> {
     let key = match (&args.user, &args.token) {
         (Some(user), _) => {
             let password = ask(&format!("Password of {user} (not shown): "))?;
-            let place = Place::without_key(&args.url)?;
+            let place = ServerTarget::without_key(&args.url)?;
             let mut body = json!({"user": user, "password": password});
             if let Some(tenant) = &args.tenant {
                 body["tenant"] = tenant.clone().into();
@@ -181,7 +181,7 @@ pub fn login(args: LoginArgs) -> Result<(), Failure> {
         (None, Some(key)) => key.clone(),
         (None, None) => ask(&format!("Key for {} (not shown): ", args.url))?,
     };
-    let client = Client::at(Place::known(&args.url, key.trim())?)?;
+    let client = Client::at(ServerTarget::known(&args.url, key.trim())?)?;
     let me = client.get(&["v1", "whoami"])?;
     fs::create_dir_all(&folder)?;
     let token_file = key_file(&folder, &args.name);

@@ -375,8 +375,8 @@ fn start(args: &RunArgs) -> Result<(), Failure> {
 
 fn backfill(args: &BackfillArgs) -> Result<(), Failure> {
     if args.from > args.until {
-        let complaint = CliError::new("--until is before --from");
-        return Err(complaint.hint("exchange the two").into());
+        let error = CliError::new("--until is before --from");
+        return Err(error.hint("exchange the two").into());
     }
     let client = args.asking.client()?;
     let path = ["v1", "dags", &args.dag, "backfill"];

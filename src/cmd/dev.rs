@@ -11,7 +11,7 @@ use reqwest::Method;
 
 use super::serve::{self, ServerReady};
 use crate::cli_error::CliError;
-use crate::client::{Client, Place};
+use crate::client::{Client, ServerTarget};
 use crate::clock;
 use crate::config::{Config, Sources, environment};
 use crate::exit::Failure;
@@ -78,7 +78,7 @@ async fn greet(ready: ServerReady) -> Result<(), Failure> {
     if lacking.is_none() {
         jobs.push(samples::command(clock::now()));
     }
-    let place = Place::known(&ready.url, ready.key.reveal())?;
+    let place = ServerTarget::known(&ready.url, ready.key.reveal())?;
     let make = move || {
         let client = Client::at(place)?;
         client.call(Method::POST, &["v1", "queues"]).json(&samples::queue()).send()?;

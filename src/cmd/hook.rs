@@ -177,8 +177,8 @@ fn given(
     let mut mapped = Map::new();
     for text in &rules.parameters {
         let Some((name, pointer)) = text.split_once('=') else {
-            let complaint = CliError::new(format!("--param {text:?} has no pointer"));
-            return Err(complaint.hint("a parameter looks like branch=/ref").into());
+            let error = CliError::new(format!("--param {text:?} has no pointer"));
+            return Err(error.hint("a parameter looks like branch=/ref").into());
         };
         mapped.insert(name.to_owned(), pointer.into());
     }

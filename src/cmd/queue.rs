@@ -315,8 +315,8 @@ impl Settings {
         for weight in &self.weight {
             let pair = weight.split_once('=').and_then(|(name, n)| Some((name, n.parse().ok()?)));
             let Some((name, number)): Option<(&str, u32)> = pair else {
-                let complaint = CliError::new(format!("{weight:?} is not WORKSPACE=N"));
-                return Err(complaint.hint("for example --weight acme=3").into());
+                let error = CliError::new(format!("{weight:?} is not WORKSPACE=N"));
+                return Err(error.hint("for example --weight acme=3").into());
             };
             weights.insert(name.to_owned(), number.into());
         }

@@ -13,7 +13,7 @@ use agent::{Agent, DatabaseSource};
 use clap::{ArgAction, Args};
 use domain::cluster::NodeState;
 use engine::{Engine, Env, LogNotifier, Predecessor, Replaces, StartLog, Tracer};
-use server::{AgentDoor, App, Key, Keys, Metrics, Queries, SqlDoor};
+use server::{AgentEndpoint, App, Key, Keys, Metrics, Queries, SqlListener};
 use sha2::{Digest, Sha256};
 use store::sqlite::SqliteStore;
 use store::{FullStore, PostgresOptions, PostgresStore, SharedStore, StoreError};
@@ -269,12 +269,13 @@ async fn serve(
     settings.info.replaces = match (&plan.store, start_log.predecessor()) {
         // No other process has the file open.
         (StoreKind::Sqlite, _) => Replaces::EveryScheduler,
-        (StoreKind::Postgres(_), Some(Predecessor { node, begun })) => {
+        (StoreKind::Postgres(_), Some(Predecessor { node, begun, .. })) => {
             let begun = begun.as_ref().map(|begun| begun.keys().copied().collect());
             Replaces::Node { node: *node, begun }
         }
         (StoreKind::Postgres(_), None) => Replaces::None,
     };
+    settings.info.acted = start_log.predecessor().and_then(|it| Some((it.node, it.acted_at?)));
     let parts = Env {
         start_log: Some(Arc::new(start_log)),
         clock: Arc::clone(&clock),
@@ -324,7 +325,7 @@ async fn serve(
     let engine = Engine::start(store, executor, notifiers, settings, parts)
         .await
         .map_err(|error| no_store("the store", &error))?;
-    engine.carry_to(Arc::new(channels)).await;
+    engine.deliver_to(Arc::new(channels)).await;
     let engine = Arc::new(engine);
     let mut authority =
         Keys::new(&admin_key, Arc::clone(&engine), Arc::clone(&clock), Arc::clone(&random));
@@ -351,7 +352,7 @@ async fn serve(
         node_names: Arc::default(),
         options: Arc::new(plan.options.clone()),
     });
-    let agents = AgentDoor::new(Arc::clone(&engine), vault.clone(), source);
+    let agents = AgentEndpoint::new(Arc::clone(&engine), vault.clone(), source);
     front.spawn(server::Sweeper::new(&app).run());
     front.spawn(server::take_job_requests(app.clone()));
     tokio::spawn(look_into(vault));
@@ -372,7 +373,7 @@ async fn serve(
             let address = listener.local_addr()?;
             let tls = certificate.map(|certificate| tls::sql_tls(Arc::clone(certificate)));
             let tls = tls.transpose().map_err(std::io::Error::other)?;
-            let sql = SqlDoor::new(app.clone(), plan.sql.clone(), tls);
+            let sql = SqlListener::new(app.clone(), plan.sql.clone(), tls);
             let mut closed = closed.clone();
             let closed = async move { while closed.changed().await.is_ok() {} };
             listeners.push(front.spawn(sql.serve(listener, closed)));

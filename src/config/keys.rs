@@ -167,7 +167,7 @@ pub const KEYS: &[SettingKey] = &[
     key("engine.job_timeout_max", "", "maximum timeout of an attempt"),
     key("engine.look_ahead", "120s", "how far ahead jobs are planned"),
     key(
-        "engine.divide_planning_above",
+        "engine.planning_buckets_above",
         "100000",
         "with more scheduled jobs than this, the schedulers divide planning",
     ),

@@ -4,7 +4,7 @@
 //! them; the same code does it here, so that both sides of a comparison are complete.
 
 use domain::id::{JobId, TenantId, UserId};
-use domain::job::{Job, JobState};
+use domain::job::{Definition, Job, JobState};
 use domain::job_defaults::JobDefaults;
 use serde_json::{Map, Value, json};
 use server::shape::duration::Seconds;
@@ -72,6 +72,14 @@ pub fn shown(
         shown.insert("depends_on".into(), upstream);
     }
     Some(Value::Object(shown))
+}
+
+/// The definition of a job that the server shows.
+pub fn definition(job: &Value) -> Option<Definition> {
+    let mut fields = of_job(job, |_| None);
+    fields.remove("depends_on");
+    let spec: JobSpec = serde_json::from_value(Value::Object(fields)).ok()?;
+    spec.definition(Vec::new(), clock::now(), &clock::zones()).ok()
 }
 
 /// The upstream jobs of a document as the server shows them; none if there are none.

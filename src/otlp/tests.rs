@@ -39,7 +39,7 @@ fn fields_are_read_and_never_shown() {
 }
 
 #[test]
-fn a_full_queue_drops_and_waits_for_nobody() {
+fn a_full_queue_drops_and_does_not_wait() {
     let (queue, mut waiting) = mpsc::channel(1);
     let spans = Spans { queue, metrics: Arc::new(Metrics::new()) };
     let at = Timestamp::UNIX_EPOCH;
@@ -56,7 +56,7 @@ fn a_full_queue_drops_and_waits_for_nobody() {
         coalesced: 0,
         ignore_dependencies: true,
         parameters: None,
-        place: domain::cluster::Place::default(),
+        place: domain::cluster::Placement::default(),
         slot: domain::slot::SlotKind::Process,
         requested_by: None,
     };

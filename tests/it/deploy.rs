@@ -1,4 +1,4 @@
-//! What `deploy/` names exists: figures, labels, settings, commands, headings.
+//! What `deploy/` names exists: metrics, labels, settings, commands, headings.
 
 mod containers;
 
@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::binary::run;
-use crate::serve::exposition::Figure;
-use crate::serve::metrics::figures;
+use crate::serve::exposition::MetricFamily;
+use crate::serve::metrics::metrics;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -21,9 +21,9 @@ fn read(path: &str) -> String {
 }
 
 /// Every sample name with its labels.
-fn samples(figures: &BTreeMap<String, Figure>) -> BTreeMap<&str, BTreeSet<&str>> {
+fn samples(metrics: &BTreeMap<String, MetricFamily>) -> BTreeMap<&str, BTreeSet<&str>> {
     let mut samples: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for sample in figures.values().flat_map(|figure| &figure.samples) {
+    for sample in metrics.values().flat_map(|family| &family.samples) {
         let labels = samples.entry(&sample.name).or_default();
         labels.extend(sample.labels.keys().map(String::as_str));
         // Prometheus adds those of where it found them.
@@ -32,7 +32,7 @@ fn samples(figures: &BTreeMap<String, Figure>) -> BTreeMap<&str, BTreeSet<&str>>
     samples
 }
 
-/// Fails when an expression names a figure or a label that no server has.
+/// Fails when an expression names a family or a label that no server has.
 fn check(expr: &str, samples: &BTreeMap<&str, BTreeSet<&str>>) -> usize {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let mut found = BTreeSet::new();
@@ -61,9 +61,9 @@ fn check(expr: &str, samples: &BTreeMap<&str, BTreeSet<&str>>) -> usize {
 }
 
 #[test]
-fn the_dashboard_and_the_rules_name_figures_that_exist() {
-    let figures = figures();
-    let samples = samples(&figures);
+fn dashboard_and_rules_name_metrics_that_exist() {
+    let metrics = metrics();
+    let samples = samples(&metrics);
 
     let dashboard: Value = serde_json::from_str(&read("deploy/grafana/punctual.json")).unwrap();
     let (mut ids, mut used) = (BTreeSet::new(), 0);
@@ -73,7 +73,7 @@ fn the_dashboard_and_the_rules_name_figures_that_exist() {
             used += check(target["expr"].as_str().unwrap(), &samples);
         }
     }
-    assert!(used >= 25, "the dashboard shows {used} figures");
+    assert!(used >= 25, "the dashboard shows {used} metrics");
     for variable in dashboard["templating"]["list"].as_array().unwrap() {
         check(&variable["query"].to_string(), &samples);
     }

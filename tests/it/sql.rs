@@ -1,4 +1,4 @@
-//! The SQL door of the real server, asked by the programs that people use.
+//! The SQL interface of the real server, asked by the programs that people use.
 
 mod command;
 mod drivers;
@@ -20,10 +20,10 @@ use tempfile::TempDir;
 
 use crate::serve::process::Server;
 
-/// A server whose SQL door is open.
+/// A server whose SQL interface is open.
 pub struct Bed {
     pub server: Server,
-    /// Where its SQL door is.
+    /// Where its SQL interface is.
     pub address: String,
     pub folder: TempDir,
 }

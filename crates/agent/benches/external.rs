@@ -6,6 +6,8 @@
 //! with it. The first run of an agent, which starts the launcher, is not counted.
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
+extern crate punctual_agent as agent;
+
 use std::process::{ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -152,7 +154,7 @@ async fn bench(runs: u32, only: Option<String>) {
             let seconds = total[0].as_secs_f64();
             let overhead_ms = (seconds - direct) / runs * f64::from(at_once) * 1000.0;
             let line = serde_json::json!({
-                "figure": format!("exec.external.{name}"),
+                "metric": format!("exec.external.{name}"),
                 "at_once": at_once,
                 "runs_per_s": (runs / seconds).round(),
                 "overhead_ms_a_run": rounded(overhead_ms),

@@ -39,7 +39,7 @@ pub use mask::Mask;
 pub(crate) use masked::Masked;
 use pending::{OutputChunk, PendingOutput};
 pub use printable::printable;
-pub use reader::Slice;
+pub use reader::{Piece, Slice};
 use recent::Recent;
 use writer::{OutputFiles, WriteProgress, WriteQueue};
 

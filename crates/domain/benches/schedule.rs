@@ -4,6 +4,8 @@
 //! round by round, on the same instants, so that a busy machine slows both; a metric is the median
 //! of its rounds.
 
+extern crate punctual_domain as domain;
+
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -95,9 +97,9 @@ fn compare(expr: &str, zone: &Zone, instants: &str, afters: &[Timestamp]) {
     let (ours, theirs) = (median(ours), median(theirs));
     let settings =
         format!(r#"{{"expr":{expr:?},"zone":{:?},"instants":{instants:?}}}"#, zone.name());
-    figure(PUNCTUAL, "schedule.next_ns", ours, "ns", &settings);
-    figure(CRONER, "schedule.next_ns", theirs, "ns", &settings);
-    figure(PUNCTUAL, "schedule.next_ratio", theirs / ours, "x", &settings);
+    measurement(PUNCTUAL, "schedule.next_ns", ours, "ns", &settings);
+    measurement(CRONER, "schedule.next_ns", theirs, "ns", &settings);
+    measurement(PUNCTUAL, "schedule.next_ratio", theirs / ours, "x", &settings);
 }
 
 /// The slowest answer of each awkward expression, over zones and instants.
@@ -117,11 +119,11 @@ fn awkward() {
                 }
             }
         }
-        figure(PUNCTUAL, "schedule.next_worst_ns", worst, "ns", &settings);
+        measurement(PUNCTUAL, "schedule.next_worst_ns", worst, "ns", &settings);
         slowest = slowest.max(worst);
     }
     let settings = format!(r#"{{"expressions":{}}}"#, COMPARED.len() + AWKWARD.len());
-    figure(PUNCTUAL, "schedule.next_slowest_ns", slowest, "ns", &settings);
+    measurement(PUNCTUAL, "schedule.next_slowest_ns", slowest, "ns", &settings);
 }
 
 /// Parsing, and refusing.
@@ -131,7 +133,7 @@ fn parse() {
         let rounds = (0..ROUNDS).map(|_| nanoseconds_each(&texts, |text| text.parse::<Cron>()));
         let settings = format!(r#"{{"expr":{expr:?}}}"#);
         let ns = median(rounds.collect());
-        figure(PUNCTUAL, "schedule.parse_ns", ns, "ns", &settings);
+        measurement(PUNCTUAL, "schedule.parse_ns", ns, "ns", &settings);
     }
 
     let texts = mangled(20_000);
@@ -139,7 +141,7 @@ fn parse() {
     let worst = times.into_iter().max_by(|(_, one), (_, other)| one.total_cmp(other));
     if let Some((text, ns)) = worst {
         let settings = format!(r#"{{"inputs":{},"expr":"{text}"}}"#, texts.len());
-        figure(PUNCTUAL, "schedule.parse_slowest_ns", ns, "ns", &settings);
+        measurement(PUNCTUAL, "schedule.parse_slowest_ns", ns, "ns", &settings);
     }
 }
 
@@ -270,7 +272,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-fn figure(peer: &str, metric: &str, value: f64, unit: &str, settings: &str) {
+fn measurement(peer: &str, metric: &str, value: f64, unit: &str, settings: &str) {
     let version = version(peer);
     println!(
         r#"{{"peer":"{peer}","version":"{version}","metric":"{metric}","value":{value:.1},"unit":"{unit}","settings":{settings}}}"#

@@ -48,11 +48,15 @@ pub enum AlertKind {
     RunHeld,
     /// A run was skipped because the jobs that it depends on did not end as required in time.
     UpstreamSkip,
+    /// The critical path of a version of a DAG is slower than that of the version before it.
+    DagSlower,
+    /// A step of a DAG raised it.
+    DagAlert,
 }
 
 impl AlertKind {
     /// Every kind.
-    pub const ALL: [AlertKind; 11] = [
+    pub const ALL: [AlertKind; 13] = [
         AlertKind::MaxRetriesExceeded,
         AlertKind::FinalFailure,
         AlertKind::Missed,
@@ -64,6 +68,8 @@ impl AlertKind {
         AlertKind::SlotsFull,
         AlertKind::RunHeld,
         AlertKind::UpstreamSkip,
+        AlertKind::DagSlower,
+        AlertKind::DagAlert,
     ];
 
     /// The name in every interface.
@@ -80,6 +86,8 @@ impl AlertKind {
             AlertKind::SlotsFull => "NODE_SLOTS_FULL",
             AlertKind::RunHeld => "RUN_HELD",
             AlertKind::UpstreamSkip => "RUN_SKIPPED_UPSTREAM",
+            AlertKind::DagSlower => "DAG_SLOWER",
+            AlertKind::DagAlert => "DAG_ALERT",
         }
     }
 

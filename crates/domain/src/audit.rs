@@ -1,11 +1,11 @@
-//! The audit trail: who did what, and how a chain of hashes tells that nobody changed it since.
+//! The audit trail: who did what, and how a chain of hashes shows that it was not changed since.
 //!
 //! ```text
 //!   anchor ──▶ row 1 ──▶ row 2 ──▶ … ──▶ head        hash(n) = H(hash(n − 1), n, row n)
 //! ```
 //!
 //! A row is written with what it records and sealed a moment later: it gets the next number of its
-//! tenant and a hash over itself and the row before it. Whoever changes, removes or moves a sealed
+//! tenant and a hash over itself and the row before it. A change, removal or move of a sealed
 //! row must make every hash behind it anew, and the head too.
 
 use std::fmt;
@@ -40,11 +40,11 @@ pub enum Kind {
     RunsEnded,
     /// A user asked for runs; the row lists them.
     RunsRequested,
-    /// Somebody asked for the end of a run.
+    /// The cancellation of a run was requested.
     JobCancelled,
-    /// Somebody was refused.
+    /// A request was denied.
     Denied,
-    /// Somebody came in, or tried to.
+    /// A login, or an attempt of one.
     Login,
     /// A tenant was made, changed or removed.
     TenantChanged,

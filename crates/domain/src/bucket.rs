@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_has_one_owner_whoever_asks() {
+    fn a_bucket_has_the_same_owner_on_every_node() {
         for count in 1..=10 {
             let nodes = nodes(count);
             let turned: Vec<NodeId> = nodes.iter().rev().copied().collect();

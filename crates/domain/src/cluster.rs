@@ -206,21 +206,21 @@ impl fmt::Display for Labels {
 /// Requirements and offers are lists of words. A label is `key=value`. The word of the leader has
 /// no equals sign, so no label can be mistaken for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place(Vec<String>);
+pub struct Placement(Vec<String>);
 
-impl Place {
+impl Placement {
     /// The word that only the leader offers.
     pub const LEADER: &'static str = "LEADER_ONLY";
 
     /// The placement of runs with this class and these labels.
-    pub fn of(class: Class, labels: &Labels) -> Self {
-        let leader = (class == Class::LeaderOnly).then(|| Place::LEADER.to_owned());
-        Place(leader.into_iter().chain(labels.pairs()).collect())
+    pub fn from_class(class: Class, labels: &Labels) -> Self {
+        let leader = (class == Class::LeaderOnly).then(|| Placement::LEADER.to_owned());
+        Placement(leader.into_iter().chain(labels.pairs()).collect())
     }
 
     /// The placement of runs of a shard: only its owner offers this word.
-    pub fn of_shard(shard: crate::id::ObjectId) -> Self {
-        Place(vec![Place::shard_word(shard)])
+    pub fn from_shard(shard: crate::id::ObjectId) -> Self {
+        Placement(vec![Placement::shard_word(shard)])
     }
 
     /// The word that the owner of a shard offers.
@@ -229,8 +229,8 @@ impl Place {
     }
 
     /// The placement with stored words.
-    pub fn of_words(words: Vec<String>) -> Self {
-        Place(words)
+    pub fn from_words(words: Vec<String>) -> Self {
+        Placement(words)
     }
 
     /// The required words.
@@ -245,7 +245,7 @@ impl Place {
 
     /// Whether only the leader may execute it.
     pub fn is_leader(&self) -> bool {
-        self.0.iter().any(|word| word == Place::LEADER)
+        self.0.iter().any(|word| word == Placement::LEADER)
     }
 
     /// Whether a node that offers these words may execute it.
@@ -261,7 +261,7 @@ pub fn fingerprint(text: &str) -> String {
 
 /// The leadership of the cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lead {
+pub struct Leadership {
     /// The epoch, which grows with every change of the leader and never decreases.
     pub epoch: i64,
     /// The leader; none if there is none.
@@ -300,28 +300,28 @@ mod tests {
         let labels: Labels = " zone=eu, disk=ssd ".parse().unwrap();
         assert_eq!(labels.to_string(), "disk=ssd,zone=eu");
         assert_eq!("".parse(), Ok(Labels::default()));
-        for (text, complaint) in [
+        for (text, problem) in [
             ("zone", "\"zone\" is not of the form key=value"),
             ("zone=eu,zone=us", "\"zone\" is given twice"),
             ("=eu", "\"\" must have 1 to 63"),
             ("zone=e u", "\"e u\" must have 1 to 63"),
         ] {
             let error = text.parse::<Labels>().unwrap_err().to_string();
-            assert!(error.starts_with(complaint), "{error}");
+            assert!(error.starts_with(problem), "{error}");
         }
     }
 
     #[test]
-    fn a_place_is_offered_by_labels_and_by_the_lead() {
+    fn a_placement_is_offered_by_labels_and_by_leadership() {
         let (none, eu): (Labels, Labels) = (Labels::default(), "zone=eu".parse().unwrap());
-        assert!(Place::of(Class::LocalSafe, &none).is_anywhere());
-        assert!(Place::of(Class::QuorumRequired, &none).is_anywhere());
-        let local = Place::of(Class::LocalSafe, &eu);
+        assert!(Placement::from_class(Class::LocalSafe, &none).is_anywhere());
+        assert!(Placement::from_class(Class::QuorumRequired, &none).is_anywhere());
+        let local = Placement::from_class(Class::LocalSafe, &eu);
         assert!(local.is_offered(&["disk=ssd".into(), "zone=eu".into()]));
         assert!(!local.is_offered(&["zone=us".into()]) && !local.is_leader());
-        let leader = Place::of(Class::LeaderOnly, &eu);
+        let leader = Placement::from_class(Class::LeaderOnly, &eu);
         assert!(leader.is_leader() && !leader.is_offered(&["zone=eu".into()]));
-        assert!(leader.is_offered(&["zone=eu".into(), Place::LEADER.into()]));
+        assert!(leader.is_offered(&["zone=eu".into(), Placement::LEADER.into()]));
     }
 
     #[test]
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_the_same_at_every_door() {
+    fn names_are_the_same_on_every_interface() {
         for role in NodeRole::ALL {
             assert_eq!(NodeRole::of(&role.name().to_lowercase()), Some(role));
         }

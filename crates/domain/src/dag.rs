@@ -19,6 +19,7 @@ pub mod call;
 mod check;
 mod graph;
 pub mod path;
+mod place;
 pub mod rerun;
 mod rule;
 pub mod state;
@@ -79,6 +80,9 @@ pub const RESULTS_BYTES_MAX: usize = 16 << 20;
 
 /// The maximum number of DAG calls that lead to a DAG run: a step of the last one calls no DAG.
 pub const CALLS_MAX: usize = 16;
+
+/// The maximum length of the text of an alert, in bytes.
+pub const ALERT_BYTES_MAX: usize = 4_096;
 
 /// The timeout of a step that names none.
 pub const STEP_TIMEOUT: SignedDuration = SignedDuration::from_hours(1);
@@ -221,6 +225,11 @@ pub enum StepWork {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<String>,
     },
+    /// Raises an alert.
+    Alert {
+        /// The text. May contain templates.
+        message: String,
+    },
     /// Waits until a message arrives in a queue, and takes it. The payload is the step's result.
     WaitForMessage {
         /// The name of the queue.
@@ -247,6 +256,7 @@ impl StepWork {
             StepWork::Dag { .. } => "DAG",
             StepWork::Approval { .. } => "APPROVAL",
             StepWork::Sleep { .. } => "SLEEP",
+            StepWork::Alert { .. } => "ALERT",
             StepWork::WaitForMessage { .. } => "WAIT_FOR_MESSAGE",
         }
     }

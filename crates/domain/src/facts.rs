@@ -30,10 +30,23 @@ pub struct StartFacts {
     /// Due runs of the same job that other nodes have claimed. They may have started. A run that
     /// was claimed after this one and comes after it in line is omitted: its holder sees this one.
     pub elsewhere: Vec<ActiveRun>,
+    /// Those of `elsewhere` that come after this one in line and are not known to have started.
+    /// Their holders see this run and have to decide first.
+    pub undecided: Vec<RunId>,
     /// The last outcomes of the jobs that it depends on, in the order of the definition.
     pub upstream: Vec<UpstreamFact>,
     /// The acknowledgements of the run, if they were requested.
     pub quorum: Option<Quorum>,
+}
+
+impl StartFacts {
+    /// The most runs that `earlier` lists.
+    pub const EARLIER_MAX: usize = 64;
+
+    /// Whether another live run of the job comes after this one in line.
+    pub fn is_later(&self, run: RunId) -> bool {
+        self.earlier.len() < Self::EARLIER_MAX && self.earlier.iter().all(|it| it.id != run)
+    }
 }
 
 /// A run of the same job that comes before another one and has not ended.

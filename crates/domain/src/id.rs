@@ -150,7 +150,7 @@ impl RunId {
         RunId(timed(7, at, u128::MAX))
     }
 
-    /// A part of a run that was divided: the same run, row and shard give the same id. Its version
+    /// A part of a run that was split: the same run, row and shard give the same id. Its version
     /// is 5, so that a part is told from other runs by its id alone.
     pub fn of_part(run: RunId, row: u64, shard: &str) -> Self {
         let mut name = row.to_be_bytes().to_vec();

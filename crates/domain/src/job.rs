@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::action::Action;
 use crate::blackout::CompiledBlackout;
 use crate::calendar::CalendarUse;
-use crate::cluster::{Class, Labels, Place};
+use crate::cluster::{Class, Labels, Placement};
 use crate::dag::Dag;
 use crate::dependency::DependencyRule;
 use crate::id::{JobId, ObjectId, TenantId, UserId};
@@ -323,8 +323,8 @@ impl Definition {
     }
 
     /// The placement of its runs.
-    pub fn place(&self) -> Place {
-        Place::of(self.class, &self.run_on)
+    pub fn place(&self) -> Placement {
+        Placement::from_class(self.class, &self.run_on)
     }
 }
 

@@ -1,5 +1,5 @@
 //! Named resources: databases, alert channels, shards, agents, join tokens, calendars, blackouts,
-//! pauses, pools and hooks.
+//! pauses, pools, hooks, status pages and preferences of users.
 //!
 //! All of them are stored in the same way; only their bodies differ.
 
@@ -33,11 +33,15 @@ pub enum ObjectKind {
     Pool,
     /// An address at which programs elsewhere trigger a job.
     Hook,
+    /// A page that shows the state of jobs with chosen tags, to everyone if it is public.
+    StatusPage,
+    /// What a user keeps about the dashboard: its name is the user's id.
+    Preferences,
 }
 
 impl ObjectKind {
     /// Every kind.
-    pub const ALL: [ObjectKind; 10] = [
+    pub const ALL: [ObjectKind; 12] = [
         ObjectKind::Database,
         ObjectKind::AlertChannel,
         ObjectKind::Shard,
@@ -48,6 +52,8 @@ impl ObjectKind {
         ObjectKind::Pause,
         ObjectKind::Pool,
         ObjectKind::Hook,
+        ObjectKind::StatusPage,
+        ObjectKind::Preferences,
     ];
 
     /// The stored name.
@@ -63,6 +69,8 @@ impl ObjectKind {
             ObjectKind::Pause => "PAUSE",
             ObjectKind::Pool => "POOL",
             ObjectKind::Hook => "HOOK",
+            ObjectKind::StatusPage => "STATUS_PAGE",
+            ObjectKind::Preferences => "PREFERENCES",
         }
     }
 

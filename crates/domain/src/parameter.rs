@@ -263,6 +263,16 @@ impl ParameterRule {
         };
         limit(&mut rule.min, "min")?;
         limit(&mut rule.max, "max")?;
+        if let (Some(min), Some(max)) = (&rule.min, &rule.max) {
+            // The limits of a text are lengths.
+            let order = match is_text {
+                true => min.as_u64().cmp(&max.as_u64()),
+                false => self.compare(min, max).unwrap_or(Ordering::Equal),
+            };
+            if order == Ordering::Greater {
+                return Err(self.error(format!("the min {min} is more than the max {max}")));
+            }
+        }
         for value in &mut rule.values {
             let problem = || format!("{value} of enum is not {}", self.kind.describe());
             *value = self.kind.read(value).ok_or_else(|| self.error(problem()))?;
@@ -491,6 +501,12 @@ mod tests {
             (json!({"type": "integer", "enum": ["a"]}), "\"a\" of enum is not a whole number"),
             (json!({"pattern": "("}), "the pattern \"(\" is invalid"),
             (json!({"min": -1}), "the min -1 is not a whole number"),
+            (json!({"min": 3, "max": 2}), "the min 3 is more than the max 2"),
+            (json!({"type": "number", "min": 0.5, "max": 0.25}), "the min 0.5 is more than"),
+            (
+                json!({"type": "date", "min": "2026-02-01", "max": "2026-01-31"}),
+                "the min \"2026-02-01\" is more than the max \"2026-01-31\"",
+            ),
         ] {
             let error = rule(rest.clone()).checked().unwrap_err().to_string();
             assert!(error.contains(expected), "{rest}: {error}");

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::action::{Action, SqlAction, TEXT_BYTES_MAX};
-use crate::cluster::Place;
+use crate::cluster::Placement;
 use crate::id::RunId;
 use crate::job::Definition;
 use crate::run::{AttemptResult, NewRun, Origin, Outcome, Reason, ReasonCode};
@@ -79,7 +79,7 @@ pub struct Rows {
 
 /// Why a run cannot be split. A retry would fail in the same way.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DivideError {
+pub enum SplitError {
     /// There are no shards.
     #[error("there are no shards: create one with CREATE SHARD 'name' DATABASE = 'database'")]
     NoShards,
@@ -204,13 +204,13 @@ impl Partition {
         &self,
         shards: &'s [Shard],
         values: &Map<String, Value>,
-    ) -> Result<Vec<&'s Shard>, DivideError> {
+    ) -> Result<Vec<&'s Shard>, SplitError> {
         if shards.is_empty() {
-            return Err(DivideError::NoShards);
+            return Err(SplitError::NoShards);
         }
         let find = |name: &str| {
             let found = shards.iter().find(|shard| shard.is_called(name));
-            found.ok_or_else(|| DivideError::UnknownShard(name.to_owned()))
+            found.ok_or_else(|| SplitError::UnknownShard(name.to_owned()))
         };
         Ok(match self {
             Partition::AllShards => shards.iter().collect(),
@@ -234,7 +234,7 @@ impl Partition {
 
 impl Definition {
     /// Whether its runs are split into child runs.
-    pub fn is_divided(&self) -> bool {
+    pub fn is_split(&self) -> bool {
         self.partition.is_some() || self.parameters.from.is_some()
     }
 
@@ -252,7 +252,7 @@ impl Definition {
 }
 
 /// The rows of the result of [`Definition::rows_action`].
-pub fn rows_of(answer: &AttemptResult) -> Result<Vec<Map<String, Value>>, DivideError> {
+pub fn rows_of(answer: &AttemptResult) -> Result<Vec<Map<String, Value>>, SplitError> {
     let details: Value = answer
         .details
         .as_deref()
@@ -260,29 +260,30 @@ pub fn rows_of(answer: &AttemptResult) -> Result<Vec<Map<String, Value>>, Divide
         .unwrap_or_default();
     if details["cut"] == Value::Bool(true) {
         let text = "the result is too large: at most 1,000 rows and 64 KB";
-        return Err(DivideError::Rows(text.into()));
+        return Err(SplitError::Rows(text.into()));
     }
     let Some(rows) = &answer.result else {
-        return Err(DivideError::Rows("the statement returns no rows: write a SELECT".into()));
+        return Err(SplitError::Rows("the statement returns no rows: write a SELECT".into()));
     };
     serde_json::from_str(rows)
-        .map_err(|error| DivideError::Rows(format!("the result cannot be parsed: {error}")))
+        .map_err(|error| SplitError::Rows(format!("the result cannot be parsed: {error}")))
 }
 
 /// Splits a run: one child run for each row and each shard that the rule selects for it. `rows` are
 /// those of [`Definition::rows_action`], if it has one. The result is deterministic, so a child run
 /// has one id.
-pub fn divide(
+pub fn split(
     definition: &Definition,
     run: &NewRun,
     rows: Option<&[Map<String, Value>]>,
     shards: &[Shard],
     now: Timestamp,
-) -> Result<Vec<NewRun>, DivideError> {
+) -> Result<Vec<NewRun>, SplitError> {
     let own: Map<String, Value> = match run.parameters.as_deref() {
         None => Map::new(),
-        Some(text) => serde_json::from_str(text)
-            .map_err(|error| DivideError::Parameters(error.to_string()))?,
+        Some(text) => {
+            serde_json::from_str(text).map_err(|error| SplitError::Parameters(error.to_string()))?
+        }
     };
     let single = [Map::new()];
     let mut parts = Vec::new();
@@ -298,7 +299,7 @@ pub fn divide(
             parts.push(part(run, number, shard, parameters.clone(), now));
         }
         if parts.len() > PARTS_MAX {
-            return Err(DivideError::TooMany(parts.len()));
+            return Err(SplitError::TooMany(parts.len()));
         }
     }
     Ok(parts)
@@ -314,7 +315,7 @@ fn part(
     let name = shard.map_or_else(String::new, |shard| shard.id.to_string());
     NewRun {
         id: RunId::of_part(run.id, number as u64, &name),
-        place: shard.map_or_else(|| run.place.clone(), |shard| Place::of_shard(shard.id)),
+        place: shard.map_or_else(|| run.place.clone(), |shard| Placement::from_shard(shard.id)),
         shard: name,
         due_at: now,
         origin: Origin::Part,
@@ -334,7 +335,7 @@ pub fn part_again(
     now: Timestamp,
 ) -> NewRun {
     let place = match shard.parse() {
-        Ok(id) => Place::of_shard(id),
+        Ok(id) => Placement::from_shard(id),
         Err(_) => run.place.clone(),
     };
     let id = RunId::of_part(run.id, number as u64, shard);

@@ -9,7 +9,7 @@ use std::fmt;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::cluster::Place;
+use crate::cluster::Placement;
 use crate::id::{JobId, NodeId, RunId, TenantId, UserId};
 use crate::slot::SlotKind;
 
@@ -178,6 +178,8 @@ pub enum ReasonCode {
     Approval,
     /// The result of the step is larger than allowed.
     ResultTooLarge,
+    /// No message came for the step in time.
+    NoMessage,
 }
 
 impl ReasonCode {
@@ -215,6 +217,7 @@ impl ReasonCode {
             ReasonCode::Marked => "MARKED",
             ReasonCode::Approval => "APPROVAL",
             ReasonCode::ResultTooLarge => "RESULT_TOO_LARGE",
+            ReasonCode::NoMessage => "NO_MESSAGE",
         }
     }
 }
@@ -248,7 +251,7 @@ pub struct NewRun {
     /// Values for the action, as a JSON object.
     pub parameters: Option<String>,
     /// What a node must offer to be handed it.
-    pub place: Place,
+    pub place: Placement,
     /// The kind of slot that it takes.
     pub slot: SlotKind,
     /// The user who asked for it; none for what the schedule, a dependency or an upstream run asked

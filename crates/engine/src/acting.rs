@@ -1,18 +1,19 @@
-//! What somebody at a door may ask: every command and question with the one who asks.
+//! Commands and queries in the name of an actor, with the privileges that they need.
 //!
-//! [`Node`] does what it is told; the steps, the tests and the simulation need that. A door has
+//! [`Node`] does what it is told; the steps, the tests and the simulation need that. An interface has
 //! only [`AuthorizedEngine`], which lets `domain::access` decide first. What is not the actor's does not
-//! exist: the answer is that of an id that nobody has.
+//! exist: the answer is that of an unknown id.
 
 use std::collections::{HashMap, HashSet};
 
 use domain::access::{Actor, Deed, Privilege, Refusal, may};
 use domain::audit::{KeptHead, Record};
 use domain::id::{JobId, RunId, TenantId, UserId};
-use domain::job::{Definition, Job};
+use domain::job::{Definition, Job, Retention};
 use domain::job_defaults::JobDefaults;
 use domain::schedule::CatchUpPolicy;
 use domain::tally::Summary;
+use jiff::SignedDuration;
 use store::{AuditFilter, JobFilter, Page};
 
 use crate::commands::{ChangeRefused, Deletion, JobChange, JobChanges, NewJob};
@@ -36,7 +37,7 @@ pub use objects::Scope;
 pub use queues::QueueStatisticsView;
 pub use workers::{PollRequest, WorkerMessage};
 
-/// An engine as somebody sees it.
+/// An engine in the name of an actor.
 pub struct AuthorizedEngine<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) actor: &'a Actor,
@@ -61,6 +62,22 @@ impl AuthorizedEngine<'_> {
     /// What jobs of the actor's tenant take that say nothing.
     pub async fn job_defaults(&self) -> Result<JobDefaults> {
         self.node().job_defaults(self.actor).await
+    }
+
+    /// A definition that says what it leaves open, where the tenant decides about it in new jobs.
+    /// And the tenant's timeout.
+    pub async fn spelled_out(
+        &self,
+        definition: &Definition,
+    ) -> Result<(Definition, Option<SignedDuration>)> {
+        let settings = &self.node().settings;
+        let cluster = Retention {
+            days: Some(settings.retention_days),
+            failed_days: Some(settings.failed_retention_days),
+            ..Retention::default()
+        };
+        let defaults = self.job_defaults().await?;
+        Ok((defaults.spelled_out(definition, cluster), defaults.timeout))
     }
 }
 
@@ -113,7 +130,7 @@ impl AuthorizedEngine<'_> {
         may(self.actor, deed).is_ok()
     }
 
-    /// Whether jobs and runs of everybody in the tenant are seen.
+    /// Whether jobs and runs of all users of the tenant are seen.
     fn sees_all(&self, privileges: &[Privilege]) -> bool {
         privileges.iter().any(|privilege| self.actor.privileges.has(*privilege))
     }

@@ -1,7 +1,7 @@
 //! Callers that wait for the same kind of answer share a call.
 //!
 //! While one call is under way, the requests that arrive gather; when it returns, they leave
-//! together. There is no timer: a lone caller waits for nobody, and the busier it gets the
+//! together. There is no timer: a lone caller does not wait, and the busier it gets the
 //! larger the batches are. Where several were answered together, those who ask again at once are
 //! let go first: otherwise the fastest of them would leave alone, and the others wait for its
 //! return.
@@ -10,7 +10,7 @@ use std::future::Future;
 
 use tokio::sync::{mpsc, oneshot};
 
-/// How often others are let go first before a call leaves with whoever is there.
+/// How often others are let go first before a call leaves with those that are there.
 const TURNS: u32 = 8;
 
 /// The caller's side of a batch.

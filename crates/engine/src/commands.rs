@@ -156,7 +156,7 @@ impl Node {
         Ok(job)
     }
 
-    /// Changes a job: what `edit` makes of it replaces it, unless somebody was faster. A changed
+    /// Changes a job: what `edit` makes of it replaces it, unless another change was faster. A changed
     /// schedule never fires the past.
     pub async fn alter_job(&self, id: JobId, edit: impl FnOnce(&mut Job) + Send) -> Result<Job> {
         let edit = |job: &mut Job| {
@@ -215,7 +215,7 @@ impl Node {
                 Some(Changed::VersionConflict(version))
                     if version == old.version && tries < ALTER_TRIES_MAX =>
                 {
-                    // Times of the old schedule have passed that nobody planned yet. They belong
+                    // Times of the old schedule have passed that are not planned yet. They belong
                     // to it, and into the ledger.
                     tries += 1;
                     self.plan_past(&old).await.map_err(EngineError::from)?;

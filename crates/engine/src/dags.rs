@@ -20,6 +20,8 @@ pub struct CompiledDag {
     pub job: Job,
     /// Its graph.
     pub graph: Graph,
+    /// Whether a step waits for a message.
+    pub waits_for_messages: bool,
 }
 
 /// A DAG run.

@@ -46,7 +46,7 @@ pub enum EngineError {
         /// The job or queue that has it.
         by: JobId,
     },
-    /// Somebody changed the job meanwhile.
+    /// The job was changed meanwhile.
     #[error("it has version {current}; the change is based on version {expected}")]
     VersionConflict {
         /// The version that the change is based on.
@@ -63,7 +63,7 @@ pub enum EngineError {
     /// The tenant has as many jobs as it may have.
     #[error("tenant job limit reached (max_jobs)")]
     TooManyJobs,
-    /// Whoever asks may not do this.
+    /// The actor lacks a privilege.
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// Another tenant, user or role has that name.

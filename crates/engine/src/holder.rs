@@ -1,14 +1,14 @@
-//! Whoever comes with a token of an issuer that the settings trust.
+//! Users who authenticate with a token of an issuer that the settings trust.
 //!
-//! The first token of somebody makes a user, so that jobs have an owner, the audit a name, and an
-//! administrator somebody to disable. What they may do is what the roles of the token in hand give,
+//! The first token of a person makes a user, so that jobs have an owner, the audit a name, and an
+//! administrator an account to disable. What they may do is what the roles of the token in hand give,
 //! and what they were granted here by themselves. A job runs when no token is there: the user is
 //! given the roles of the newest token that was seen, and loses those that it does not name.
 //!
 //! ```text
-//!   token ──▶ roles of the tenant ──▶ none: nobody here
+//!   token ──▶ roles of the tenant ──▶ none: not authenticated
 //!                   │
-//!                   ├──▶ the user, made at first sight; disabled: nobody here
+//!                   ├──▶ the user, made at first sight; disabled: not authenticated
 //!                   ├──▶ newest token? the user's roles become these
 //!                   └──▶ standing = what these roles reach + the user's own privileges
 //! ```
@@ -20,7 +20,7 @@ use domain::access::{Award, Awarded, EffectivePrivileges, Entry, Kind, User};
 use domain::audit::{self, Event};
 use domain::id::{RoleId, TenantId, UserId};
 use jiff::Timestamp;
-use store::{Reach, Recorded, as_author};
+use store::{EffectiveGrants, Recorded, as_author};
 use uuid::Uuid;
 
 use crate::error::Result;
@@ -35,7 +35,7 @@ const VISITORS_MAX: usize = 10_000;
 /// How many awards are read at a time.
 const PAGE: u32 = 500;
 
-/// What a token says about whoever holds it, after it was checked.
+/// The verified claims of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     /// Who they are, whichever token they hold: the issuer and its name for them.
@@ -90,7 +90,7 @@ impl SeenTokens {
 }
 
 impl Node {
-    /// Lets somebody in; none when the token gives nothing here, or they are disabled.
+    /// Authenticates the holder of a token; none when it gives no role here, or the user is disabled.
     pub(crate) async fn let_in(&self, holder: &Holder) -> Result<Option<EffectivePrivileges>> {
         let Some(tenant) = self.tenant_named(&holder.tenant).await? else { return Ok(None) };
         let mut roles = Vec::new();
@@ -183,7 +183,7 @@ impl Node {
     }
 
     /// What the user's own grants, roles apart, and some roles give together.
-    async fn reach_of(&self, own: &[Award], roles: Vec<RoleId>) -> Result<Reach> {
+    async fn reach_of(&self, own: &[Award], roles: Vec<RoleId>) -> Result<EffectiveGrants> {
         let (mut privileges, mut databases) = (Vec::new(), Vec::new());
         let mut queues = Vec::new();
         for award in own {
@@ -202,11 +202,16 @@ impl Node {
             queues.extend(reach.queues);
             all.extend(reach.roles);
         }
-        Ok(Reach { privileges: privileges.into_iter().collect(), roles: all, databases, queues })
+        Ok(EffectiveGrants {
+            privileges: privileges.into_iter().collect(),
+            roles: all,
+            databases,
+            queues,
+        })
     }
 }
 
-/// What the audit says when somebody comes with a token that was not seen before.
+/// The audit row of a token that was not seen before.
 fn arrival(user: &User) -> Event {
     Event {
         tenant: user.tenant,

@@ -1,8 +1,8 @@
-//! Tenants, users, roles, keys and grants, as far as whoever asks may know or change them.
+//! Tenants, users, roles, keys and grants, as far as the actor may see or change them.
 //!
-//! Nobody gives or takes what they do not have: who changes a user, a role or a key must have every
+//! No actor grants or revokes what it does not have: an actor that changes a user, a role or a key must have every
 //! privilege that it reaches. So an administrator of a tenant never becomes one of the cluster by
-//! way of somebody who is.
+//! way of an account that is.
 
 use domain::access::{
     ApiKey, Award, Awarded, Deed, Entry, GrantText, Kind, NAME_BYTES_MAX, Privileges, QueueGrant,
@@ -10,7 +10,7 @@ use domain::access::{
 };
 use domain::id::{JobId, TenantId, UserId};
 use domain::text::is_plain_name;
-use store::{EntryFilter, Given, Page, Recorded, Removed};
+use store::{EntryFilter, GrantOutcome, Page, Recorded, Removed};
 use uuid::Uuid;
 
 use crate::acting::AuthorizedEngine;
@@ -169,7 +169,7 @@ impl AuthorizedEngine<'_> {
         }
     }
 
-    /// Nobody makes keys without end: each counts its requests by itself.
+    /// The number of keys is limited: each has a rate limit of its own.
     async fn has_room_for(&self, key: &ApiKey) -> Result<()> {
         let filter = EntryFilter { kind: Kind::Key, tenant: key.tenant, owner: Some(key.user) };
         let page = self.node().store.list_entries(&filter, None, KEYS_MAX).await?;
@@ -219,7 +219,7 @@ impl AuthorizedEngine<'_> {
             let old = old.ok_or_else(|| none(kind, entry.name()))?.entry;
             self.may_touch(&old).await?;
             check_founders(&old, Some(&entry))?;
-            // Who came with a token has a name that nobody chose here.
+            // The name of a user of an issuer was not chosen here.
             if old.name() != entry.name() {
                 check_name(&entry)?;
             }
@@ -265,7 +265,7 @@ impl AuthorizedEngine<'_> {
         let found = self.node().store.entries(&[id]).await?.pop().ok_or_else(gone)?;
         let Entry::User(user) = found.entry else { return Err(gone()) };
         if user.password.as_deref() != old {
-            let text = "the password was changed by somebody else at the same time".to_owned();
+            let text = "the password was changed by another request at the same time".to_owned();
             return Err(EngineError::WrongState(text));
         }
         let tenant = user.tenant;
@@ -358,13 +358,13 @@ impl AuthorizedEngine<'_> {
         let given = self.node().store.award(&award).await?;
         self.node().register.changed();
         match given {
-            Given::Done => Ok(true),
-            Given::Known => Ok(false),
-            Given::Cycle => Err(EngineError::Invalid {
+            GrantOutcome::Done => Ok(true),
+            GrantOutcome::Known => Ok(false),
+            GrantOutcome::Cycle => Err(EngineError::Invalid {
                 field: "role",
                 problem: "the role would contain itself".to_owned(),
             }),
-            Given::Absent => Err(EngineError::NotFound("grantee".to_owned())),
+            GrantOutcome::Absent => Err(EngineError::NotFound("grantee".to_owned())),
         }
     }
 
@@ -403,7 +403,7 @@ impl AuthorizedEngine<'_> {
         found.ok_or_else(|| EngineError::NotFound(format!("grant {id}")))
     }
 
-    /// What was given in the tenant, to everybody or to one.
+    /// The grants of the tenant, of all grantees or of one.
     pub async fn list_awards(
         &self,
         to: Option<Uuid>,
@@ -474,7 +474,7 @@ fn check_founders(old: &Entry, new: Option<&Entry>) -> Result<()> {
 
 /// Who logs in.
 impl crate::run::Engine {
-    /// The user of a name in a tenant, for a door that checks their password.
+    /// The user of a name in a tenant, for an interface that checks their password.
     pub async fn user_named(
         &self,
         tenant: &str,
@@ -488,7 +488,7 @@ impl crate::run::Engine {
         }
     }
 
-    /// Keeps what the SQL door recognises a password or a key by, if nobody changed it meanwhile.
+    /// Keeps what the SQL interface recognises a password or a key by, if it was not changed meanwhile.
     pub async fn keep_verifier(&self, id: Uuid, verifier: Box<Verifier>) -> Result<()> {
         let store = &self.node().store;
         let Some(record) = store.entries(&[id]).await?.pop() else { return Ok(()) };

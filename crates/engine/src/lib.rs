@@ -10,13 +10,13 @@ mod acting;
 mod batch;
 mod calendars;
 mod commands;
-mod courier;
 mod dags;
 mod error;
 mod explain;
 mod holder;
 mod identity;
 mod node;
+mod notifier;
 mod pauses;
 mod questions;
 mod queues;
@@ -36,7 +36,6 @@ pub use calendars::calendar_of;
 pub use commands::{
     Backfill, CHANGES_MAX, ChangeRefused, Deletion, JobChange, JobChanges, NewJob, Trigger,
 };
-pub use courier::{LogNotifier, Notifier, Notifiers, Present};
 pub use dags::{
     CompiledDag, DagColumns, DagGrid, DagRunDiff, DagRunView, DagVerification, GridRun,
     ReplayReport, RerunReport, StepColumn, StepDiff, StepExplanation, StepMark, StepView,
@@ -44,9 +43,10 @@ pub use dags::{
 pub use error::{EngineError, Result};
 pub use holder::Holder;
 pub use node::{
-    Attended, CarriedRun, ClockHealth, Elsewhere, Node, PlanReport, ReapReport, SealReport,
+    Attended, CarriedRun, ClockHealth, Node, PlanReport, ReapReport, RemoteAttempt, SealReport,
     SlotUse, Started, TZDB_SETTING, TallyReport, Verified,
 };
+pub use notifier::{LogNotifier, Notifier, Notifiers, Present};
 pub use pauses::PauseView;
 pub use queues::{Message, MessageReapReport, MessageReport};
 pub use run::{
@@ -57,11 +57,11 @@ pub use settings::{Env, Settings};
 pub use start_log::{BegunRun, BegunRuns, Predecessor, StartLog};
 pub use stats::{HourlyStats, Stats};
 pub use store::{
-    Acknowledgement, Answer, Applied, AttemptView, AuditFilter, Begun, Cancelled, Channel, Counts,
-    Cursor, Decided, DeliveryKey, DeliveryView, Extended, FullStore, Given, Identity, JobFilter,
+    Acknowledgement, Answer, Applied, AttemptView, AuditFilter, Cancelled, Channel, Counts, Cursor,
+    Decided, DeliveryKey, DeliveryView, Extended, FullStore, GrantOutcome, Identity, JobFilter,
     JobVersion, LastRun, LeasedMessage, LiveCounts, MessagePlace, NamedResources, NodeControl,
     NodeControlOutcome, NodeInfo, NodeView, Operation, OwnedShard, Page, Put, QueueDepth,
-    QueueLine, RecentEnd, Replaces, RunFilter, RunView, RunsOf, Set, Setting, SharedStore,
-    StartFilter, StartKey, StoreError, StoreMetrics, WorkspaceDepth, as_author,
+    QueueLine, RecentEnd, Replaces, RequestState, RunFilter, RunView, RunsOf, Set, Setting,
+    SharedStore, StartFilter, StartKey, StoreError, StoreMetrics, WorkspaceDepth, as_author,
 };
 pub use tracer::{Planned, Settled, Tracer};

@@ -1,12 +1,12 @@
 //! A node: what it holds, and the steps that change it.
 //!
 //! ```text
-//!             plan                 pump                    start_due
+//!             plan                 exchange                    start_due
 //!   jobs ───────────▶ live runs ─────────▶ prepared ───────────────▶ running
 //!                         ▲      (claim)      │  (facts, decide)        │
 //!                         │                   ▼                         │ complete
 //!                         └── retry, wait ── done ◀─────────────────────┘
-//!                                             │ pump (finish)
+//!                                             │ exchange (finish)
 //!                                             ▼
 //!                                          history
 //! ```
@@ -43,13 +43,11 @@ mod begun;
 mod blackouts;
 mod call;
 mod clock;
-mod crowd;
 mod dag;
 mod definitions;
-mod divide;
 mod elect;
 mod ends;
-mod guest;
+mod exchange;
 mod lease;
 mod line;
 mod look;
@@ -58,13 +56,15 @@ mod place;
 mod plan;
 mod pool;
 mod prune;
-mod pump;
 mod reap;
 mod reconcile;
+mod remote;
 mod seal;
 mod settle;
 mod share;
+mod slot_waiters;
 mod slots;
+mod split;
 mod start;
 mod tally;
 mod trace;
@@ -72,17 +72,16 @@ mod waiting;
 
 pub use clock::ClockHealth;
 pub use elect::Attended;
-pub use guest::{CarriedRun, Elsewhere};
 pub use plan::PlanReport;
 pub use reap::ReapReport;
 pub use reconcile::TZDB_SETTING;
+pub use remote::{CarriedRun, RemoteAttempt};
 pub use seal::{SealReport, Verified};
 pub use slots::SlotUse;
 pub use tally::TallyReport;
 
 use begun::{BegunCounts, Counted};
 use blackouts::Blackouts;
-use crowd::{SlotWaiters, Weights};
 use dag::DagDesk;
 pub(crate) use dag::DagNews;
 use definitions::Definitions;
@@ -90,6 +89,7 @@ use ends::Ends;
 use line::Lines;
 use reconcile::Reconciled;
 use share::Share;
+use slot_waiters::{SlotWaiters, Weights};
 use slots::Pressure;
 use trace::{Ended, Traces};
 
@@ -114,11 +114,11 @@ pub struct Node {
     /// How what it saw ended.
     pub(crate) ends: Ends,
     traces: Traces,
-    /// What whoever executes elsewhere can do; everything here.
+    /// The skills of a remote agent; all of them for the server's own executor.
     skill: Option<Skill>,
 }
 
-/// Whether whoever executes can do what a job asks for.
+/// Whether the executor has the skills that a job needs.
 pub(crate) type Skill = Arc<dyn Fn(&Job) -> bool + Send + Sync>;
 
 /// A run that was let in: its executor may begin.
@@ -134,8 +134,8 @@ pub struct Started {
     pub token: i64,
     /// The shard that it works on, if it is a part of a run.
     pub shard: Option<Arc<Shard>>,
-    /// Whether it only asks for the rows by which it is divided: the action of its job is that
-    /// question, and [`Node::divide_by`] takes the answer.
+    /// Whether it only asks for the rows by which it is split: the action of its job is that
+    /// question, and [`Node::split_by`] takes the answer.
     pub asks_rows: bool,
     /// What proves to the store that the work is committed, if the job runs exactly once.
     pub effect: Option<EffectKey>,
@@ -151,7 +151,7 @@ struct State {
     /// Claimed before their time, by due time.
     prepared: BTreeSet<(Timestamp, RunId)>,
     /// Due, but the slots of their kind are taken.
-    crowded: PerSlot<SlotWaiters>,
+    slot_waiters: PerSlot<SlotWaiters>,
     /// Whether there are too few slots.
     pressure: PerSlot<Pressure>,
     /// How tenants share slots.
@@ -168,47 +168,47 @@ struct State {
     /// Asked of the store and not answered yet.
     asked_soon: u32,
     /// Calls under way that end or take grants.
-    calls: u32,
+    calls_in_flight: u32,
     /// Those among them that tell of ends.
-    tells: u32,
+    reports_in_flight: u32,
     /// Those among them that ask for runs.
-    asks: u32,
+    claims_in_flight: u32,
     /// Runs that are about to start.
-    starts: usize,
+    starts_in_flight: usize,
     /// Whether a claim may have gone unheard.
-    unsure: bool,
+    claim_reply_lost: bool,
     /// The node for which the store is being asked what it holds.
     asking: Option<NodeId>,
     /// Fences of grants that ended elsewhere a moment ago.
-    let_go: VecDeque<i64>,
+    recently_released: VecDeque<i64>,
     /// Whether the store may have work for a kind of slot that was not asked for yet.
     claim_wanted: PerSlot<bool>,
     /// Whether a run was recorded here that asks for something of its node.
-    seeks_place: bool,
+    has_placement_request: bool,
     /// Whether the last look for such runs had too few slots, so that there may be more.
     place_waits: bool,
     /// Whether the next slot of a kind is for such runs.
     place_first: PerSlot<bool>,
     /// The process ends.
     draining: bool,
-    /// Somebody asked the cluster that this node takes nothing new.
+    /// The cluster has an order to drain this node.
     drained: bool,
     /// When this node last took runs again after it was drained.
     drained_until: Option<Timestamp>,
     /// Who executes for this node is elsewhere, and does not ask for work now.
-    away: bool,
+    executor_detached: bool,
     /// It was handed a run that it cannot do, and lets others come first until then.
-    shy_until: Timestamp,
+    claim_backoff_until: Timestamp,
     /// Until then it is believed that no server executes.
     alone_until: Timestamp,
     /// The epoch that this node leads in, as far as it knows.
     leads: Option<i64>,
     /// What this node plans ahead.
     share: Share,
-    /// Nodes with other settings that somebody was told about.
+    /// Nodes with other settings that an alert was raised about.
     drifted: HashSet<(NodeId, String)>,
-    /// What was noticed here and nobody was told about yet.
-    noticed: Vec<Alert>,
+    /// Alerts that were noticed here and are not raised yet.
+    pending_alerts: Vec<Alert>,
     /// Parts of runs that ended here, and runs that began to wait for theirs.
     parts_ended: Vec<RunId>,
     /// How many runs of each job are under way here.
@@ -223,6 +223,10 @@ struct State {
     has_joined: bool,
     /// The nodes that the next join replaces.
     replaces: Replaces,
+    /// The node that this one was before, and when that last decided about starts.
+    predecessor_acted: Option<(NodeId, Timestamp)>,
+    /// When this node last decided about starts under its lease.
+    acted_at: Option<Timestamp>,
     /// What the store was last told about the runs that are under way here, by fence.
     told_starts: Vec<(Grant, Timestamp)>,
 }
@@ -245,13 +249,13 @@ impl State {
 
     /// Slots that are free and for which no run is in line here.
     fn spare(&self, slot: SlotKind) -> u32 {
-        self.free_for_all(slot).saturating_sub(self.crowded[slot].len())
+        self.free_for_all(slot).saturating_sub(self.slot_waiters[slot].len())
     }
 
     /// How many runs wait here for their time or for a slot, or are asked for.
     fn ahead(&self) -> u32 {
-        let crowded: u32 = SlotKind::ALL.iter().map(|slot| self.crowded[*slot].len()).sum();
-        self.prepared.len() as u32 + crowded + self.asked_soon
+        let waiters: u32 = SlotKind::ALL.iter().map(|slot| self.slot_waiters[*slot].len()).sum();
+        self.prepared.len() as u32 + waiters + self.asked_soon
     }
 
     /// The runs that are under way and since when, by fence.
@@ -266,7 +270,7 @@ impl State {
 
     /// A slot is free for a run that asks for something of its node, should one wait.
     fn look_for_place(&mut self) {
-        self.seeks_place |= std::mem::take(&mut self.place_waits);
+        self.has_placement_request |= std::mem::take(&mut self.place_waits);
     }
 }
 
@@ -298,7 +302,7 @@ impl Node {
             slots: settings.slots(),
             free: settings.slots(),
             prepared: BTreeSet::new(),
-            crowded: PerSlot::default(),
+            slot_waiters: PerSlot::default(),
             pressure: PerSlot::default(),
             weights: Weights::new(),
             counts_tenants: settings.tenant_max_concurrent.is_some(),
@@ -307,27 +311,27 @@ impl Node {
             done: Vec::new(),
             telling: BegunRuns::new(),
             asked_soon: 0,
-            calls: 0,
-            tells: 0,
-            asks: 0,
-            starts: 0,
-            unsure: false,
+            calls_in_flight: 0,
+            reports_in_flight: 0,
+            claims_in_flight: 0,
+            starts_in_flight: 0,
+            claim_reply_lost: false,
             asking: None,
-            let_go: VecDeque::new(),
+            recently_released: VecDeque::new(),
             claim_wanted: PerSlot { process: true, http: true },
-            seeks_place: false,
+            has_placement_request: false,
             place_waits: false,
             place_first: PerSlot::default(),
             draining: false,
             drained: false,
             drained_until: None,
-            away: false,
-            shy_until: Timestamp::MIN,
+            executor_detached: false,
+            claim_backoff_until: Timestamp::MIN,
             alone_until: Timestamp::MIN,
             leads: None,
             share: Share::WHOLE,
             drifted: HashSet::new(),
-            noticed: Vec::new(),
+            pending_alerts: Vec::new(),
             parts_ended: Vec::new(),
             begun: BegunCounts::default(),
             pooled: HashSet::new(),
@@ -335,6 +339,8 @@ impl Node {
             predecessors: HashMap::new(),
             has_joined: false,
             replaces: settings.info.replaces.clone(),
+            predecessor_acted: settings.info.acted,
+            acted_at: None,
             told_starts: Vec::new(),
         };
         let ahead_us = clock::ahead_at_first(&parts);
@@ -363,7 +369,7 @@ impl Node {
         self.state().id
     }
 
-    /// Something may have been submitted: ask the store at the next pump.
+    /// Something may have been submitted: ask the store at the next exchange.
     pub fn hint(&self) {
         self.state().want_claim();
     }
@@ -401,11 +407,11 @@ impl Node {
         self.state().done.len()
     }
 
-    /// Whether a pump has something to tell the store or to ask of it.
+    /// Whether a exchange has something to tell the store or to ask of it.
     pub fn has_news(&self) -> bool {
         let state = self.state();
-        if state.unsure {
-            return state.calls == 0 && !state.is_asking();
+        if state.claim_reply_lost {
+            return state.calls_in_flight == 0 && !state.is_asking();
         }
         state.has_much_to_tell() || self.seeks(&state) && state.has_much_to_fill()
     }
@@ -414,7 +420,7 @@ impl Node {
     fn seeks(&self, state: &State) -> bool {
         let is_wanted = SlotKind::ALL.iter().any(|slot| state.claim_wanted[*slot]);
         let open = !self.settings.only_placed && is_wanted && self.takes(state);
-        open && (self.skill.is_none() || self.now() >= state.shy_until)
+        open && (self.skill.is_none() || self.now() >= state.claim_backoff_until)
     }
 
     /// Whether this node does this.
@@ -424,7 +430,10 @@ impl Node {
 
     /// Whether this node may be handed anything.
     fn takes(&self, state: &State) -> bool {
-        let open = !state.draining && !state.drained && !state.away && !self.distrusts_clock();
+        let open = !state.draining
+            && !state.drained
+            && !state.executor_detached
+            && !self.distrusts_clock();
         open && self.has_role(NodeRole::Agent)
     }
 
@@ -435,7 +444,7 @@ impl Node {
     }
 
     /// An attempt ends here and has perhaps not ended where it is executed: its slot stays taken
-    /// until somebody frees it.
+    /// until a step frees it.
     pub(crate) fn take_from_executor(&self, grant: Grant, result: AttemptResult) -> bool {
         self.end(grant, result, false)
     }
@@ -501,7 +510,7 @@ impl Node {
         Ok(cancelled)
     }
 
-    /// Remembers what may wake a run that was divided: the end of a part, and the beginning of its
+    /// Remembers what may wake a run that was split: the end of a part, and the beginning of its
     /// wait, before which the last part may have ended.
     fn note_parts(&self, finish: &Finish, applied: Applied) {
         if self.note_step_end(finish, applied) {
@@ -519,29 +528,41 @@ impl Node {
 }
 
 impl Node {
-    /// Asks for the end of a run. One that was divided ends when its parts have.
+    /// Asks for the end of a run. One that was split ends when its parts have.
     pub(crate) async fn cancel(&self, run: RunId, reason: &Reason) -> store::Result<Cancelled> {
         let cancelled = self.note_cancel(run, reason).await?;
         self.settle_dag(run).await?;
+        if let Cancelled::Requested(_) = cancelled
+            && let Some(outcome) = self.end_without_cancel(run).await?
+        {
+            return Ok(Cancelled::EndedBefore(outcome));
+        }
         Ok(cancelled)
     }
 
     /// Asks for the end of a run. What follows for DAG runs is decided by the next
     /// [`Node::advance_dags`].
     async fn note_cancel(&self, run: RunId, reason: &Reason) -> store::Result<Cancelled> {
-        if !run.is_part() {
-            if let Some((header, _)) = self.store.dag_run(run, false).await?
-                && !header.is_over
-            {
-                self.dags.note(run, DagNews::Control(Control::Cancelling));
-                self.hint();
-                return Ok(Cancelled::Requested(self.id()));
+        loop {
+            if !run.is_part() {
+                if self.store.dag_run(run, false).await?.is_some() {
+                    if let Some(outcome) = self.end_without_cancel(run).await? {
+                        return Ok(Cancelled::EndedBefore(outcome));
+                    }
+                    self.dags.note(run, DagNews::Control(Control::Cancelling));
+                    self.hint();
+                    return Ok(Cancelled::Requested(self.id()));
+                }
+                let parts = self.store.parts(&[run]).await?;
+                if self.cancel_parts(&parts, reason).await? > 0 {
+                    return Ok(Cancelled::Requested(self.id()));
+                }
             }
-            let parts = self.store.parts(&[run]).await?;
-            if self.cancel_parts(&parts, reason).await? > 0 {
-                return Ok(Cancelled::Requested(self.id()));
+            match self.cancel_one(run, reason).await? {
+                // It has begun meanwhile.
+                Cancelled::HasSteps => {}
+                cancelled => return Ok(cancelled),
             }
         }
-        self.cancel_one(run, reason).await
     }
 }

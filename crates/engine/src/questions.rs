@@ -1,6 +1,8 @@
 //! What people want to know, and what is kept for them. A node hands it through: none of it
 //! decides what runs.
 
+use std::collections::HashSet;
+
 use domain::audit::{Event, Record};
 use domain::id::{JobId, ObjectId, RunId, TenantId};
 use domain::job::Job;
@@ -8,9 +10,9 @@ use domain::object::{Object, ObjectKind};
 use domain::tally::EndedRun;
 use jiff::Timestamp;
 use store::{
-    Answer, AttemptView, AuditFilter, Begun, Counts, Cursor, DeliveryKey, DeliveryView, JobFilter,
-    LastRun, NodeView, Page, Put, RecentEnd, RunFilter, RunView, Set, Setting, StartFilter,
-    StartKey,
+    Answer, AttemptView, AuditFilter, Counts, Cursor, DeliveryKey, DeliveryView, JobFilter,
+    LastRun, NodeView, Page, Put, RecentEnd, RequestState, RunFilter, RunView, Set, Setting,
+    StartFilter, StartKey,
 };
 use uuid::Uuid;
 
@@ -21,6 +23,22 @@ impl Node {
     /// Jobs by id, in no particular order; unknown and deleted ones are left out.
     pub async fn jobs_by_id(&self, ids: &[JobId]) -> Result<Vec<Job>> {
         Ok(self.store.jobs_by_id(ids).await?)
+    }
+
+    /// All tenants' objects of a kind by id, after the given one.
+    pub async fn objects_of_kind(
+        &self,
+        kind: ObjectKind,
+        after: Option<ObjectId>,
+        limit: u32,
+    ) -> Result<Vec<Object>> {
+        Ok(self.store.objects_of_kind(kind, after, limit).await?)
+    }
+
+    /// The jobs of a tenant that others wait for.
+    pub async fn jobs_waited_for(&self, tenant: TenantId) -> Result<HashSet<JobId>> {
+        let edges = self.store.dependencies(tenant).await?;
+        Ok(edges.into_iter().map(|(_, upstream)| upstream).collect())
     }
 
     /// A job by its name.
@@ -140,7 +158,7 @@ impl Node {
         tenant: TenantId,
         key: &str,
         fingerprint: &[u8],
-    ) -> Result<Begun> {
+    ) -> Result<RequestState> {
         Ok(self.store.begin_request(tenant, key, fingerprint).await?)
     }
 

@@ -1,7 +1,7 @@
 //! Refused attempts, so many that they need not each have a row of the audit.
 //!
 //! The first refusal of a deed to an actor is recorded before it is answered. Those of the next
-//! minute are counted, and one row says afterwards how many there were. So whoever is refused a
+//! minute are counted, and one row says afterwards how many there were. So a client that is refused a
 //! thousand times a second writes two rows a minute.
 
 use std::collections::HashMap;
@@ -88,7 +88,7 @@ impl DeniedRequests {
     }
 
     /// Gives back what could not be told.
-    fn put_back(&self, taken: Vec<(Key, Counted)>) {
+    fn restore(&self, taken: Vec<(Key, Counted)>) {
         let mut all = self.all();
         for (key, counted) in taken {
             let more = all.get(&key).map_or(0, |newer| newer.more + 1);
@@ -98,7 +98,7 @@ impl DeniedRequests {
 }
 
 impl Node {
-    /// Records that somebody was refused a deed, now or counted with others a minute later.
+    /// Records a denied request, now or counted with others a minute later.
     pub async fn refused(&self, event: Event, deed: &str) -> Result<()> {
         if self.refusals.counts(&event, deed, self.parts.now()) {
             return Ok(());
@@ -110,7 +110,7 @@ impl Node {
         Ok(recorded?)
     }
 
-    /// Records how often somebody was refused in the minutes that are over; at the end of a
+    /// Records how many requests were denied in the minutes that are over; at the end of a
     /// process, in the present one too.
     pub(crate) async fn tell_refusals(&self, is_end: bool) -> store::Result<()> {
         let taken = self.refusals.take((!is_end).then(|| self.parts.now()));
@@ -120,7 +120,7 @@ impl Node {
         }
         let told = self.store.record(&events).await;
         if told.is_err() {
-            self.refusals.put_back(taken);
+            self.refusals.restore(taken);
         }
         told
     }
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!([counts(0), counts(1), counts(2)], [false, true, true]);
         let taken = refusals.take(Some(at(60)));
         assert_eq!([counts(61), counts(62)], [false, true]);
-        refusals.put_back(taken);
+        refusals.restore(taken);
         let taken = refusals.take(Some(at(120)));
         assert_eq!(taken.iter().map(|(_, counted)| counted.more).collect::<Vec<_>>(), [4]);
         refusals.counts(&event("bob"), "GET /v1/nodes", at(0));

@@ -23,7 +23,7 @@ use domain::fairness::Tier;
 use domain::id::{KeyId, TenantId, UserId};
 use domain::job::Job;
 use domain::job_defaults::JobDefaults;
-use store::{EntryFilter, Given, Reach, Recorded};
+use store::{EffectiveGrants, EntryFilter, GrantOutcome, Recorded};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -161,7 +161,7 @@ impl Node {
     pub(crate) async fn standing_of(
         &self,
         user: User,
-        reach: Reach,
+        reach: EffectiveGrants,
     ) -> Result<Option<EffectivePrivileges>> {
         let mut ids: Vec<Uuid> = reach.roles.iter().map(|role| role.0).collect();
         ids.push(user.tenant.0);
@@ -182,7 +182,7 @@ impl Node {
     }
 
     /// A key and its user; none when either is not there, or the user is disabled. Whether the key
-    /// is the right one, and has not expired, is for the door to see.
+    /// is the right one, and has not expired, is for the interface to check.
     pub async fn key(&self, id: KeyId) -> Result<Option<(Arc<ApiKey>, Arc<EffectivePrivileges>)>> {
         let both = |memory: &Memory| {
             let key = memory.keys.get(&id)?.clone()?;
@@ -212,7 +212,7 @@ impl Node {
         Ok(standing.filter(active).map(|standing| (key, standing)))
     }
 
-    /// All keys of a user. Which of them have expired is for the door to see.
+    /// All keys of a user. Which of them have expired is for the interface to check.
     pub async fn keys_of(&self, user: &User) -> Result<Arc<[ApiKey]>> {
         let generation = self.look().await?;
         if let Some(known) = self.register.memory().all_keys.get(&user.id) {
@@ -328,7 +328,7 @@ impl Node {
             }
         }
         match self.store.award(&founding_award()).await? {
-            Given::Done | Given::Known => {}
+            GrantOutcome::Done | GrantOutcome::Known => {}
             refused => tracing::error!(?refused, "the administrator lacks the privilege"),
         }
         Ok(())
@@ -336,7 +336,7 @@ impl Node {
 }
 
 impl Node {
-    /// Whoever came with a token, with what its roles give; none when it gives nothing here, or they
+    /// The holder of a token with the privileges of its roles; none when it has no role here, or they
     /// are disabled.
     pub async fn holder(&self, holder: &Holder) -> Result<Option<Arc<EffectivePrivileges>>> {
         let generation = self.look().await?;

@@ -23,24 +23,24 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
 use crate::batch::Batcher;
-use crate::courier::{Notifier, Notifiers};
 use crate::error::{EngineError, Result};
 use crate::node::{ClockHealth, Node, SlotUse, Started};
+use crate::notifier::{Notifier, Notifiers};
 use crate::settings::{Env, Settings};
 
+mod agent_proxy;
 mod dispatch;
 mod driver;
 mod enrol;
-mod guest;
 mod lines;
 mod outbox;
 mod patience;
 mod pulse;
 mod sessions;
 
+pub use agent_proxy::{AgentLimits, AgentProxy, Carried, Renewal};
 use dispatch::{Dispatch, LocalDispatch};
 use driver::{Driver, notify_present};
-pub use guest::{AgentLimits, AgentProxy, Carried, Renewal};
 pub(crate) use lines::LeaseTerms;
 use lines::Lines;
 use patience::StoreHealth;
@@ -50,8 +50,8 @@ use sessions::Sessions;
 pub(crate) use sessions::{LastPolls, to_cancel};
 pub use sessions::{PollAnswer, SessionView, WorkerState};
 
-/// Pumps that run side by side, so that the store works while results come in.
-const PUMPS: usize = 3;
+/// Exchanges that run side by side, so that the store works while results come in.
+const EXCHANGES_AT_ONCE: usize = 3;
 
 /// Reports of workers that share a commit at most.
 const SETTLE_MAX: usize = 10_000;
@@ -115,7 +115,7 @@ pub struct Engine {
     /// The runtime of its loops, on whichever thread they are started.
     runtime: tokio::runtime::Handle,
     /// The agents elsewhere that this process stands in for.
-    guests: Mutex<Vec<Weak<AgentProxy>>>,
+    proxies: Mutex<Vec<Weak<AgentProxy>>>,
 }
 
 /// What the loops and the executors share.
@@ -176,11 +176,11 @@ pub struct Activity {
 }
 
 impl Engine {
-    /// Joins the cluster and starts to work. Each courier is told every alert.
+    /// Joins the cluster and starts to work. Each notifier gets every alert.
     pub async fn start<E: Executor>(
         store: impl Into<SharedStore>,
         executor: E,
-        couriers: Vec<Box<dyn Notifier>>,
+        notifiers: Vec<Box<dyn Notifier>>,
         settings: Settings,
         parts: Env,
     ) -> store::Result<Self> {
@@ -211,14 +211,14 @@ impl Engine {
             tasks.spawn(driver.clone().seal());
             tasks.spawn(driver.clone().reconcile());
         }
-        for courier in couriers {
-            tasks.spawn(driver.clone().deliver(courier));
+        for notifier in notifiers {
+            tasks.spawn(driver.clone().deliver(notifier));
         }
         tasks.spawn(driver.clone().raise());
-        for _ in 1..PUMPS {
-            tasks.spawn(driver.clone().help_pump());
+        for _ in 1..EXCHANGES_AT_ONCE {
+            tasks.spawn(driver.clone().help_exchange());
         }
-        tasks.spawn(driver.clone().pump());
+        tasks.spawn(driver.clone().exchange());
         let settling = driver.clone();
         let settles = Batcher::start(SETTLE_MAX, move |settled, sizes| {
             let driver = settling.clone();
@@ -235,14 +235,14 @@ impl Engine {
             async move { driver.submit(runs, &sizes).await }
         });
         let tasks = tokio::sync::Mutex::new(tasks);
-        let (runtime, guests) = (tokio::runtime::Handle::current(), Mutex::default());
-        Ok(Engine { node, submits, settles, extends, shared, tasks, here, runtime, guests })
+        let (runtime, proxies) = (tokio::runtime::Handle::current(), Mutex::default());
+        Ok(Engine { node, submits, settles, extends, shared, tasks, here, runtime, proxies })
     }
 
-    /// Carries alerts to these couriers too, as they come and go.
-    pub async fn carry_to(&self, couriers: Arc<dyn Notifiers>) {
+    /// Delivers alerts to these notifiers too, as they come and go.
+    pub async fn deliver_to(&self, notifiers: Arc<dyn Notifiers>) {
         let (node, shared) = (Arc::clone(&self.node), Arc::clone(&self.shared));
-        self.tasks.lock().await.spawn(notify_present(node, shared, couriers));
+        self.tasks.lock().await.spawn(notify_present(node, shared, notifiers));
     }
 
     /// The node, for commands and questions.
@@ -265,9 +265,9 @@ impl Engine {
 
     /// Whether a node is this process, or an agent that it stands in for.
     pub fn is_here(&self, node: NodeId) -> bool {
-        let guests = self.guests();
-        let mut guests = guests.iter().filter_map(Weak::upgrade);
-        self.node.id() == node || guests.any(|guest| guest.id() == node)
+        let proxies = self.proxies();
+        let mut proxies = proxies.iter().filter_map(Weak::upgrade);
+        self.node.id() == node || proxies.any(|proxy| proxy.id() == node)
     }
 
     /// What this process has done since its start.
@@ -318,7 +318,7 @@ impl Engine {
     /// Starts a run that did not succeed once more, as a new run. If it was a dead letter, it is
     /// seen to now.
     pub async fn redrive(&self, run: RunId, requested_by: Option<UserId>) -> Result<NewRun> {
-        let again = match self.node.redrive_divided(run, requested_by).await? {
+        let again = match self.node.redrive_split(run, requested_by).await? {
             Some(again) => {
                 self.shared.news.notify_one();
                 self.shared.places.notify_one();
@@ -360,8 +360,8 @@ impl Engine {
         let _ = tokio::time::timeout(most, gone).await;
     }
 
-    fn guests(&self) -> MutexGuard<'_, Vec<Weak<AgentProxy>>> {
-        self.guests.lock().unwrap_or_else(PoisonError::into_inner)
+    fn proxies(&self) -> MutexGuard<'_, Vec<Weak<AgentProxy>>> {
+        self.proxies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Stops gracefully: claims nothing more, gives back what has not started, lets what runs
@@ -371,8 +371,8 @@ impl Engine {
         // Workers ask another server, or this one again.
         self.shared.lines.close();
         // Agents elsewhere find another server, or this one again.
-        for guest in self.guests().drain(..).filter_map(|guest| guest.upgrade()) {
-            guest.end();
+        for proxy in self.proxies().drain(..).filter_map(|proxy| proxy.upgrade()) {
+            proxy.end();
         }
         // Before the last start: a tick that begins after it has a row of its own.
         match tokio::time::timeout(RETIRE_WAIT, self.node.retire()).await {
@@ -381,7 +381,7 @@ impl Engine {
             Err(_) => tracing::warn!("the stop could not be recorded in time"),
         }
         self.node.drain();
-        self.node.hand_back();
+        self.node.release_prepared();
         self.shared.news.notify_one();
         let finished = async {
             loop {
@@ -399,7 +399,7 @@ impl Engine {
             self.shared.stop_all(AttemptEnd::Lost);
             self.executors_gone(STOP_WAIT).await;
         }
-        while let Ok(true) = self.node.pump().await {}
+        while let Ok(true) = self.node.exchange().await {}
         if let Err(error) = self.node.tell_refusals(true).await {
             tracing::warn!(%error, "refused attempts could not be recorded");
         }

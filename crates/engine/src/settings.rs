@@ -38,7 +38,7 @@ pub struct Settings {
     /// Jobs that are due within this time are planned now.
     pub look_ahead: SignedDuration,
     /// With more jobs than this, each scheduler plans a share of them ahead.
-    pub divide_planning_above: u32,
+    pub planning_buckets_above: u32,
     /// Runs that are due within this time are claimed now and start from memory.
     pub prepare_ahead: SignedDuration,
     /// How many runs are prepared at the same time.
@@ -52,7 +52,7 @@ pub struct Settings {
     /// A node that could not renew stops its work this long before its lease ends.
     pub stop_before_lease_end: SignedDuration,
     /// A node whose clock is further away from the store's plans and claims nothing. None for a
-    /// store that goes by the clock of the same machine: there, nobody else could do better, and a
+    /// store that goes by the clock of the same machine: there, no other node could do better, and a
     /// clock that was set back must not stop everything until it has caught up.
     pub clock_offset_max: Option<SignedDuration>,
     /// How often the store is asked for work when nothing hints at any.
@@ -79,7 +79,7 @@ impl Settings {
                 .map(|duration| format!("\"{duration}\""));
         let fields = [
             ("audit_retention_days", self.audit_retention_days.to_string()),
-            ("divide_planning_above", self.divide_planning_above.to_string()),
+            ("planning_buckets_above", self.planning_buckets_above.to_string()),
             ("failed_retention_days", self.failed_retention_days.to_string()),
             ("job_timeout_max", longest),
             ("lease", lease),
@@ -124,7 +124,7 @@ impl Default for Settings {
             default_database: None,
             job_timeout_max: None,
             look_ahead: SignedDuration::from_secs(120),
-            divide_planning_above: 100_000,
+            planning_buckets_above: 100_000,
             prepare_ahead: SignedDuration::from_secs(3),
             prepare_max: 20_000,
             lease: SignedDuration::from_secs(10),
@@ -144,15 +144,15 @@ impl Default for Settings {
 /// What an engine cannot make by itself: the time, randomness, the zones, and who looks on.
 #[derive(Clone)]
 pub struct Env {
-    /// What this machine's clock shows; somebody may set it at any moment.
+    /// The wall clock of this machine, which may be set at any moment.
     pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
-    /// A clock that nobody can set. What it shows means nothing, only how long it takes.
+    /// A monotonic clock: only differences have a meaning.
     pub steady: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     /// 128 bits that do not repeat.
     pub random: Arc<dyn Fn() -> u128 + Send + Sync>,
     /// The time-zone databases.
     pub zones: Zones,
-    /// Who follows single runs, if anybody does.
+    /// The tracer of single runs, if there is one.
     pub tracer: Option<Arc<dyn Tracer>>,
     /// Where starts are written down for the process after this one, if anywhere.
     pub start_log: Option<Arc<dyn StartLog>>,

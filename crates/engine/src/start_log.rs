@@ -30,6 +30,8 @@ pub struct Predecessor {
     pub node: NodeId,
     /// What it had begun; none when that cannot be known.
     pub begun: Option<BegunRuns>,
+    /// When it last decided about starts, by the clock of the store; none when that is not known.
+    pub acted_at: Option<Timestamp>,
 }
 
 /// Where starts are written down.
@@ -42,6 +44,9 @@ pub trait StartLog: Send + Sync {
 
     /// A run begins under a grant.
     fn begin(&self, grant: Grant, begun: BegunRun);
+
+    /// The node decided about starts under its lease at this time, by the clock of the store.
+    fn act(&self, at: Timestamp);
 
     /// A run whose start is in the log has not begun after all.
     fn retract(&self, grant: Grant);

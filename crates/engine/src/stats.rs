@@ -1,4 +1,4 @@
-//! Figures for dashboards.
+//! Statistics for dashboards.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ pub struct Stats {
     pub live: LiveCounts,
     /// Dead letters, counted up to a thousand.
     pub dead_letters: u32,
-    /// What ended in this hour and the one before. Figures of ended runs are a minute or two late.
+    /// What ended in this hour and the one before. Statistics of ended runs are a minute or two late.
     pub last_hour: Summary,
     /// What ended in this hour and the 24 before.
     pub last_day: Summary,

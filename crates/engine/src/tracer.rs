@@ -1,7 +1,7 @@
 //! Who follows single runs from step to step.
 //!
-//! Figures say how much happens; a tracer is told what happened to which run and when. Without one
-//! nothing is remembered for it. It must not wait for anybody: it is called between the steps.
+//! Metrics say how much happens; a tracer is told what happened to which run and when. Without one
+//! nothing is remembered for it. It must not wait: it is called between the steps.
 
 use std::sync::Arc;
 

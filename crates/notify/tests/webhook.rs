@@ -1,5 +1,7 @@
 //! Webhooks against a real socket that checks what it gets.
 
+extern crate punctual_notify as notify;
+
 use std::sync::Arc;
 
 use domain::alert::{Alert, AlertKind};

@@ -64,7 +64,7 @@ impl Drop for Statement<'_> {
         let budget = self.0;
         let mut running = budget.running();
         if let Some(since) = running.turn.take() {
-            budget.account.pool.turns.give_back(budget.account.claimant(), since);
+            budget.account.pool.turns.release(budget.account.claimant(), since);
         }
         budget.account.end(running.told);
         running.told = 0;
@@ -115,7 +115,7 @@ impl Budget {
     fn give_turn_back(&self) {
         let turn = self.running().turn.take();
         if let Some(since) = turn {
-            self.account.pool.turns.give_back(self.account.claimant(), since);
+            self.account.pool.turns.release(self.account.claimant(), since);
         }
     }
 

@@ -61,7 +61,7 @@ const STACK: usize = 64 << 20;
 
 /// Parses and rewrites a query.
 pub(crate) fn rewrite(text: &str, tables: &[&'static Table]) -> Result<Rewritten, QueryError> {
-    let places = Places::of(text);
+    let places = SourceLines::of(text);
     let operators = operators(text, &places)?;
     if operators > OPERATORS_MAX {
         let text = format!("the statement has more than {OPERATORS_MAX} operators");
@@ -79,7 +79,7 @@ pub(crate) fn rewrite(text: &str, tables: &[&'static Table]) -> Result<Rewritten
 }
 
 /// The number of tokens that may each add a level to the tree.
-fn operators(text: &str, places: &Places<'_>) -> Result<usize, QueryError> {
+fn operators(text: &str, places: &SourceLines<'_>) -> Result<usize, QueryError> {
     let tokens = Tokenizer::new(&PostgreSqlDialect {}, text)
         .tokenize()
         .map_err(|error| syntax(&ParserError::TokenizerError(error.to_string()), places))?;
@@ -113,7 +113,7 @@ fn operators(text: &str, places: &Places<'_>) -> Result<usize, QueryError> {
 
 fn read(
     text: &str,
-    places: &Places<'_>,
+    places: &SourceLines<'_>,
     tables: &[&'static Table],
 ) -> Result<Rewritten, QueryError> {
     let mut statements = Parser::new(&PostgreSqlDialect {})
@@ -165,7 +165,7 @@ fn read(
     })
 }
 
-fn syntax(error: &ParserError, places: &Places) -> QueryError {
+fn syntax(error: &ParserError, places: &SourceLines) -> QueryError {
     let text = match error {
         ParserError::TokenizerError(text) | ParserError::ParserError(text) => text.as_str(),
         ParserError::RecursionLimitExceeded => {
@@ -183,15 +183,15 @@ fn syntax(error: &ParserError, places: &Places) -> QueryError {
 }
 
 /// The byte positions of lines.
-pub(crate) struct Places<'a> {
+pub(crate) struct SourceLines<'a> {
     text: &'a str,
     lines: Vec<usize>,
 }
 
-impl<'a> Places<'a> {
+impl<'a> SourceLines<'a> {
     fn of(text: &'a str) -> Self {
         let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1));
-        Places { text, lines: lines.collect() }
+        SourceLines { text, lines: lines.collect() }
     }
 
     /// The byte of a location; lines and columns count from one, columns in characters.
@@ -235,7 +235,7 @@ struct FunctionColumn {
 /// The first pass.
 struct Survey<'a> {
     tables: &'a [&'static Table],
-    places: &'a Places<'a>,
+    places: &'a SourceLines<'a>,
     found: Found,
 }
 
@@ -322,7 +322,7 @@ fn find(
     name: &ObjectName,
     tables: &[&'static Table],
     ctes: &[String],
-    places: &Places<'_>,
+    places: &SourceLines<'_>,
 ) -> Result<Option<&'static Table>, QueryError> {
     let parts = parts(name);
     let words: Vec<String> = parts.iter().map(|ident| folded(ident)).collect();
@@ -358,7 +358,7 @@ fn find(
 /// The second pass.
 struct Pass<'a> {
     tables: &'a [&'static Table],
-    places: &'a Places<'a>,
+    places: &'a SourceLines<'a>,
     found: Found,
     parameters: BTreeMap<usize, Option<Kind>>,
 }

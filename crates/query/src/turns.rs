@@ -102,7 +102,7 @@ impl Turns {
     }
 
     /// Returns a turn that began at this time.
-    pub fn give_back(&self, who: Claimant, since: Instant) {
+    pub fn release(&self, who: Claimant, since: Instant) {
         let used = tick().saturating_duration_since(since);
         let mut state = self.state();
         state.taken -= 1;

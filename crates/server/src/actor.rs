@@ -41,10 +41,10 @@ pub type Answer<'a, T, E> = Pin<Box<dyn Future<Output = std::result::Result<T, E
 /// Where an administrator of the cluster wants to act.
 pub(crate) const TENANT: HeaderName = HeaderName::from_static("punctual-tenant");
 
-/// How much of an address the audit keeps when somebody was refused.
+/// How much of an address the audit keeps of a denied request.
 const ASKED_CHARS_MAX: usize = 500;
 
-/// Whoever sent a request, after their key was checked.
+/// The authenticated sender of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Actor(Arc<access::Actor>);
 
@@ -69,7 +69,7 @@ impl Actor {
     }
 }
 
-/// What the audit says when somebody was refused.
+/// The audit row of a refusal.
 pub(crate) fn denied_event(actor: &access::Actor, details: String) -> Event {
     Event {
         tenant: actor.tenant,
@@ -84,7 +84,7 @@ pub(crate) fn denied_event(actor: &access::Actor, details: String) -> Event {
 
 /// Knows who has which key.
 pub trait Authority: Send + Sync + 'static {
-    /// Who has this key; none when nobody does, or not any more.
+    /// The owner of a key; none when the key is unknown or revoked.
     fn owner<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<access::Actor>, Problem>;
 
     /// Who holds this token; none when it is not good, or gives nothing here.
@@ -95,13 +95,13 @@ pub trait Authority: Send + Sync + 'static {
         None
     }
 
-    /// Makes a key for somebody who knows their password.
+    /// Makes a key for a user who knows their password.
     fn login(&self, login: Login) -> Answer<'_, Session, Problem>;
 
     /// Makes a key for the one who shows the token of a login link, once.
     fn redeem<'a>(&'a self, token: &'a str) -> Answer<'a, Session, Problem>;
 
-    /// Gives somebody another password who knows the one that they have.
+    /// Changes the password of a user who knows the present one.
     fn change_password<'a>(
         &'a self,
         actor: &'a access::Actor,
@@ -109,10 +109,10 @@ pub trait Authority: Send + Sync + 'static {
         new: String,
     ) -> Answer<'a, (), Problem>;
 
-    /// What somebody of this name at the SQL door must prove something about.
+    /// The challenge for a name at the SQL interface.
     fn challenge<'a>(&'a self, tenant: &'a str, user: &'a str) -> Answer<'a, Challenge, Problem>;
 
-    /// Lets somebody in who has proved it; answers also what proves to them that they are right
+    /// Admits a client whose proof is right; answers also the proof that this is the right
     /// here. None when they have not.
     fn admit<'a>(
         &'a self,
@@ -120,8 +120,8 @@ pub trait Authority: Send + Sync + 'static {
         proof: &'a Proof,
     ) -> Answer<'a, Option<(SqlLogin, String)>, Problem>;
 
-    /// Who a guest is now; none when they may not be here any more.
-    fn actor_of<'a>(&'a self, guest: &'a SqlLogin) -> Answer<'a, Option<access::Actor>, Problem>;
+    /// Who a login is now; none when they may not be here any more.
+    fn actor_of<'a>(&'a self, login: &'a SqlLogin) -> Answer<'a, Option<access::Actor>, Problem>;
 }
 
 /// The keys of the store, and the one of the data folder, which is the administrator's.
@@ -131,12 +131,12 @@ pub struct Keys {
     pub(crate) engine: Arc<Engine>,
     pub(crate) clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     pub(crate) random: Arc<dyn Fn() -> u128 + Send + Sync>,
-    /// What the SQL door recognises that key by, once it was asked.
+    /// What the SQL interface recognises that key by, once it was asked.
     pub(crate) admin_verifier: OnceCell<Box<Verifier>>,
     pub(crate) throttle: Arc<Throttle>,
     pub(crate) oidc: Option<Oidc>,
     pub(crate) login_link: Mutex<Option<LoginLink>>,
-    /// Passwords and keys from before the SQL door that were prepared for it.
+    /// Passwords and keys from before the SQL interface that were prepared for it.
     pub(crate) prepared: Mutex<HashSet<Uuid>>,
 }
 
@@ -231,17 +231,17 @@ impl Authority for Keys {
         Box::pin(self.admit(challenge, proof))
     }
 
-    fn actor_of<'a>(&'a self, guest: &'a SqlLogin) -> Answer<'a, Option<access::Actor>, Problem> {
-        Box::pin(self.actor_of(guest))
+    fn actor_of<'a>(&'a self, login: &'a SqlLogin) -> Answer<'a, Option<access::Actor>, Problem> {
+        Box::pin(self.actor_of(login))
     }
 }
 
-/// What goes into everything that is kept of a caller's words, so that nobody who reads it there
+/// What goes into everything that is kept of a caller's words, so that a reader of it
 /// can try out what the words were.
 #[derive(Clone, Copy)]
 pub(crate) struct Salt(pub [u8; 32]);
 
-/// What somebody shows to be let in.
+/// Credentials of a request.
 #[derive(Clone)]
 pub(crate) enum Credential {
     /// A key.
@@ -285,7 +285,7 @@ impl Credential {
         Salt(hash.finalize().into())
     }
 
-    /// Under which name its requests are counted: every token of somebody is the same.
+    /// Under which name its requests are counted: every token of a user is the same.
     fn counted(&self, actor: &access::Actor) -> limit::Asker {
         limit::Asker(match self {
             Credential::Key(key) => key.id().0,
@@ -364,7 +364,7 @@ pub(crate) fn rate_of(app: &App, actor: &access::Actor) -> Rate {
     own.map_or(app.options.rate, |per_second| Rate { per_second, burst: per_second.max(1) })
 }
 
-/// The door: nobody passes without a valid key, nobody too often, and no answer goes on longer than
+/// Authentication: no request passes without a valid key, none too often, and no answer goes on longer than
 /// the key is valid.
 pub(crate) async fn require_key(
     State(app): State<App>,
@@ -407,7 +407,7 @@ pub(crate) async fn require_key(
         None => answer.await,
     };
     let mut response = answered.unwrap_or_else(Problem::into_response);
-    // Whoever was refused has tried: an answer that cannot be recorded is not given.
+    // A refusal that cannot be recorded is not answered.
     let denied = |problem: &&Problem| problem.code == Code::Forbidden;
     if let Some(problem) = response.extensions().get::<Problem>().filter(denied) {
         let path: String = uri.path().chars().take(ASKED_CHARS_MAX).collect();
@@ -427,7 +427,7 @@ impl<S: Sync> FromRequestParts<S> for Actor {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self> {
-        // A route that was not put behind the door answers nobody.
+        // A route without authentication is answered with an error.
         parts
             .extensions
             .get::<Actor>()

@@ -1,8 +1,8 @@
-//! How somebody comes in at the SQL door, and how long they may stay.
+//! Logins of the SQL interface, and how long they last.
 //!
-//! What a name must prove is gathered before anything is known of them, for a name that nobody has
+//! What a name must prove is gathered before anything is known of them, for an unknown name
 //! as well. A key is too long to be guessed, so it is tried first and always; a password only if
-//! the name has no wait. Nobody locks the owner of a key out by guessing passwords.
+//! the name has no wait. Guessing passwords does not lock out the owner of a key.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,13 +18,13 @@ use crate::login::name_of;
 use crate::problem::Result;
 use crate::scram::{self, ITERATIONS, Proof, Salt};
 
-/// Whether there is somebody of a name shows neither in the answer nor in how long it takes.
+/// Neither the answer nor its time shows whether a name exists.
 const CHALLENGE_TAKES: Duration = Duration::from_millis(5);
 
-/// The same for somebody who is refused.
+/// The same for a client that is refused.
 const REFUSAL_TAKES: Duration = Duration::from_millis(50);
 
-/// What somebody of a name must prove something about.
+/// The challenge for a name.
 pub struct Challenge {
     tenant: String,
     user: String,
@@ -48,7 +48,7 @@ impl Challenge {
     }
 }
 
-/// Somebody who came in.
+/// A client that has logged in.
 #[derive(Clone, Debug)]
 pub struct SqlLogin {
     user: UserId,
@@ -57,7 +57,7 @@ pub struct SqlLogin {
     by: By,
 }
 
-/// What somebody came in with.
+/// The credential of a login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum By {
     /// The key of the data folder.
@@ -146,10 +146,10 @@ impl Keys {
             sleep_until(refused_at).await;
             return Ok(None);
         };
-        let guest = SqlLogin { user: found.standing.user.id, place: found.place, by };
-        // Nobody is in of whom there is no record.
-        self.engine.node().record(arrival(&found.standing, &guest)).await?;
-        Ok(Some((guest, signature)))
+        let login = SqlLogin { user: found.standing.user.id, place: found.place, by };
+        // A login that is not recorded is refused.
+        self.engine.node().record(arrival(&found.standing, &login)).await?;
+        Ok(Some((login, signature)))
     }
 
     /// The key that was proved.
@@ -162,15 +162,15 @@ impl Keys {
         live.into_iter().find_map(|key| Some((By::Key(key.id), of(proof, key.scram.as_deref())?)))
     }
 
-    pub(crate) async fn actor_of(&self, guest: &SqlLogin) -> Result<Option<access::Actor>> {
-        let actor = match &guest.by {
+    pub(crate) async fn actor_of(&self, login: &SqlLogin) -> Result<Option<access::Actor>> {
+        let actor = match &login.by {
             By::Folder => Some(access::Actor::admin()),
             By::Key(id) => self.engine.node().key(*id).await?.and_then(|(key, standing)| {
                 let is_valid = key.expires_at.is_none_or(|end| (self.clock)() < end);
                 is_valid.then(|| standing.actor(Some(&key)))
             }),
             By::Password(kept) => {
-                let standing = self.engine.node().standing(guest.user).await?;
+                let standing = self.engine.node().standing(login.user).await?;
                 let same = |standing: &Arc<EffectivePrivileges>| {
                     !standing.user.disabled && standing.user.scram.as_ref() == Some(kept)
                 };
@@ -178,12 +178,12 @@ impl Keys {
             }
         };
         Ok(actor.and_then(|actor| {
-            if actor.tenant == guest.place {
+            if actor.tenant == login.place {
                 return Some(actor);
             }
             let everywhere = actor.privileges.has(Privilege::AdministerCluster);
             let (run_as, databases, queues) = (Vec::new(), Vec::new(), Vec::new());
-            let place = access::Actor { tenant: guest.place, run_as, databases, queues, ..actor };
+            let place = access::Actor { tenant: login.place, run_as, databases, queues, ..actor };
             everywhere.then_some(place)
         }))
     }
@@ -193,10 +193,10 @@ fn of(proof: &Proof, kept: Option<&Verifier>) -> Option<String> {
     proof.of(kept.filter(|kept| scram::is_current(Some(kept)))?)
 }
 
-/// What the audit says when somebody came in.
-fn arrival(standing: &EffectivePrivileges, guest: &SqlLogin) -> Event {
-    let mut details = json!({ "door": "sql" });
-    if let By::Key(key) = &guest.by {
+/// The audit row of a login.
+fn arrival(standing: &EffectivePrivileges, login: &SqlLogin) -> Event {
+    let mut details = json!({ "interface": "sql" });
+    if let By::Key(key) = &login.by {
         details["key"] = key.text().into();
     }
     Event {

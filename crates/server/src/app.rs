@@ -21,6 +21,7 @@ use crate::queries::Queries;
 use crate::reads::ReadLimits;
 use crate::rest::ConfigurationEntry;
 use crate::shared_answers::SharedAnswers;
+use crate::status::PublicPages;
 use crate::trials::Trials;
 use crate::week_plan::WeekPlans;
 
@@ -36,6 +37,8 @@ pub struct App {
     pub(crate) directory: Arc<JobDirectory>,
     /// Answers that requests share.
     pub(crate) shared_answers: Arc<SharedAnswers>,
+    /// Status pages that are public.
+    pub(crate) status_pages: Arc<PublicPages>,
 }
 
 /// What a server is given.
@@ -51,7 +54,7 @@ pub struct Parts {
     pub outputs: Outputs,
     /// Who makes backups.
     pub backups: Arc<dyn Backups>,
-    /// The figures.
+    /// The metrics.
     pub metrics: Arc<Metrics>,
     /// The present.
     pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
@@ -69,7 +72,7 @@ pub struct Parts {
     pub options: Arc<Options>,
 }
 
-/// What the administrator decides about the HTTP door.
+/// What the administrator decides about the HTTP listener.
 #[derive(Clone)]
 pub struct Options {
     /// Whether a change must name the version that it is based on.
@@ -104,7 +107,7 @@ pub struct Options {
 pub struct UiOptions {
     /// Where browsers see it: `/ui/`, with what a proxy puts before it. Begins and ends with `/`.
     pub base_path: String,
-    /// What every page names so that nobody takes one cluster for another, such as `production`.
+    /// What every page names so that users do not take one cluster for another, such as `production`.
     pub environment: Option<String>,
 }
 
@@ -141,6 +144,7 @@ impl From<Parts> for App {
             week_plans: Arc::default(),
             directory: Arc::default(),
             shared_answers: Arc::default(),
+            status_pages: Arc::default(),
         }
     }
 }

@@ -66,7 +66,7 @@ pub(crate) async fn envelope(State(app): State<App>, request: Request, next: Nex
         headers.insert(REQUEST_ID, value);
     }
     headers.insert(SERVER_MARK, HeaderValue::from_static("v1"));
-    // Nobody shows our answers inside of theirs.
+    // No other site may show our answers in a frame.
     headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     // Only the dashboard has scripts and styles; it says which.

@@ -37,7 +37,7 @@ pub struct ReadyParams {
 pub struct Check {
     /// Whether it is.
     pub ok: bool,
-    /// What was found.
+    /// The findings.
     pub detail: String,
 }
 
@@ -53,7 +53,7 @@ pub struct Readiness {
     /// matter: see `backlog`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduling: Option<Check>,
-    /// What waits, in all tenants. It does not make the server unready: a job may have more runs
+    /// The waiting runs of all tenants. It does not make the server unready: a job may have more runs
     /// than slots, or wait for a node that is not there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backlog: Option<Backlog>,
@@ -177,7 +177,7 @@ pub(crate) async fn version(State(app): State<App>) -> Json<Version> {
     Json(Version { name: "punctual", version: env!("CARGO_PKG_VERSION"), tzdb_version })
 }
 
-/// The figures, for Prometheus. It needs a key unless the administrator decided otherwise.
+/// The metrics, for Prometheus. It needs a key unless the administrator decided otherwise.
 #[utoipa::path(
     get, path = "/metrics", tag = "server", security((), ("key" = [])),
     responses(
@@ -194,7 +194,7 @@ pub(crate) async fn metrics(
     if !app.options.open_metrics {
         let caller = caller.map(|Extension(caller)| caller);
         let (_, actor) = authenticate(&app, &limits, caller, &headers).await?;
-        // The figures are of all tenants.
+        // The metrics are of all tenants.
         may(&actor, Deed::SeeCluster).map_err(EngineError::from)?;
     }
     let now = app.now();

@@ -5,7 +5,7 @@ use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use engine::{Answer, Begun, as_author};
+use engine::{Answer, RequestState, as_author};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -59,13 +59,13 @@ pub(crate) async fn once(app: &App, request: Request, next: Next) -> Result<Resp
     let fingerprint: [u8; 32] = hash.finalize().into();
     let engine = &app.engine;
     match engine.by(&actor).begin_request(&key, &fingerprint).await? {
-        Begun::New => {}
-        Begun::Replay(answer) => return Ok(replay(answer)),
-        Begun::Conflict => {
+        RequestState::New => {}
+        RequestState::Replay(answer) => return Ok(replay(answer)),
+        RequestState::Conflict => {
             let text = "the key was used for another request; take a new one";
             return Err(Problem::field(Code::IdempotencyKeyReused, "Idempotency-Key", text));
         }
-        Begun::InProgress => {
+        RequestState::InProgress => {
             let text = "a request with this key is being answered; ask again in a moment";
             return Err(Problem::new(Code::IdempotencyKeyInUse, text)
                 .with_header(header::RETRY_AFTER, HeaderValue::from_static("1")));
@@ -78,7 +78,7 @@ pub(crate) async fn once(app: &App, request: Request, next: Next) -> Result<Resp
         let secret = response.headers().get(header::CACHE_CONTROL);
         let secret = secret.is_some_and(|value| value == "no-store");
         if !response.status().is_success() || secret {
-            // Nothing was done, or the answer is nothing to keep: whoever sends it again tries
+            // Nothing was done, or the answer is not kept: a repeated request tries
             // again.
             engine.by(&actor).finish_request(&key, None).await?;
             return Ok(response);

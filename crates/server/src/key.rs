@@ -1,6 +1,6 @@
 //! Keys: `pk_<id>_<secret>_<crc>`. The first letters say for whom it is, the id says which key it
 //! is, the secret is 32 random bytes, and the checksum finds keys that were copied badly, or leaked
-//! into a text, without asking anybody.
+//! into a text, without a request.
 
 use domain::id::KeyId;
 use sha2::{Digest, Sha256};
@@ -18,9 +18,9 @@ pub struct KeyHash([u8; 32]);
 pub enum KeyKind {
     /// A user, at REST and SQL.
     User,
-    /// An agent, at the door for agents.
+    /// An agent, at the endpoint for agents.
     Agent,
-    /// Somebody who becomes an agent, once.
+    /// An agent that enrols, once.
     JoinToken,
 }
 
@@ -43,7 +43,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// A new key of a user. `random` must be 40 bytes that nobody can guess.
+    /// A new key of a user. `random` must be 40 bytes of a cryptographic generator.
     pub fn new(random: [u8; 40]) -> Self {
         Key::of_kind(KeyKind::User, random)
     }
@@ -57,12 +57,12 @@ impl Key {
         Key { id, text: format!("{body}_{sum:08x}") }
     }
 
-    /// A new key of a user, of numbers that nobody can guess.
+    /// A new key of a user, of random numbers.
     pub fn drawn(random: &(dyn Fn() -> u128 + Send + Sync)) -> Self {
         Key::drawn_for(KeyKind::User, random)
     }
 
-    /// A new key of a kind, of numbers that nobody can guess.
+    /// A new key of a kind, of random numbers.
     pub fn drawn_for(kind: KeyKind, random: &(dyn Fn() -> u128 + Send + Sync)) -> Self {
         let mut bytes = [0; 40];
         for part in bytes.chunks_mut(16) {

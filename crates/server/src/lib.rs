@@ -1,4 +1,4 @@
-//! The doors of a server: REST over HTTP, health, figures, and the description of it all.
+//! The interfaces of a server: REST over HTTP, health, metrics, and the description of it all.
 //!
 //! A handler reads a request, asks the engine, and shows the answer. It decides nothing and knows
 //! no store. Every route but the few that [`router`] names stands behind the check of the key.
@@ -37,6 +37,7 @@ mod scram;
 mod shared_answers;
 mod shared_key;
 pub mod sql;
+mod status;
 mod sweeper;
 mod sys;
 mod trials;
@@ -70,7 +71,7 @@ pub use oidc::{Fetcher, Issuer, LoginClient, Mapping, Oidc};
 pub use openapi::describe;
 pub use pending::{Pending, PendingConnections};
 pub use pg::{
-    Door as SqlDoor, SessionLimits, Shown as ShownCertificate, Terms as SqlTerms, Tls as SqlTls,
+    SessionLimits, Shown as ShownCertificate, SqlListener, Terms as SqlTerms, Tls as SqlTls,
 };
 pub use problem::{Code, Detail, Problem};
 pub use queries::{Queries, QueryLimits, lower_priority};
@@ -80,7 +81,7 @@ pub use rest::{ConfigurationEntry, shape};
 pub use sweeper::{Sweeper, Swept};
 pub use sys::{TABLES, attempt_uuid, engine as sys_engine, run_of_attempt};
 pub use trials::{Known, Trials, Tried};
-pub use wire::{AgentDoor, assignment};
+pub use wire::{AgentEndpoint, assignment};
 
 /// The routes that answer without a key; `/metrics` looks at it by itself.
 fn public_routes() -> OpenApiRouter<App> {
@@ -108,7 +109,7 @@ pub fn router(app: App) -> Router {
 }
 
 /// The same, and what it answers to agents elsewhere.
-pub fn router_with_agents(app: App, agents: Arc<AgentDoor>) -> Router {
+pub fn router_with_agents(app: App, agents: Arc<AgentEndpoint>) -> Router {
     let more = wire::routes(&app, agents);
     assembled(app, more)
 }
@@ -117,13 +118,14 @@ fn assembled(app: App, more: Router<App>) -> Router {
     let (public, _) = public_routes().split_for_parts();
     let (private, _) = rest::routes().split_for_parts();
     let reads = Arc::new(Reads::new(app.options.reads));
-    // An address that does not exist is behind the door too: it looks like one that does.
+    // An address that does not exist needs authentication too: it looks like one that does.
     let private =
         private.fallback(nothing_here).layer(from_fn_with_state(app.clone(), actor::require_key));
     private
         .merge(public)
         .merge(more)
         .merge(ui::routes())
+        .merge(status::routes())
         .layer(Extension(Arc::new(Limits::default())))
         .layer(Extension(reads))
         .layer(CatchPanicLayer::custom(panicked))
@@ -131,7 +133,7 @@ fn assembled(app: App, more: Router<App>) -> Router {
         .with_state(app)
 }
 
-/// What an address of its own for those who watch answers: figures and health, and nothing else.
+/// What an address of its own for those who watch answers: metrics and health, and nothing else.
 pub fn watch_router(app: App) -> Router {
     let (watch, _) = OpenApiRouter::<App>::new()
         .routes(routes!(health::healthz))

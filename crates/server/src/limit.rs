@@ -51,7 +51,7 @@ pub(crate) struct Asker(pub Uuid);
 #[derive(Default)]
 pub(crate) struct Limits {
     keys: Buckets<Asker>,
-    strangers: Buckets<IpAddr>,
+    unauthenticated: Buckets<IpAddr>,
     hooks: Buckets<Uuid>,
 }
 
@@ -65,11 +65,11 @@ impl Limits {
         }
     }
 
-    /// Somebody tries a password. It counts as wrong until [`Limits::was_right`]: a crowd that comes
+    /// A password is tried. It counts as wrong until [`Limits::was_right`]: a crowd that comes
     /// at once is counted too.
     pub fn try_password(&self, caller: Option<Caller>, rate: Rate, now: Timestamp) -> Result<()> {
         let Some(Caller(address)) = caller else { return Ok(()) };
-        match self.strangers.take(&neighbourhood(address), rate, now) {
+        match self.unauthenticated.take(&neighbourhood(address), rate, now) {
             Some(Taken::No(left)) => Err(left.refusal("too many wrong passwords")),
             _ => Ok(()),
         }
@@ -78,7 +78,7 @@ impl Limits {
     /// The password was right.
     pub fn was_right(&self, caller: Option<Caller>, rate: Rate) {
         if let Some(Caller(address)) = caller {
-            self.strangers.give_back(&neighbourhood(address), rate);
+            self.unauthenticated.refund(&neighbourhood(address), rate);
         }
     }
 
@@ -93,14 +93,14 @@ impl Limits {
     /// The answer to a request without a valid key.
     pub fn refuse(&self, caller: Option<Caller>, rate: Rate, now: Timestamp) -> Problem {
         let place = caller.map(|Caller(address)| neighbourhood(address));
-        match place.and_then(|place| self.strangers.take(&place, rate, now)) {
+        match place.and_then(|place| self.unauthenticated.take(&place, rate, now)) {
             Some(Taken::No(left)) => left.refusal("too many requests without a valid key"),
             _ => Problem::unauthenticated(),
         }
     }
 }
 
-/// Whoever has one address of a network of version 6 has all of them.
+/// An owner of one address of an IPv6 network has all of them.
 pub(crate) fn neighbourhood(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),
@@ -181,7 +181,7 @@ impl<K: Clone + Eq + Hash> Buckets<K> {
         let one = SECOND_NS / i128::from(rate.per_second);
         let all = one * i128::from(rate.burst.max(1));
         let mut buckets = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
-        // A clock that was set back must not make anybody wait for what it was set back by.
+        // A clock that was set back must not make a client wait for what it was set back by.
         let before = buckets.get(whose).map_or(now, |full_at| *full_at).clamp(now, now + all);
         let after = before + one;
         let left = |full_at: i128| Left {
@@ -204,7 +204,7 @@ impl<K: Clone + Eq + Hash> Buckets<K> {
 
 impl<K: Eq + Hash> Buckets<K> {
     /// Puts one back.
-    fn give_back(&self, whose: &K, rate: Rate) {
+    fn refund(&self, whose: &K, rate: Rate) {
         let mut buckets = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(full_at) = buckets.get_mut(whose).filter(|_| rate.per_second > 0) {
             *full_at -= SECOND_NS / i128::from(rate.per_second);
@@ -260,7 +260,7 @@ mod tests {
             (&[0, 0, 0, 3_600_000, 3_600_000], &[2, 1, 0, 2, 1]),
             // At the sustained rate it goes on for ever.
             (&[0, 500, 1_000, 1_500, 2_000], &[2, 2, 2, 2, 2]),
-            // A clock that is set back makes nobody wait longer than for one request.
+            // A clock that is set back makes no client wait longer than for one request.
             (&[0, 0, 0, -3_600_000, -3_599_500], &[2, 1, 0, -500, 0]),
         ] {
             assert_eq!(play(RATE, times), expected, "{times:?}");
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_was_right_loses_nothing() {
+    fn a_right_password_costs_no_attempt() {
         let limits = Limits::default();
         let caller = Some(Caller("192.0.2.1".parse().unwrap()));
         for _ in 0..100 {

@@ -1,4 +1,4 @@
-//! The listener: takes callers in, and lets nobody hold a place for long without saying something.
+//! The listener: accepts connections, and closes those that stay silent.
 //!
 //! A caller has so long to send the head of a request, also on a connection that was used before,
 //! and so long for its body. There are only so many places, and fewer for callers of one address
@@ -54,7 +54,7 @@ impl Default for ListenerLimits {
     }
 }
 
-/// How often a silent connection of HTTP/2 is asked whether somebody is there, and how long the
+/// How often a silent connection of HTTP/2 is pinged, and how long the
 /// answer may take.
 const ASK_EVERY: Duration = Duration::from_secs(20);
 
@@ -168,7 +168,7 @@ async fn connection<L: Listener<Addr = SocketAddr>>(
     loop {
         tokio::select! {
             ended = connection.as_mut() => return ended.map_err(|error| error.to_string()),
-            // Until the first request nobody knows which protocol the caller speaks.
+            // Until the first request the protocol of the client is unknown.
             () = first.as_mut(), if waits => {
                 waits = false;
                 if !begun.load(Ordering::Relaxed) {

@@ -1,12 +1,12 @@
-//! Passwords: how they are kept, and how somebody gets a key for one.
+//! Passwords: how they are kept, and how a user gets a key for one.
 //!
-//! A password is tried on one of two threads that do nothing else, so that a crowd at the door does
+//! A password is tried on one of two threads that do nothing else, so that many logins at once do
 //! not hold up the work. After a few wrong ones a name waits longer and longer; how many names are
-//! waited for is bounded. A name that nobody has takes as long as one that somebody has.
+//! waited for is bounded. An unknown name takes as long as a known one.
 //!
 //! Who came in is recorded with the key that they got. Who was refused is recorded beside the
-//! answer, which would otherwise take longer for a name that somebody has: each password that was
-//! tried, the first of those who had to wait, and once a minute a name that nobody has.
+//! answer, which would otherwise take longer for a known name: each password that was
+//! tried, the first of those who had to wait, and once a minute an unknown name.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -36,7 +36,7 @@ use crate::scram;
 /// How long a key of a login is valid.
 const SESSION: SignedDuration = SignedDuration::from_hours(12);
 
-/// How long the link of a first start lets somebody in.
+/// How long the login link of a first start is valid.
 const LOGIN_LINK: SignedDuration = SignedDuration::from_hours(1);
 
 /// Wrong passwords that cost nothing but the time to try them.
@@ -54,8 +54,8 @@ const TRIES: usize = 2;
 /// How long a try waits for its turn.
 const TURN: Duration = Duration::from_secs(10);
 
-/// How often the audit says that somebody tried names that nobody has.
-const STRANGERS_EVERY: SignedDuration = SignedDuration::from_mins(1);
+/// How often the audit records attempts with unknown names.
+const UNKNOWN_NAMES_EVERY: SignedDuration = SignedDuration::from_mins(1);
 
 /// The shortest and the longest password.
 const PASSWORD_BYTES: std::ops::RangeInclusive<usize> = 8..=256;
@@ -107,7 +107,7 @@ const COMMON: &[&str] = &[
     "a1b2c3d4",
 ];
 
-/// Somebody wants a key for a password.
+/// A request of a key for a password.
 pub struct Login {
     /// The name of their tenant.
     pub tenant: String,
@@ -117,7 +117,7 @@ pub struct Login {
     pub password: String,
 }
 
-/// Somebody has one.
+/// There is one.
 pub struct Session {
     /// The key.
     pub key: Key,
@@ -131,7 +131,7 @@ pub(crate) struct LoginLink {
     until: Timestamp,
 }
 
-/// What is kept of a user's password: its hash, and what the SQL door recognises it by.
+/// What is kept of a user's password: its hash, and what the SQL interface recognises it by.
 pub(crate) async fn kept(
     app: &App,
     user: UserId,
@@ -205,9 +205,9 @@ fn hashed(password: &[u8], salt: &[u8]) -> Option<String> {
 /// Whether a password has this hash. Without a hash it takes as long and says no. The work is
 /// counted where it is done.
 fn verify(password: &[u8], hash: Option<&str>, count: &AtomicU64) -> bool {
-    static NOBODYS: OnceLock<Option<String>> = OnceLock::new();
-    let nobodys = NOBODYS.get_or_init(|| hashed(b"nobody has this", &[0; 16]));
-    let text = hash.or(nobodys.as_deref()).unwrap_or_default();
+    static DUMMY_HASH: OnceLock<Option<String>> = OnceLock::new();
+    let dummy = DUMMY_HASH.get_or_init(|| hashed(b"dummy", &[0; 16]));
+    let text = hash.or(dummy.as_deref()).unwrap_or_default();
     let Ok(parsed) = PasswordHash::new(text) else { return false };
     count.fetch_add(1, Ordering::Relaxed);
     Argon2::default().verify_password(password, &parsed).is_ok() && hash.is_some()
@@ -215,22 +215,22 @@ fn verify(password: &[u8], hash: Option<&str>, count: &AtomicU64) -> bool {
 
 /// Who has to wait, and who is being looked at.
 pub(crate) struct Throttle {
-    places: Mutex<Vec<Place>>,
+    places: Mutex<Vec<LoginFailures>>,
     turns: Arc<Semaphore>,
-    stranger_at: Mutex<Option<Timestamp>>,
+    unknown_name_at: Mutex<Option<Timestamp>>,
     /// Passwords that were hashed to see whether they are right.
     hashed: AtomicU64,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct LoginFailures {
     failures: u32,
     until: Option<Timestamp>,
-    /// Whether somebody had to wait since the last try.
+    /// Whether a client had to wait since the last try.
     waited: bool,
 }
 
-/// Somebody has to wait.
+/// The client has to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Wait {
     seconds: i64,
@@ -241,16 +241,16 @@ struct Wait {
 impl Default for Throttle {
     fn default() -> Self {
         Throttle {
-            places: Mutex::new(vec![Place::default(); PLACES]),
+            places: Mutex::new(vec![LoginFailures::default(); PLACES]),
             turns: Arc::new(Semaphore::new(TRIES)),
-            stranger_at: Mutex::default(),
+            unknown_name_at: Mutex::default(),
             hashed: AtomicU64::default(),
         }
     }
 }
 
 impl Throttle {
-    fn at<T>(&self, name: &[u8; 32], change: impl FnOnce(&mut Place) -> T) -> T {
+    fn at<T>(&self, name: &[u8; 32], change: impl FnOnce(&mut LoginFailures) -> T) -> T {
         let index = usize::from(u16::from_be_bytes([name[0], name[1]])) % PLACES;
         change(&mut self.places.lock().unwrap_or_else(PoisonError::into_inner)[index])
     }
@@ -265,9 +265,9 @@ impl Throttle {
                     let is_first = !std::mem::replace(&mut place.waited, true);
                     return Err(Wait { seconds: left.as_secs() + 1, is_first });
                 }
-                // Nobody tried for long: it begins anew.
+                // No attempt for long: it begins anew.
                 if left < SignedDuration::from_mins(-15) {
-                    *place = Place::default();
+                    *place = LoginFailures::default();
                 }
             }
             place.waited = false;
@@ -280,13 +280,13 @@ impl Throttle {
     }
 
     pub(crate) fn succeeded(&self, name: &[u8; 32]) {
-        self.at(name, |place| *place = Place::default());
+        self.at(name, |place| *place = LoginFailures::default());
     }
 
-    /// Whether a name that nobody has is to be recorded: anybody can make up any number of them.
-    fn notes_stranger(&self, now: Timestamp) -> bool {
-        let mut last = self.stranger_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let due = last.is_none_or(|last| now.duration_since(last).abs() >= STRANGERS_EVERY);
+    /// Whether an unknown name is to be recorded: a client can make up any number of them.
+    fn notes_unknown_name(&self, now: Timestamp) -> bool {
+        let mut last = self.unknown_name_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = last.is_none_or(|last| now.duration_since(last).abs() >= UNKNOWN_NAMES_EVERY);
         if due {
             *last = Some(now);
         }
@@ -310,7 +310,7 @@ fn too_many(seconds: i64) -> Problem {
 }
 
 impl Keys {
-    /// Who has this name and password; none when nobody does.
+    /// The user of this name and password, if there is one.
     async fn proven(&self, login: &Login) -> Result<Option<Arc<EffectivePrivileges>>> {
         let name = name_of(&login.tenant, &login.user);
         self.may_try(&name, &login.tenant, &login.user)?;
@@ -339,7 +339,7 @@ impl Keys {
     }
 
     /// How many passwords were hashed to see whether they are right: one for each that was tried,
-    /// whether somebody has the name or not.
+    /// whether the name is taken or not.
     pub fn passwords_hashed(&self) -> u64 {
         self.throttle.hashed.load(Ordering::Relaxed)
     }
@@ -411,7 +411,7 @@ impl Keys {
         Ok(Session { key, expires_at })
     }
 
-    /// Gives somebody another password, if they know the one that they have. Whoever else came in
+    /// Changes the password of a user who knows the present one. Every other session that was opened
     /// with the old one is out.
     pub(crate) async fn change_own(&self, actor: &Actor, old: String, new: String) -> Result<()> {
         if actor.read_only {
@@ -440,8 +440,8 @@ impl Keys {
         })
     }
 
-    /// Keeps what the SQL door recognises a password or a key by that is from before that door.
-    /// Nobody waits for it, and if it fails, the next start of the server will do as well.
+    /// Keeps what the SQL interface recognises a password or a key by that is from before that interface.
+    /// No request waits for it, and if it fails, the next start of the server will do as well.
     pub(crate) fn remember(&self, user: UserId, entry: Uuid, secret: String, name: &str) {
         if !self.prepared.lock().unwrap_or_else(PoisonError::into_inner).insert(entry) {
             return;
@@ -457,7 +457,7 @@ impl Keys {
         });
     }
 
-    /// Records that somebody was refused. A name that nobody has is not told: people type
+    /// Records a refusal. An unknown name is not recorded: people type
     /// passwords there.
     pub(crate) fn note_refusal(&self, tenant: &str, user: &str, outcome: &'static str) {
         let (tenant, user) = (tenant.to_owned(), user.to_owned());
@@ -467,9 +467,9 @@ impl Keys {
             let note = async {
                 let (tenant, actor, details) = match engine.user_named(&tenant, &user).await? {
                     Some(found) => (found.user.tenant, found.user.name.clone(), String::new()),
-                    None if !throttle.notes_stranger(now) => return Ok(()),
+                    None if !throttle.notes_unknown_name(now) => return Ok(()),
                     None => {
-                        let details = json!({ "problem": "nobody has this name" }).to_string();
+                        let details = json!({ "problem": "unknown name" }).to_string();
                         (TenantId::CLUSTER, String::new(), details)
                     }
                 };
@@ -533,12 +533,12 @@ mod tests {
         let verify = |password: &[u8], hash| verify(password, hash, &count);
         assert!(verify(b"correct horse", Some(&hash)));
         assert!(!verify(b"correct hors", Some(&hash)));
-        assert!(!verify(b"nobody has this", None));
+        assert!(!verify(b"dummy", None));
         assert_eq!(count.load(Ordering::Relaxed), 3);
         assert!(!verify(b"x", Some("not a hash")));
-        // What nobody has costs what everybody's costs.
+        // An unknown name costs what a known name costs.
         let cost = |hash: &str| hash.split('$').nth(3).map(str::to_owned);
-        assert_eq!(cost(&hash), cost(&hashed(b"nobody has this", &[0; 16]).unwrap()));
+        assert_eq!(cost(&hash), cost(&hashed(b"dummy", &[0; 16]).unwrap()));
     }
 
     #[test]
@@ -554,7 +554,7 @@ mod tests {
             assert_eq!(throttle.begin(&name, now), Ok(()));
             let Wait { seconds: left, is_first } = throttle.begin(&name, now).unwrap_err();
             assert!(is_first);
-            // Nobody after the first is worth a row.
+            // Only the first gets a row.
             for _ in 0..10 {
                 let again = throttle.begin(&name, now);
                 assert_eq!(again, Err(Wait { seconds: left, is_first: false }));
@@ -572,11 +572,11 @@ mod tests {
     }
 
     #[test]
-    fn names_that_nobody_has_are_noted_once_a_minute() {
+    fn unknown_names_are_recorded_once_a_minute() {
         let throttle = Throttle::default();
         let start = Timestamp::from_second(1_800_000_000).unwrap();
         let noted =
-            |second: i64| throttle.notes_stranger(start + SignedDuration::from_secs(second));
+            |second: i64| throttle.notes_unknown_name(start + SignedDuration::from_secs(second));
         let seconds: Vec<_> = (0..200).filter(|second| noted(*second)).collect();
         assert_eq!(seconds, [0, 60, 120, 180]);
     }

@@ -1,4 +1,4 @@
-//! The figures of a server, in the form that Prometheus reads. Names end with their unit; labels
+//! The metrics of a server, in the form that Prometheus reads. Names end with their unit; labels
 //! never hold what callers make up.
 
 mod jobs;
@@ -66,13 +66,13 @@ struct BuildLabels {
     version: &'static str,
 }
 
-/// The figures of a operation of the store, at hand without a look into a map.
+/// The metrics of a store operation, at hand without a look into a map.
 struct OperationMetrics {
     duration: Histogram,
     errors: Counter,
 }
 
-/// What is asked of the engine when somebody wants to see the figures.
+/// What is asked of the engine when the metrics are read.
 pub(crate) struct Asked {
     /// How much there is of what.
     pub counts: Counts,
@@ -99,7 +99,7 @@ impl Default for MetricsOptions {
     }
 }
 
-/// The figures of a server.
+/// The metrics of a server.
 pub struct Metrics {
     registry: Registry,
     of_jobs: JobMetrics,
@@ -132,7 +132,7 @@ pub struct Metrics {
     sql_statements: Family<StatementLabels, Counter>,
 }
 
-/// A session of the SQL door, as long as this is there.
+/// A session of the SQL interface, as long as this is there.
 pub(crate) struct OpenSession(Gauge);
 
 impl Drop for OpenSession {
@@ -157,7 +157,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Figures that begin at nothing.
+    /// Metrics that begin at zero.
     pub fn new() -> Self {
         Metrics::with(MetricsOptions::default())
     }
@@ -320,7 +320,7 @@ impl Metrics {
             "SQL statements, by kind and outcome",
             m.sql_statements.clone(),
         );
-        // A figure that is nothing is there all the same: who draws it should see a zero.
+        // A metric without a value is there all the same, so that a chart shows a zero.
         for end in AttemptEnd::ALL {
             drop(metrics.attempts.get_or_create(&EndLabels { end: end.name() }));
         }
@@ -382,23 +382,23 @@ impl Metrics {
         self.request_duration.get_or_create(&labels).observe(took.as_secs_f64().max(0.0));
     }
 
-    /// Somebody came to the SQL door; they are in, or were refused.
+    /// A client connected to the SQL interface, and was admitted or refused.
     pub(crate) fn sql_connection(&self, outcome: &'static str) {
         self.sql_connections.get_or_create(&OutcomeLabels { outcome }).inc();
     }
 
-    /// A session of the SQL door begins.
+    /// A session of the SQL interface begins.
     pub(crate) fn sql_session(&self) -> OpenSession {
         self.sql_sessions.inc();
         OpenSession(self.sql_sessions.clone())
     }
 
-    /// A statement of the SQL door ended.
+    /// A statement of the SQL interface ended.
     pub(crate) fn sql_statement(&self, kind: &'static str, outcome: &'static str) {
         self.sql_statements.get_or_create(&StatementLabels { kind, outcome }).inc();
     }
 
-    /// All figures as text.
+    /// All metrics as text.
     pub(crate) fn render(&self, asked: &Asked, now: Timestamp) -> String {
         let Asked { counts, activity, nodes } = asked;
         let catch_up =
@@ -434,10 +434,10 @@ impl Metrics {
 
 impl StoreMetrics for Metrics {
     fn record(&self, operation: Operation, time: Duration, is_ok: bool) {
-        let figures = &self.operations[operation as usize];
-        figures.duration.observe(time.as_secs_f64());
+        let metrics = &self.operations[operation as usize];
+        metrics.duration.observe(time.as_secs_f64());
         if !is_ok {
-            figures.errors.inc();
+            metrics.errors.inc();
         }
     }
 }

@@ -53,9 +53,9 @@ pub(crate) struct Batch {
 
 /// What has been told lately: time and id.
 #[derive(Default)]
-struct Told(BTreeMap<(Timestamp, Uuid), ()>);
+struct RecentlySent(BTreeMap<(Timestamp, Uuid), ()>);
 
-impl Told {
+impl RecentlySent {
     fn is_new(&mut self, at: Timestamp, id: Uuid) -> bool {
         self.0.insert((at, id), ()).is_none()
     }
@@ -109,7 +109,7 @@ impl EventTail {
 
 /// Reads what happens until there are no listeners.
 async fn read(app: App) {
-    let mut told = Told::default();
+    let mut told = RecentlySent::default();
     let mut seen_up_to = app.now();
     while !app.events.ends() {
         let now = app.now();
@@ -169,7 +169,7 @@ pub(crate) struct Listener {
     unread_from: Option<Timestamp>,
     /// A batch that was received and not yet told.
     received: Option<Arc<Batch>>,
-    told: Told,
+    told: RecentlySent,
     waiting: VecDeque<Event>,
 }
 
@@ -185,7 +185,7 @@ impl Listener {
             seen_up_to: since,
             unread_from: Some(since),
             received: None,
-            told: Told::default(),
+            told: RecentlySent::default(),
             waiting: VecDeque::new(),
         }
     }

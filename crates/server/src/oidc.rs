@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Nothing that a token says about where its key is to be found is read. What was wrong with a
-//! token is in the log, for who may read that; the caller is told what everybody is told.
+//! token is in the log, for who may read that; the caller gets the same answer as everyone.
 
 mod claims;
 mod keyring;
@@ -44,7 +44,7 @@ pub trait Fetcher: Send + Sync + 'static {
     ) -> Answer<'a, Vec<u8>, String>;
 }
 
-/// Somebody whose tokens are believed.
+/// A trusted issuer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issuer {
     /// Its address, letter by letter as its tokens name it.
@@ -53,7 +53,7 @@ pub struct Issuer {
     pub tenant: Option<String>,
 }
 
-/// Everybody whose tokens are believed, and what they mean here.
+/// The trusted issuers, and what their tokens mean here.
 pub struct Oidc {
     keyrings: Vec<Keyring>,
     mapping: Mapping,

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 use crate::problem::{Code, Problem, Result};
 
-/// How many items a page has when nobody says.
+/// The default number of items of a page.
 const LIMIT_DEFAULT: u32 = 50;
 
 /// The most items of a page.
@@ -76,7 +76,7 @@ fn meaning<T: Clone>(field: &str, word: &str, known: &[(&str, T)]) -> Result<T> 
     })
 }
 
-/// A cursor that nobody was given.
+/// A cursor that this server did not issue.
 pub(crate) fn bad_cursor() -> Problem {
     let text = "is not one that a page answered as next_cursor";
     Problem::field(Code::InvalidRequest, "cursor", text)

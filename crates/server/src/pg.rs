@@ -1,7 +1,7 @@
-//! The SQL door: clients of PostgreSQL ask in the protocol that they know.
+//! The SQL listener: clients of PostgreSQL ask in the protocol that they know.
 //!
 //! ```text
-//!   door ──▶ startup ──▶ session ──▶ crate::sql       what is asked is understood and done there
+//!   listener ──▶ startup ──▶ session ──▶ crate::sql       what is asked is understood and done there
 //!    │          │           │
 //!    │      scram       answer, extended, channel   what it is asked and answered in
 //!    └── wire, frame: the bytes
@@ -14,17 +14,17 @@ mod answer;
 mod cancel;
 mod channel;
 mod copy;
-mod door;
 mod extended;
 mod frame;
-mod places;
+mod listener;
 mod portal;
 mod report;
 mod session;
+mod session_slots;
 mod startup;
 mod value;
 mod watch;
 mod wire;
 
-pub use door::{Door, Shown, Terms, Tls};
-pub use places::SessionLimits;
+pub use listener::{Shown, SqlListener, Terms, Tls};
+pub use session_slots::SessionLimits;

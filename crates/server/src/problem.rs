@@ -1,4 +1,4 @@
-//! What a caller is told when something cannot be done: one table of codes for every door.
+//! What a caller is told when something cannot be done: one table of codes for every interface.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $text:literal, $status:literal, $sqlstate:literal, $exit:literal, $title:literal;)*) => {
-        /// A kind of problem, the same at every door.
+        /// A kind of problem, the same on every interface.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Code {
             $($(#[$doc])* $name,)*
@@ -34,7 +34,7 @@ macro_rules! codes {
                 match self { $(Code::$name => $status,)* }
             }
 
-            /// The code of the SQL door.
+            /// The code of the SQL interface.
             pub fn sqlstate(self) -> &'static str {
                 match self { $(Code::$name => $sqlstate,)* }
             }
@@ -100,7 +100,7 @@ codes! {
     AlreadyExists = "ALREADY_EXISTS", 409, "42710", 4, "The name exists";
     /// Tenant quota exceeded.
     QuotaExceeded = "QUOTA_EXCEEDED", 409, "53400", 4, "Tenant quota exceeded";
-    /// Somebody changed the resource meanwhile.
+    /// The resource was changed meanwhile.
     VersionConflict = "VERSION_CONFLICT", 409, "40001", 4, "Version conflict";
     /// The same, asked for with `If-Match`.
     PreconditionFailed = "VERSION_CONFLICT", 412, "40001", 4, "Version conflict";
@@ -140,7 +140,7 @@ codes! {
     RateLimited = "RATE_LIMITED", 429, "53400", 1, "Too many requests";
     /// A defect of ours.
     Internal = "INTERNAL", 500, "XX000", 1, "Internal error";
-    /// This server cannot do it, whoever asks.
+    /// This server cannot do it, with any privileges.
     NotSupported = "NOT_SUPPORTED", 501, "0A000", 1, "Not supported by this server";
     /// The scheduler or its store is not there.
     SchedulerUnavailable = "SCHEDULER_UNAVAILABLE", 503, "57P03", 6, "Scheduler unavailable";
@@ -151,7 +151,7 @@ codes! {
 pub struct Detail {
     /// Where it is, as a path through the body: `retry_config.max_attempts`.
     pub field: String,
-    /// What is wrong, and what would be right.
+    /// The problem, and a hint.
     pub message: String,
 }
 
@@ -160,7 +160,7 @@ pub struct Detail {
 pub struct Problem {
     /// The kind.
     pub code: Code,
-    /// What a person should read.
+    /// The text for a person.
     pub message: String,
     /// The fields that are wrong.
     pub details: Vec<Detail>,
@@ -182,7 +182,7 @@ pub struct ErrorFields {
     /// The word for programs.
     #[schema(example = "JOB_NOT_FOUND")]
     pub code: String,
-    /// What a person should read.
+    /// The text for a person.
     pub message: String,
     /// The request, as the logs name it.
     pub request_id: String,
@@ -255,7 +255,7 @@ impl Problem {
         Problem { hint: Some(hint), ..self }
     }
 
-    /// What a person should read where there is no place of its own for the hint.
+    /// The text for a person where there is no field of its own for the hint.
     fn text(&self) -> Cow<'_, str> {
         match self.hint {
             Some(hint) => format!("{}; {hint}", self.message).into(),

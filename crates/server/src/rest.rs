@@ -1,4 +1,4 @@
-//! The REST door: one file for each resource, the bodies in `shape`.
+//! The REST API: one file for each resource, the bodies in `shape`.
 
 pub use configuration::ConfigurationEntry;
 
@@ -28,15 +28,19 @@ mod databases;
 mod dead_letters;
 pub(crate) mod entry;
 mod events;
+mod execution_batch;
 mod executions;
 pub(crate) mod explain;
 pub(crate) mod find;
 mod grants;
 pub(crate) mod hook_delivery;
 pub(crate) mod hooks;
+mod job_batch;
 mod job_choice;
+mod job_patch;
 pub(crate) mod jobs;
 mod keys;
+mod log_lines;
 mod logs;
 mod messages;
 pub(crate) mod nodes;
@@ -45,6 +49,7 @@ pub(crate) mod oidc_login;
 mod outlook;
 pub(crate) mod pause;
 pub(crate) mod pools;
+mod preferences;
 mod queue_dead_letters;
 mod queue_schedules;
 pub(crate) mod queue_stats;
@@ -57,8 +62,10 @@ pub(crate) mod session;
 mod settings;
 pub mod shape;
 pub(crate) mod shards;
+mod simulate;
 mod sql;
 mod stats;
+pub(crate) mod status_pages;
 mod tenants;
 pub(crate) mod upcoming;
 mod users;
@@ -74,9 +81,11 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
     let router = resource::add_routes::<calendars::Calendars>(router);
     let router = resource::add_routes::<hooks::Hooks>(router);
     let router = resource::add_routes::<pools::Pools>(router);
+    let router = resource::add_routes::<status_pages::StatusPages>(router);
     resource::add_routes::<shards::Shards>(router)
         .routes(routes!(jobs::create, jobs::list))
         .routes(routes!(bulk::create_many))
+        .routes(routes!(job_batch::batch))
         .routes(routes!(outlook::validate))
         .routes(routes!(jobs::get, jobs::replace, jobs::patch, jobs::delete))
         .routes(routes!(verbs::pause))
@@ -95,12 +104,15 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(backfill::backfill))
         .routes(routes!(executions::list_of_job))
         .routes(routes!(executions::list))
+        .routes(routes!(execution_batch::batch))
         .routes(routes!(executions::dead_letters))
         .routes(routes!(dead_letters::groups))
         .routes(routes!(dead_letters::redrive))
         .routes(routes!(dead_letters::acknowledge))
         .routes(routes!(executions::get))
         .routes(routes!(logs::logs))
+        .routes(routes!(log_lines::index))
+        .routes(routes!(log_lines::search))
         .routes(routes!(executions::attempts))
         .routes(routes!(executions::acknowledgements))
         .routes(routes!(executions::cancel))
@@ -113,6 +125,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(upcoming::upcoming))
         .routes(routes!(upcoming::heat))
         .routes(routes!(schedule::preview))
+        .routes(routes!(simulate::simulate))
         .routes(routes!(databases::test))
         .routes(routes!(alert_channels::test))
         .routes(routes!(alert_channels::deliveries))
@@ -176,6 +189,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(configuration::show))
         .routes(routes!(session::whoami))
         .routes(routes!(session::change_password))
+        .routes(routes!(preferences::get, preferences::put))
         .routes(routes!(tenants::list, tenants::create))
         .routes(routes!(tenants::get, tenants::patch, tenants::delete))
         .routes(routes!(users::list, users::create))

@@ -1,4 +1,4 @@
-//! SCRAM-SHA-256 (RFC 5802, RFC 7677): how somebody proves at the SQL door that they know a
+//! SCRAM-SHA-256 (RFC 5802, RFC 7677): how a client proves at the SQL interface that it knows a
 //! password or a key, without sending it.
 //!
 //! ```text
@@ -9,11 +9,11 @@
 //!                               ◀──       v=signature
 //! ```
 //!
-//! The server sends the salt before it knows which of their secrets somebody will use, so all
+//! The server sends the salt before it knows which of their secrets a user will use, so all
 //! secrets of a user share one: it is made of the user's id and a number that the cluster drew
-//! once. A name that nobody has gets a salt in the same way, and the same refusal.
+//! once. An unknown name gets a salt in the same way, and the same refusal.
 //!
-//! Over TLS a client may bind its proof to the certificate that it was shown. Somebody in the middle
+//! Over TLS a client may bind its proof to the certificate that it was shown. An attacker in the middle
 //! who shows another one has a proof that is good for nothing.
 
 use std::num::NonZeroU32;
@@ -54,7 +54,7 @@ pub(crate) fn is_current(kept: Option<&Verifier>) -> bool {
 /// A salt.
 pub(crate) type Salt = [u8; 16];
 
-/// The salt of somebody, of what the cluster drew.
+/// The salt of a user, derived from the random seed of the cluster.
 pub(crate) fn salt_of(drawn: &[u8; 32], whose: &[u8]) -> Salt {
     let mut salt = Salt::default();
     let length = salt.len();
@@ -82,7 +82,7 @@ fn salted_password(secret: &str, salt: &[u8], iterations: u32) -> Option<[u8; 32
     Some(salted)
 }
 
-/// What is kept of a user's password or key, made where it holds nobody up.
+/// What is kept of a user's password or key, computed on a thread that may block.
 pub(crate) async fn verifier_of(
     engine: &Engine,
     user: UserId,

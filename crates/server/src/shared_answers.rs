@@ -59,12 +59,12 @@ struct Kept {
     body: Bytes,
 }
 
-type Place = Arc<tokio::sync::Mutex<Option<Kept>>>;
+type AnswerSlot = Arc<tokio::sync::Mutex<Option<Kept>>>;
 
 /// The answers of a server.
 #[derive(Default)]
 pub(crate) struct SharedAnswers {
-    places: Mutex<HashMap<Question, Place>>,
+    places: Mutex<HashMap<Question, AnswerSlot>>,
     /// How many answers were begun.
     begun: AtomicU64,
 }
@@ -111,7 +111,7 @@ impl Kept {
 }
 
 impl SharedAnswers {
-    fn place(&self, question: Question) -> Place {
+    fn place(&self, question: Question) -> AnswerSlot {
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         if places.len() >= ANSWERS_MAX && !places.contains_key(&question) {
             // What no request waits for can be made again.
@@ -121,7 +121,7 @@ impl SharedAnswers {
     }
 
     /// Drops the answer to a question that no other request waits for.
-    fn leave(&self, question: &Question, place: Place) {
+    fn leave(&self, question: &Question, place: AnswerSlot) {
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         // One is in the map, one is ours; all are taken and given back under the same lock.
         let is_last = Arc::strong_count(&place) <= 2;
@@ -150,7 +150,7 @@ impl SharedAnswers {
     async fn share_at(
         &self,
         app: &App,
-        place: &Place,
+        place: &AnswerSlot,
         age: SignedDuration,
         came: u64,
         make: impl Future<Output = Result<Response>>,

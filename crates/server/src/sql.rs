@@ -1,4 +1,4 @@
-//! SQL at the doors: a session runs statements in the name of an actor.
+//! SQL on the interfaces: a session runs statements in the name of an actor.
 //!
 //! A session asks the [`Engine`] in the actor's name and decides nothing
 //! about rights. Each statement stands on its own: what it did stays done when the next one fails
@@ -104,7 +104,7 @@ pub enum BlockState {
 }
 
 impl Session {
-    /// A session of somebody.
+    /// A session of a user.
     pub fn new(app: App, actor: Actor) -> Self {
         Session {
             app,
@@ -176,7 +176,7 @@ impl Session {
         })
     }
 
-    /// Runs a statement with values for its `$1`, `$2`. Whoever may not is told so, and the audit
+    /// Runs a statement with values for its `$1`, `$2`. A lack of privileges is answered, and the audit
     /// too.
     pub async fn run(&mut self, statement: &Statement, parameters: &[Value]) -> Result<Answer> {
         let author = self.actor.name.clone();
@@ -196,7 +196,7 @@ impl Session {
         .await
     }
 
-    /// The same where the door tells the audit.
+    /// The same where the interface writes the audit row.
     pub(crate) async fn perform(
         &mut self,
         statement: &Statement,

@@ -1,6 +1,6 @@
 //! The sweeper: what a run has said goes when history has forgotten the run.
 //!
-//! History is pruned by whoever of the cluster comes first; the files are on the machine that
+//! History is pruned by any node of the cluster; the files are on the machine that
 //! executed. So each server goes through its own folder, a part at a time, and asks the store
 //! about every run in it that is a day old. Jobs have rules of their own about how long history is
 //! kept, and asking is right for all of them.
@@ -103,7 +103,7 @@ impl Sweeper {
         Ok(Swept { gone, is_more })
     }
 
-    /// Does something with files where it does not hold anybody up.
+    /// Does file operations on a thread that may block.
     async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Outputs) -> T + Send + 'static,

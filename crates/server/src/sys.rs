@@ -1,8 +1,8 @@
 //! The schema `sys`: what the scheduler knows, as tables for SELECT.
 //!
 //! Every row comes through the [`Engine`] in the name of the one who asks. No
-//! table reads a store, and no text of a question reaches one; so nobody sees with SELECT what they
-//! would not see at another door.
+//! table reads a store, and no text of a question reaches one; so no user sees with SELECT what they
+//! would not see on another interface.
 
 mod acks;
 mod calendars;
@@ -138,7 +138,7 @@ impl Source for Sys {
             "queues" => queues::queues(self)?,
             "messages" => queues::messages(self)?,
             name => {
-                let text = format!("nobody answers for sys.{name}");
+                let text = format!("there is no reader for sys.{name}");
                 return Err(QueryError::new(State::Internal, text));
             }
         };

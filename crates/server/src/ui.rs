@@ -51,7 +51,7 @@ static ASSETS: LazyLock<HashMap<&str, Asset>> = LazyLock::new(|| {
     FILES.iter().map(|(name, bytes)| (*name, asset(bytes))).collect()
 });
 
-/// The routes of the dashboard. They need no key: the page is the same for everybody.
+/// The routes of the dashboard. They need no key: the page is the same for all users.
 pub(crate) fn routes() -> Router<App> {
     let home = |State(app): State<App>| async move { Redirect::to(&app.options.ui.base_path) };
     Router::new()

@@ -2,16 +2,16 @@
 //!
 //! Counting all schedules of a large tenant takes longer than a request may: it happens beside
 //! requests, once for all of them, and a request is answered with what was counted last. Jobs with
-//! the same schedule are counted together.
+//! the same schedule and without jitter are counted together.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use domain::access::Actor;
-use domain::id::{TenantId, UserId};
-use domain::job::JobState;
-use domain::schedule::Schedule;
+use domain::id::{JobId, TenantId, UserId};
+use domain::job::{Job, JobState};
+use domain::schedule::{Schedule, jitter};
 use engine::{Cursor, JobFilter};
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
@@ -63,8 +63,32 @@ pub(crate) struct WeekPlan {
     pub(crate) jobs: usize,
     /// By the minute since the epoch.
     pub(crate) minutes: BTreeMap<i64, PlannedMinute>,
+    /// What was counted.
+    pub(crate) groups: Vec<PlannedGroup>,
     /// Whether there are more runs than were counted.
     pub(crate) is_cut: bool,
+}
+
+/// Jobs with the same schedule.
+pub(crate) struct PlannedGroup {
+    /// When they are due.
+    pub(crate) schedule: Schedule,
+    /// The jobs, by name.
+    pub(crate) jobs: Vec<PlannedJob>,
+}
+
+/// A job that is due in the week to come.
+#[derive(Clone)]
+pub(crate) struct PlannedJob {
+    pub(crate) name: Arc<str>,
+    pub(crate) id: JobId,
+    pub(crate) owner: UserId,
+    /// Spreads its starts over this time.
+    pub(crate) jitter: SignedDuration,
+    pub(crate) priority: u8,
+    pub(crate) start_deadline: Option<SignedDuration>,
+    /// Whether other jobs wait for it.
+    pub(crate) is_waited_for: bool,
 }
 
 /// A minute in which something is due.
@@ -137,14 +161,6 @@ impl WeekPlan {
     }
 }
 
-/// Jobs with the same schedule.
-struct Group {
-    schedule: Schedule,
-    jobs: u64,
-    /// The first of them by name.
-    named: Vec<(Arc<str>, Uuid)>,
-}
-
 async fn count(app: &App, scope: Scope) -> engine::Result<WeekPlan> {
     let now = app.now();
     let end = now.saturating_add(AHEAD).unwrap_or(now);
@@ -154,57 +170,107 @@ async fn count(app: &App, scope: Scope) -> engine::Result<WeekPlan> {
         owner: scope.owner,
         ..JobFilter::of_tenant(scope.tenant)
     };
-    let mut groups: HashMap<String, Group> = HashMap::new();
+    let waited_for = app.engine.node().jobs_waited_for(scope.tenant).await?;
+    let mut groups: HashMap<String, PlannedGroup> = HashMap::new();
     let (mut after, mut jobs) = (None::<String>, 0);
     loop {
         let page = app.engine.node().list_jobs(&filter, after.as_deref(), PAGE).await?;
         for job in &page.items {
             // The text has everything that makes one schedule differ from another.
-            let key = format!("{:?}", job.definition.when);
+            let key = format!("{:?} {:?}", job.definition.when, job.definition.calendars);
             if !groups.contains_key(&key) {
                 let Ok(Some(schedule)) = job.definition.schedule(&app.zones) else { continue };
-                groups.insert(key.clone(), Group { schedule, jobs: 0, named: Vec::new() });
+                groups.insert(key.clone(), PlannedGroup { schedule, jobs: Vec::new() });
             }
             let Some(group) = groups.get_mut(&key) else { continue };
             jobs += 1;
-            group.jobs += 1;
-            if group.named.len() < NAMED {
-                group.named.push((job.name.as_str().into(), job.id.0));
-            }
+            group.jobs.push(PlannedJob::new(job, &waited_for));
         }
         after = page.next;
         if after.is_none() {
             break;
         }
     }
-    let groups: Vec<Group> = groups.into_values().collect();
-    let counted = tokio::task::spawn_blocking(move || by_minute(&groups, now, end)).await;
-    let (minutes, is_cut) = counted.unwrap_or_default();
-    Ok(WeekPlan { computed_at: now, jobs, minutes, is_cut })
+    let groups: Vec<PlannedGroup> = groups.into_values().collect();
+    let counted = tokio::task::spawn_blocking(move || {
+        let (minutes, is_cut) = by_minute(&groups, now, end);
+        (minutes, groups, is_cut)
+    });
+    let (minutes, groups, is_cut) = counted.await.unwrap_or_default();
+    Ok(WeekPlan { computed_at: now, jobs, minutes, groups, is_cut })
+}
+
+impl PlannedJob {
+    fn new(job: &Job, waited_for: &HashSet<JobId>) -> Self {
+        PlannedJob {
+            name: job.name.as_str().into(),
+            id: job.id,
+            owner: job.owner,
+            jitter: job.definition.jitter,
+            priority: job.definition.priority,
+            start_deadline: job.definition.start_deadline,
+            is_waited_for: waited_for.contains(&job.id),
+        }
+    }
+
+    /// When a tick of it starts.
+    pub(crate) fn start(&self, at: Timestamp) -> Timestamp {
+        started(self.id, at, self.jitter)
+    }
+}
+
+/// When a tick of a job starts.
+pub(crate) fn started(job: JobId, at: Timestamp, spread: SignedDuration) -> Timestamp {
+    at.saturating_add(jitter(job.0.into_bytes(), at, spread)).unwrap_or(at)
+}
+
+/// The minute of a time, since the epoch.
+pub(crate) fn minute_of(at: Timestamp) -> i64 {
+    at.as_second().div_euclid(60)
 }
 
 /// Counts by the minute, and says whether that was too much.
 fn by_minute(
-    groups: &[Group],
+    groups: &[PlannedGroup],
     now: Timestamp,
     end: Timestamp,
 ) -> (BTreeMap<i64, PlannedMinute>, bool) {
     let mut minutes: BTreeMap<i64, PlannedMinute> = BTreeMap::new();
     let mut steps = 0;
     for group in groups {
+        let (spread, exact): (Vec<&PlannedJob>, Vec<&PlannedJob>) =
+            group.jobs.iter().partition(|job| job.jitter.is_positive());
+        let named: Vec<(Arc<str>, Uuid)> =
+            exact.iter().take(NAMED).map(|job| (job.name.clone(), job.id.0)).collect();
         let mut after = now;
-        while let Some(at) = group.schedule.next(after).filter(|at| *at < end) {
+        while !exact.is_empty() {
+            let Some(at) = group.schedule.next(after).filter(|at| *at < end) else { break };
             if steps == STEPS_MAX {
                 return (minutes, true);
             }
             steps += 1;
-            let number = at.as_second().div_euclid(60);
+            let number = minute_of(at);
             let next = Timestamp::from_second((number + 1) * 60).unwrap_or(Timestamp::MAX);
             // Everything else of the group in this minute is counted without a visit.
             after = next.saturating_sub(SignedDuration::from_nanos(1)).unwrap_or(next).min(end);
             let minute = minutes.entry(number).or_default();
-            minute.starts += group.jobs * (1 + group.schedule.count(at, after));
-            minute.name(&group.named);
+            minute.starts += exact.len() as u64 * (1 + group.schedule.count(at, after));
+            minute.name(&named);
+        }
+        // Each tick of a job with jitter has a start of its own.
+        let mut after = now;
+        while !spread.is_empty() {
+            let Some(at) = group.schedule.next(after).filter(|at| *at < end) else { break };
+            after = at;
+            if steps + spread.len() > STEPS_MAX {
+                return (minutes, true);
+            }
+            steps += spread.len();
+            for job in &spread {
+                let minute = minutes.entry(minute_of(job.start(at))).or_default();
+                minute.starts += 1;
+                minute.name(&[(job.name.clone(), job.id.0)]);
+            }
         }
     }
     (minutes, false)

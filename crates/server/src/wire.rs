@@ -1,6 +1,6 @@
-//! The door for agents elsewhere.
+//! The endpoint for remote agents.
 //!
-//! An agent has a key of its own kind, which is checked with every call and opens this door only.
+//! An agent has a key of its own kind, which is checked with every call and is accepted here only.
 //! Behind it are the runs that the agent was given, what they need, and nothing else. What decides
 //! is the stand-in beside the engine; a handler reads a call, asks it, and shows the answer.
 
@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agent::{DatabaseSource, Secrets};
+use agent_protocol::shape::{AGENT, ASK_BYTES_MAX};
 use axum::extract::{FromRequest, Request, State};
 use axum::http::{HeaderMap, Version, header};
 use axum::middleware::{Next, from_fn};
@@ -23,7 +24,6 @@ use engine::Engine;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
-use wire::shape::{AGENT, ASK_BYTES_MAX};
 
 use crate::app::App;
 use crate::body::{parse, read, require_json};
@@ -39,7 +39,7 @@ pub use talk::assignment;
 pub(crate) const ROLE: &str = "AGENT";
 
 /// Where agents come to.
-pub struct AgentDoor {
+pub struct AgentEndpoint {
     engine: Arc<Engine>,
     secrets: Arc<dyn Secrets>,
     databases: Arc<dyn DatabaseSource>,
@@ -85,15 +85,15 @@ pub(crate) async fn read_call<T: DeserializeOwned>(request: Request, most: usize
     parse(&read(request.into_body(), most).await?)
 }
 
-impl AgentDoor {
-    /// A door to an engine. Agents are told secrets and addresses of databases for runs that they
+impl AgentEndpoint {
+    /// An endpoint of an engine. Agents are told secrets and addresses of databases for runs that they
     /// were given.
     pub fn new(
         engine: Arc<Engine>,
         secrets: Arc<dyn Secrets>,
         databases: Arc<dyn DatabaseSource>,
     ) -> Arc<Self> {
-        Arc::new(AgentDoor {
+        Arc::new(AgentEndpoint {
             engine,
             secrets,
             databases,
@@ -115,7 +115,7 @@ impl AgentDoor {
         let found = self
             .sessions()
             .get(&agent.name)
-            .filter(|it| it.id == id && !it.guest.is_over())
+            .filter(|it| it.id == id && !it.proxy.is_over())
             .cloned();
         let ended =
             || Problem::new(Code::SessionEnded, "there is no such session; say hello again");
@@ -123,8 +123,8 @@ impl AgentDoor {
     }
 }
 
-/// The routes of the door.
-pub(crate) fn routes(app: &App, door: Arc<AgentDoor>) -> Router<App> {
+/// The routes of the endpoint.
+pub(crate) fn routes(app: &App, endpoint: Arc<AgentEndpoint>) -> Router<App> {
     let known = Router::new()
         .route("/wire/v1/hello", post(talk::hello))
         .route("/wire/v1/poll", post(talk::poll))
@@ -139,7 +139,7 @@ pub(crate) fn routes(app: &App, door: Arc<AgentDoor>) -> Router<App> {
     known
         .route("/wire/v1/join", post(enrol::join))
         .layer(from_fn(require_http2))
-        .layer(Extension(door))
+        .layer(Extension(endpoint))
 }
 
 /// One connection carries everything: that needs streams.
@@ -180,17 +180,17 @@ pub(crate) fn hash_text(key: &Key) -> String {
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Nobody passes but an agent with its key. It is looked up every time: a key that was taken away
+/// Only an agent with its key passes. The key is looked up every time: a revoked key
 /// opens nothing from then on.
 async fn require_agent(
     State(app): State<App>,
     Extension(limits): Extension<Arc<Limits>>,
-    Extension(door): Extension<Arc<AgentDoor>>,
+    Extension(endpoint): Extension<Arc<AgentEndpoint>>,
     mut request: Request,
     next: Next,
 ) -> Result<Response> {
     let agent = match shown(request.headers(), KeyKind::Agent) {
-        Some((key, name)) => door.agent_of(&key, name).await?,
+        Some((key, name)) => endpoint.agent_of(&key, name).await?,
         None => None,
     };
     let Some(agent) = agent else {
@@ -204,7 +204,7 @@ async fn require_agent(
     Ok(next.run(request).await)
 }
 
-impl AgentDoor {
+impl AgentEndpoint {
     /// The agent of a name, if the key is its own. One that has gone loses its session.
     async fn agent_of(&self, key: &Key, name: String) -> Result<Option<KnownAgent>> {
         let found = self.engine.agent(&name).await?;
@@ -212,7 +212,7 @@ impl AgentDoor {
             found.and_then(|object| serde_json::from_str(&object.body).ok());
         let Some(body) = body else {
             if let Some(session) = self.sessions().remove(&name) {
-                session.guest.end();
+                session.proxy.end();
             }
             return Ok(None);
         };

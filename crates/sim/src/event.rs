@@ -1,6 +1,6 @@
 //! Events as the store and the executors know them: the invariants' only source.
 
-use domain::cluster::Lead;
+use domain::cluster::Leadership;
 use domain::id::{NodeId, ObjectId, RunId};
 use domain::job::Job;
 use domain::run::{self, ClaimedRun, Grant, NewRun, RunState};
@@ -72,7 +72,7 @@ pub enum SimEvent {
     /// A node asked for the leader, or became it.
     Led {
         /// The present leader.
-        lead: Lead,
+        leadership: Leadership,
         /// Whether this began a new epoch.
         begun: bool,
     },

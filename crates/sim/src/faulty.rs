@@ -7,7 +7,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::bucket::Buckets;
-use domain::cluster::{Lead, Quorum};
+use domain::cluster::{Leadership, Quorum};
 use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, RunId, TenantId};
 use domain::job::{Job, LostAnswer, Retention};
@@ -46,7 +46,7 @@ pub struct FaultyStore<S> {
     link: Arc<StoreLink>,
     machine: usize,
     /// The last time that this machine led.
-    led: Mutex<Option<Lead>>,
+    led: Mutex<Option<Leadership>>,
 }
 
 impl<S: Store> FaultyStore<S> {
@@ -55,7 +55,7 @@ impl<S: Store> FaultyStore<S> {
         FaultyStore { inner, link, machine, led: Mutex::new(None) }
     }
 
-    fn led(&self) -> Option<Lead> {
+    fn led(&self) -> Option<Leadership> {
         *self.led.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -236,18 +236,23 @@ impl<S: Store> Store for FaultyStore<S> {
         self.link.back(submitted).await
     }
 
-    async fn pump(&self, node: NodeId, done: &[Finish], want: ClaimRequest) -> Result<Exchanged> {
+    async fn complete_and_claim(
+        &self,
+        node: NodeId,
+        done: &[Finish],
+        want: ClaimRequest,
+    ) -> Result<Exchanged> {
         self.link.there().await?;
         let at = self.link.clock.stamp();
         let before = self.states(done.iter().map(|finish| finish.grant.run)).await?;
-        let pumped = self.inner.pump(node, done, want).await;
-        if let Ok(pumped) = &pumped {
-            let Exchanged { applied, claimed, .. } = pumped;
+        let exchanged = self.inner.complete_and_claim(node, done, want).await;
+        if let Ok(exchanged) = &exchanged {
+            let Exchanged { applied, claimed, .. } = exchanged;
             self.saw_finishes(done.iter().map(|finish| (node, finish)), applied);
             self.moved_by(done.iter(), &before, applied, claimed, at).await?;
             self.saw_claims(at, node, claimed).await?;
         }
-        self.link.back(pumped).await
+        self.link.back(exchanged).await
     }
 
     async fn held(&self, node: NodeId) -> Result<Vec<ClaimedRun>> {
@@ -362,18 +367,18 @@ impl<S: Store> Store for FaultyStore<S> {
         self.link.there().await?;
         let reaped = self.inner.reap(limit).await;
         if let Ok(reaped) = &reaped {
-            for node in &reaped.buried {
+            for node in &reaped.dead {
                 self.link.saw(SimEvent::Unleased { node: *node });
             }
         }
         self.link.back(reaped).await
     }
 
-    async fn bury(&self, lost: &[(NodeId, Finish)]) -> Result<Vec<Applied>> {
+    async fn settle_lost(&self, lost: &[(NodeId, Finish)]) -> Result<Vec<Applied>> {
         self.link.there().await?;
         let at = self.link.clock.stamp();
         let before = self.states(lost.iter().map(|(_, finish)| finish.grant.run)).await?;
-        let applied = self.inner.bury(lost).await;
+        let applied = self.inner.settle_lost(lost).await;
         if let Ok(applied) = &applied {
             self.saw_finishes(lost.iter().map(|(node, finish)| (*node, finish)), applied);
             let finishes = lost.iter().map(|(_, finish)| finish);
@@ -478,30 +483,30 @@ impl<S: Cluster> Cluster for FaultyStore<S> {
         nodes() -> Vec<NodeView>;
     }
 
-    async fn take_lead(&self, node: NodeId) -> Result<Lead> {
+    async fn take_leadership(&self, node: NodeId) -> Result<Leadership> {
         self.link.there().await?;
-        let before = self.inner.lead().await?;
-        let mut lead = self.inner.take_lead(node).await;
-        if let Ok(lead) = &mut lead {
-            let begun = lead.epoch != before.epoch;
+        let before = self.inner.leadership().await?;
+        let mut leadership = self.inner.take_leadership(node).await;
+        if let Ok(leadership) = &mut leadership {
+            let begun = leadership.epoch != before.epoch;
             if let Some(sabotage) = self.link.sabotage {
-                *lead = sabotage.lead(node, *lead, self.led());
+                *leadership = sabotage.leadership(node, *leadership, self.led());
             }
-            if lead.node == Some(node) {
-                *self.led.lock().unwrap_or_else(PoisonError::into_inner) = Some(*lead);
+            if leadership.node == Some(node) {
+                *self.led.lock().unwrap_or_else(PoisonError::into_inner) = Some(*leadership);
             }
-            self.link.saw(SimEvent::Led { lead: *lead, begun });
+            self.link.saw(SimEvent::Led { leadership: *leadership, begun });
         }
-        self.link.back(lead).await
+        self.link.back(leadership).await
     }
 
-    async fn lead(&self) -> Result<Lead> {
+    async fn leadership(&self) -> Result<Leadership> {
         self.link.there().await?;
-        let lead = self.inner.lead().await;
-        if let Ok(lead) = &lead {
-            self.link.saw(SimEvent::Led { lead: *lead, begun: false });
+        let leadership = self.inner.leadership().await;
+        if let Ok(leadership) = &leadership {
+            self.link.saw(SimEvent::Led { leadership: *leadership, begun: false });
         }
-        self.link.back(lead).await
+        self.link.back(leadership).await
     }
 
     async fn resign(&self, node: NodeId, epoch: i64) -> Result<bool> {
@@ -523,8 +528,8 @@ impl<S: Cluster> Cluster for FaultyStore<S> {
         let at = self.link.clock.stamp();
         let mut under = (node, epoch);
         if self.link.sabotage == Some(Sabotage::UncheckedClaim) {
-            let lead = self.inner.lead().await?;
-            under = (lead.node.unwrap_or(node), lead.node.map(|_| lead.epoch));
+            let leadership = self.inner.leadership().await?;
+            under = (leadership.node.unwrap_or(node), leadership.node.map(|_| leadership.epoch));
         }
         let claimed = self.inner.claim_placed(under.0, under.1, want).await;
         if let Ok(claimed) = &claimed {

@@ -5,7 +5,7 @@
 //! the other, in an order that the seed decides, so that a world can be lived through again:
 //!
 //! ```text
-//!   cargo run -p sim -- --seed 42
+//!   cargo run -p punctual-sim -- --seed 42
 //! ```
 //!
 //! An oracle follows what was accepted and knows every nominal time that must be in the ledger.
@@ -108,6 +108,6 @@ impl fmt::Display for SimReport {
             writeln!(f, "    {line}")?;
         }
         writeln!(f, "seed {}: {violation}", self.seed)?;
-        write!(f, "replay it: cargo run -p sim -- --seed {}", self.seed)
+        write!(f, "replay it: cargo run -p punctual-sim -- --seed {}", self.seed)
     }
 }

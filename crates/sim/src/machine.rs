@@ -64,7 +64,7 @@ pub enum StepKind {
     /// Plans.
     Plan,
     /// Tells what ended and asks for more.
-    Pump,
+    Exchange,
     /// Starts what is due.
     Start,
     /// Renews the lease.
@@ -87,7 +87,7 @@ impl StepKind {
     /// How many of these run side by side in a real node.
     pub fn side_by_side(self) -> usize {
         match self {
-            StepKind::Pump => 2,
+            StepKind::Exchange => 2,
             StepKind::Start | StepKind::Command => 3,
             _ => 1,
         }
@@ -98,8 +98,8 @@ impl StepKind {
 pub enum StepResult {
     /// It planned.
     Plan(store::Result<PlanReport>),
-    /// It pumped.
-    Pump(store::Result<bool>),
+    /// It exchanged.
+    Exchange(store::Result<bool>),
     /// It started these.
     Start(store::Result<Vec<Started>>),
     /// It renewed.
@@ -165,11 +165,13 @@ impl Machine {
             node: it.node,
             begun: it.begun.as_ref().map(|begun| begun.keys().copied().collect()),
         });
+        let acted = self.log.predecessor().and_then(|it| Some((it.node, it.acted_at?)));
         let settings = Settings {
             // The first machine is the one that some jobs ask for.
             info: NodeInfo {
                 labels: Labels(BTreeMap::from([("machine".into(), self.index.to_string())])),
                 replaces,
+                acted,
                 ..NodeInfo::named(&format!("m{}", self.index))
             },
             ..settings.clone()
@@ -202,7 +204,9 @@ impl Machine {
         let Some(node) = self.node.clone() else { return };
         let future: Pin<Box<dyn Future<Output = StepResult>>> = match kind {
             StepKind::Plan => Box::pin(async move { StepResult::Plan(node.plan().await) }),
-            StepKind::Pump => Box::pin(async move { StepResult::Pump(node.pump().await) }),
+            StepKind::Exchange => {
+                Box::pin(async move { StepResult::Exchange(node.exchange().await) })
+            }
             StepKind::Start => Box::pin(async move { StepResult::Start(node.start_due().await) }),
             StepKind::Renew => Box::pin(async move { StepResult::Renew(node.renew().await) }),
             StepKind::Reap => Box::pin(async move { StepResult::Reap(node.reap().await) }),
@@ -222,8 +226,8 @@ impl Machine {
             StepKind::Leave => Box::pin(async move {
                 let _unreachable = node.retire().await;
                 node.drain();
-                node.hand_back();
-                while let Ok(true) = node.pump().await {}
+                node.release_prepared();
+                while let Ok(true) = node.exchange().await {}
                 StepResult::Leave(node.leave().await)
             }),
             StepKind::Command => return,

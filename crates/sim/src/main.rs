@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use sim::{Options, SimStats, simulate};
+use punctual_sim::{Options, SimStats, simulate};
 
 const USAGE: &str = "usage: sim (--seed N | --seeds FROM..TO) [--steps N] [--trace] [--keep-going]";
 

@@ -98,7 +98,7 @@ fn settings(random: &mut Random) -> Settings {
         max_http_calls: random.pick(&[1, 2, 5]),
         tenant_max_concurrent: random.pick(&[None, None, None, Some(2), Some(5)]),
         look_ahead: SignedDuration::from_secs(random.pick(&[5, 20, 60, 120])),
-        divide_planning_above: random.pick(&[0, 0, 2, 100_000]),
+        planning_buckets_above: random.pick(&[0, 0, 2, 100_000]),
         prepare_ahead: SignedDuration::from_secs(random.pick(&[1, 3, 5])),
         prepare_max: random.pick(&[2, 10, 50, 1_000]),
         batch_max: random.pick(&[1, 2, 5, 100]),

@@ -459,7 +459,7 @@ impl QueueWorld {
                 .filter(|it| it.ready > 0)
                 .map(|it| it.workspace.clone())
                 .collect();
-            // Nobody else holds messages, so no limit keeps a workspace from its turn.
+            // No other worker holds messages, so no limit keeps a workspace from its turn.
             let is_alone = line.workspaces.iter().all(|it| it.leased == 0);
             waiting.retain(|workspace, _| ready.contains(workspace));
             for workspace in ready.iter().filter(|_| is_alone) {

@@ -1,7 +1,7 @@
 //! Stores that are wrong on purpose. An invariant that no wrong store breaks proves nothing.
 
 use domain::bucket::Buckets;
-use domain::cluster::Lead;
+use domain::cluster::Leadership;
 use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId};
 use domain::job::{Job, JobState};
@@ -45,11 +45,16 @@ impl Sabotage {
     ];
 
     /// The reply to a node that asks for leadership. `led` is the reply when it was leader last.
-    pub fn lead(self, node: NodeId, lead: Lead, led: Option<Lead>) -> Lead {
+    pub fn leadership(
+        self,
+        node: NodeId,
+        leadership: Leadership,
+        led: Option<Leadership>,
+    ) -> Leadership {
         match self {
-            Sabotage::SharedEpoch => Lead { node: Some(node), ..lead },
-            Sabotage::RememberedLead => led.unwrap_or(lead),
-            _ => lead,
+            Sabotage::SharedEpoch => Leadership { node: Some(node), ..leadership },
+            Sabotage::RememberedLead => led.unwrap_or(leadership),
+            _ => leadership,
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use domain::id::NodeId;
 use domain::run::Grant;
 use engine::{BegunRun, BegunRuns, Predecessor, StartLog};
+use jiff::Timestamp;
 
 /// The log as one process uses it.
 #[derive(Default)]
@@ -18,6 +19,8 @@ struct Content {
     /// None while no node has used the log.
     node: Option<NodeId>,
     begun: BegunRuns,
+    /// When its node last decided about starts.
+    acted_at: Option<Timestamp>,
     /// Whether the machine was started again since.
     is_void: bool,
 }
@@ -26,9 +29,10 @@ impl SimLog {
     /// The log as the next process finds it.
     pub fn reopen(&self) -> Self {
         let content = self.content().clone();
-        let Content { node, begun, is_void } = &content;
+        let Content { node, begun, acted_at, is_void } = &content;
         let begun = (!is_void).then(|| begun.clone());
-        let predecessor = node.map(|node| Predecessor { node, begun });
+        let acted_at = acted_at.filter(|_| !is_void);
+        let predecessor = node.map(|node| Predecessor { node, begun, acted_at });
         SimLog { predecessor, content: Mutex::new(content) }
     }
 
@@ -58,6 +62,10 @@ impl StartLog for SimLog {
 
     fn begin(&self, grant: Grant, begun: BegunRun) {
         self.content().begun.insert(grant, begun);
+    }
+
+    fn act(&self, at: Timestamp) {
+        self.content().acted_at = Some(at);
     }
 
     fn retract(&self, grant: Grant) {

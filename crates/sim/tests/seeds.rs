@@ -1,5 +1,7 @@
 //! Two hundred worlds, and some that no run has seen before. Any other number of them:
-//! `cargo run -p sim -- --seeds 0..10000`.
+//! `cargo run -p punctual-sim -- --seeds 0..10000`.
+
+extern crate punctual_sim as sim;
 
 use sim::{Options, QueueStats, Sabotage, SimStats, simulate, simulate_queue};
 

@@ -1,5 +1,7 @@
 //! Tests in a process with one thread. They have no harness, because a harness would start threads.
 
+extern crate punctual_spawn as spawn;
+
 use std::io::{Read, pipe};
 use std::os::fd::AsRawFd;
 

@@ -185,6 +185,7 @@ fn work_of(work: &WorkClause) -> StepWork {
         WorkClause::SleepUntil(until) => {
             StepWork::Sleep { duration: None, until: Some(until.clone()) }
         }
+        WorkClause::Alert(message) => StepWork::Alert { message: message.clone() },
         WorkClause::WaitForMessage { queue, timeout } => {
             StepWork::WaitForMessage { queue: queue.clone(), timeout: *timeout }
         }

@@ -234,10 +234,10 @@ pub const VERBS: &[&str] = &[
 /// The statements of a text, in order. Empty ones are left out.
 ///
 /// ```
-/// let parsed = sql::parse("PAUSE JOB nightly; -- for now\nSELECT 1").unwrap();
+/// let parsed = punctual_sql::parse("PAUSE JOB nightly; -- for now\nSELECT 1").unwrap();
 /// assert_eq!(parsed.len(), 2);
 /// assert_eq!(parsed[0].statement.tag(), "PAUSE JOB");
-/// let error = sql::parse("PAUSE JOV nightly").unwrap_err();
+/// let error = punctual_sql::parse("PAUSE JOV nightly").unwrap_err();
 /// assert_eq!((error.at, error.hint.as_deref()), (6, Some("Perhaps you meant JOB.")));
 /// ```
 pub fn parse(text: &str) -> Result<Vec<Parsed>> {

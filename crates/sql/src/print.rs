@@ -22,15 +22,17 @@ use crate::name::{quoted, text};
 
 mod dag;
 
-/// The statement that creates this job. `name_of` resolves the jobs that it depends on.
+/// The statement that creates this job. `name_of` resolves the jobs that it depends on. A tenant may
+/// have a timeout for jobs that name none.
 pub fn create_job(
     name: &str,
     state: JobState,
     definition: &Definition,
     name_of: &dyn Fn(JobId) -> String,
+    tenant_timeout: Option<SignedDuration>,
 ) -> String {
     let mut lines = vec![format!("CREATE JOB {}", quoted(name))];
-    lines.extend(clauses(definition, name_of));
+    lines.extend(clauses(definition, name_of, tenant_timeout));
     match state {
         JobState::Enabled => {}
         JobState::Paused => lines.push("PAUSED".to_owned()),
@@ -63,7 +65,7 @@ pub fn create_dag(
     let mut lines = vec![format!("CREATE DAG {}", quoted(name))];
     // A DAG has the timeout of its steps only.
     let shared = Definition { timeout: definition.action.default_timeout(), ..definition.clone() };
-    lines.extend(clauses(&shared, name_of));
+    lines.extend(clauses(&shared, name_of, None));
     let dag = definition.dag.as_deref().cloned().unwrap_or_default();
     lines.extend(dag::clauses(&dag));
     match state {
@@ -79,7 +81,11 @@ pub fn create_dag(
 }
 
 /// Every clause except the state and the action, in the order of the table.
-fn clauses(job: &Definition, name_of: &dyn Fn(JobId) -> String) -> Vec<String> {
+fn clauses(
+    job: &Definition,
+    name_of: &dyn Fn(JobId) -> String,
+    tenant_timeout: Option<SignedDuration>,
+) -> Vec<String> {
     let default = Definition::default();
     let mut lines = Vec::new();
     if !job.class.is_default() {
@@ -129,7 +135,9 @@ fn clauses(job: &Definition, name_of: &dyn Fn(JobId) -> String) -> Vec<String> {
             lines.push(clause());
         }
     };
-    say(!job.has_default_timeout(), &|| format!("TIMEOUT = {}", duration(job.timeout)));
+    let names_timeout =
+        !job.has_default_timeout() || tenant_timeout.is_some_and(|it| it != job.timeout);
+    say(names_timeout, &|| format!("TIMEOUT = {}", duration(job.timeout)));
     say(job.grace_period != default.grace_period, &|| {
         format!("GRACE_PERIOD = {}", duration(job.grace_period))
     });

@@ -349,14 +349,14 @@ pub struct ExplainJob {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// The granted or revoked privileges and roles.
-    pub what: Vec<Given>,
+    pub what: Vec<Grantable>,
     /// The recipients.
     pub whom: Vec<Grantee>,
 }
 
 /// A privilege, database or role that can be granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Given {
+pub enum Grantable {
     /// A privilege.
     Privilege(Privilege),
     /// The use of a database, by its name.

@@ -259,7 +259,7 @@ nodes.id uuid not null
 nodes.name text not null
 nodes.joined_at bigint not null
 nodes.lease_until bigint not null
-nodes.buried boolean not null
+nodes.dead boolean not null
 nodes.address text
 nodes.version text not null default ''::text
 nodes.roles text[] not null default '{}'::text[]
@@ -303,6 +303,7 @@ queue_cursors.queue_id uuid not null
 queue_cursors.workspace text not null collate C
 queue_cursors.tokens double precision not null
 queue_cursors.refilled_at bigint not null
+queue_cursors.served bigint not null
 quotas.tenant_id uuid not null
 quotas.max_jobs bigint
 quotas.max_concurrent bigint
@@ -708,7 +709,7 @@ END
 lives(lock bigint, node uuid) v u: 
 BEGIN
     PERFORM pg_advisory_xact_lock_shared(lock);
-    RETURN EXISTS (SELECT 1 FROM nodes WHERE id = node AND NOT buried);
+    RETURN EXISTS (SELECT 1 FROM nodes WHERE id = node AND NOT dead);
 END 
 record_effect(run uuid, claim_generation integer, secret text) v u: 
 BEGIN

@@ -232,7 +232,7 @@ CREATE INDEX identities_owner ON identities (owner_id) WHERE owner_id IS NOT NUL
 CREATE TABLE identity_generation (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     generation INTEGER NOT NULL,
-    -- What the salts of the users' passwords and keys are made of at the SQL door; drawn at the first start
+    -- What the salts of the users' passwords and keys are made of at the SQL interface; drawn at the first start
     -- that needs it.
     salt BLOB
 ) STRICT;
@@ -369,7 +369,7 @@ CREATE TABLE nodes (
     id BLOB PRIMARY KEY,
     name TEXT NOT NULL,
     lease_until INTEGER NOT NULL,
-    buried INTEGER NOT NULL,
+    dead INTEGER NOT NULL,
     -- What a node reports about itself, and when it last renewed its lease.
     address TEXT,
     version TEXT NOT NULL DEFAULT '',
@@ -384,7 +384,7 @@ CREATE TABLE nodes (
     settings_hash TEXT NOT NULL DEFAULT '',
     -- An administrator asked it to take nothing new.
     draining INTEGER NOT NULL DEFAULT 0,
-    -- Buried, and the last of its runs was handed on.
+    -- Dead, and the last of its runs was handed on.
     cleared INTEGER NOT NULL DEFAULT 0,
     -- It left, was removed or came back as another one. A node that fell silent stays listed until then.
     gone_at INTEGER
@@ -460,6 +460,7 @@ CREATE TABLE queue (
 CREATE TABLE queue_cursors (
     queue_id BLOB PRIMARY KEY,
     workspace TEXT NOT NULL,
+    served INTEGER NOT NULL,
     tokens REAL NOT NULL,
     refilled_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;

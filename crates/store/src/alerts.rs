@@ -80,7 +80,7 @@ fn dead_letters(tenant: TenantId, count: u32, at: Timestamp) -> Alert {
 pub struct Channel {
     /// Its name, under which deliveries are recorded. It must not change.
     pub name: String,
-    /// Whose alerts; everybody's when absent.
+    /// The tenant of the alerts; all tenants when absent.
     pub tenant: Option<TenantId>,
     /// Which kinds of them; all when there are none.
     pub kinds: Vec<AlertKind>,

@@ -1,30 +1,30 @@
 //! What a cluster needs beyond leases: one leader, runs that not every node may execute, and
 //! acknowledgements.
 //!
-//! # The lead
+//! # Leadership
 //!
 //! ```text
-//!   nobody leads ──take_lead──▶ epoch n, node A ──(A is buried, leaves, resigns)──▶ nobody leads
+//!   no leader ──take_leadership──▶ epoch n, node A ──(A is declared dead, leaves, resigns)──▶ no leader
 //!                                                                │
-//!                                          take_lead ──▶ epoch n + 1, node B
+//!                                          take_leadership ──▶ epoch n + 1, node B
 //! ```
 //!
-//! The lead has no lease of its own: it is as good as the lease of the node that has it. A leader
-//! that fell silent is buried first, which refuses all its writes, and only then can another one
-//! take the lead. An epoch belongs to one node for ever. What only the leader may write checks in
+//! Leadership has no lease of its own: it is as good as the lease of the node that has it. A leader
+//! that fell silent is declared dead first, which refuses all its writes, and only then can another one
+//! take the leadership. An epoch belongs to one node for ever. What only the leader may write checks in
 //! its own transaction that the node still leads in the epoch it believes in.
 //!
-//! A leader cannot resign while it holds runs that only the leader may execute. So whoever holds
-//! such a run leads, or is buried.
+//! A leader cannot resign while it holds runs that only the leader may execute. So a node that holds
+//! such a run leads, or is declared dead.
 //!
 //! # Places
 //!
-//! A run that asks for something of its node ([`domain::cluster::Place`]) lies in a queue of its
+//! A run that asks for something of its node ([`domain::cluster::Placement`]) lies in a queue of its
 //! own, which the claims of plain runs never look at; [`Cluster::claim_placed`] does.
 
 use std::future::Future;
 
-use domain::cluster::{Lead, Quorum};
+use domain::cluster::{Leadership, Quorum};
 use domain::id::{NodeId, RunId};
 use domain::run::{ClaimedRun, Grant};
 use jiff::Timestamp;
@@ -37,22 +37,22 @@ pub const POLICY: &str = "cluster.policy";
 
 /// A store that several nodes share.
 pub trait Cluster: Store {
-    /// Takes the lead for a node if nobody living has it and the node may have it: it plans, and
-    /// is neither buried nor draining. Answers who leads now.
-    fn take_lead(&self, node: NodeId) -> impl Future<Output = Result<Lead>> + Send;
+    /// Makes a node the leader if no living node is, and if it may be: it plans, and
+    /// is neither declared dead nor draining. Answers who leads now.
+    fn take_leadership(&self, node: NodeId) -> impl Future<Output = Result<Leadership>> + Send;
 
     /// The nodes of the cluster, by when they joined.
     fn nodes(&self) -> impl Future<Output = Result<Vec<NodeView>>> + Send;
 
     /// Who leads.
-    fn lead(&self) -> impl Future<Output = Result<Lead>> + Send;
+    fn leadership(&self) -> impl Future<Output = Result<Leadership>> + Send;
 
-    /// Gives up the lead of an epoch. Answers false, and changes nothing, when it is not the
+    /// Gives up leadership of an epoch. Answers false, and changes nothing, when it is not the
     /// node's any more, or when the node holds runs that only the leader may execute.
     fn resign(&self, node: NodeId, epoch: i64) -> impl Future<Output = Result<bool>> + Send;
 
-    /// Hands runs to a node that ask for what it offers: its labels, and the lead if it leads in
-    /// this epoch. Nothing is handed to a node that is buried or drained.
+    /// Hands runs to a node that ask for what it offers: its labels, and leadership if it leads in
+    /// this epoch. Nothing is handed to a node that is declared dead or drained.
     fn claim_placed(
         &self,
         node: NodeId,
@@ -124,7 +124,7 @@ pub struct Acknowledgement {
     pub at: Timestamp,
 }
 
-/// What somebody wants of a node.
+/// A change of a node that an administrator requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeControl {
     /// It shall finish what it has and take nothing new.
@@ -155,7 +155,7 @@ pub enum NodeControlOutcome {
     NotFound,
     /// The node is alive: only one that fell silent can be removed.
     Alive,
-    /// The node fell silent: there is nobody to drain or resume.
+    /// The node missed its heartbeats: there is no process to drain or resume.
     Down,
 }
 

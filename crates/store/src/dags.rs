@@ -94,6 +94,10 @@ pub trait DagRecords: Store {
         runs: &[RunId],
     ) -> impl Future<Output = Result<Vec<Option<String>>>> + Send;
 
+    /// The sizes of the results of ended runs, in bytes and in the order of the question; 0 for a run
+    /// without one.
+    fn result_sizes(&self, runs: &[RunId]) -> impl Future<Output = Result<Vec<u64>>> + Send;
+
     /// The DAG runs of a job or of a tenant, newest first and older than the given one.
     fn list_dag_runs(
         &self,
@@ -231,6 +235,21 @@ impl<S: Records> DagRecords for S {
         };
         let rows = self.query_each(runs.iter().map(select).collect()).await?;
         rows.iter().map(|rows| rows.first().map_or(Ok(None), |row| row.get(0))).collect()
+    }
+
+    async fn result_sizes(&self, runs: &[RunId]) -> Result<Vec<u64>> {
+        let select = |run: &RunId| {
+            let sql = Sql::Differs {
+                postgres: "SELECT octet_length(result)::bigint FROM history
+                           WHERE id = $1 AND outcome > 0 AND result IS NOT NULL",
+                sqlite: "SELECT length(CAST(e.result AS BLOB)) FROM runs AS r
+                         CROSS JOIN ends AS e ON e.seq = r.seq
+                         WHERE r.id = $1 AND e.result IS NOT NULL",
+            };
+            Statement::new(sql, params![run.0])
+        };
+        let rows = self.query_each(runs.iter().map(select).collect()).await?;
+        rows.iter().map(|rows| rows.first().map_or(Ok(0), |row| row.get(0))).collect()
     }
 
     async fn list_dag_runs(
@@ -428,6 +447,8 @@ pub struct Advanced {
     pub written: Vec<bool>,
     /// New runs that the node holds.
     pub claimed: Vec<ClaimedRun>,
+    /// Jobs that were changed lately, with their versions, if runs were handed out.
+    pub changed_jobs: Vec<(JobId, u32)>,
 }
 
 impl DagRun {

@@ -26,7 +26,7 @@ pub struct RunFilter {
     /// Leaves out the runs of steps of DAG runs.
     pub without_steps: bool,
     /// Only runs of this time and later. The time is the one in the run's id, in milliseconds: the
-    /// nominal time of a tick, and when a run was due that somebody asked for.
+    /// nominal time of a tick, and when a run was due that was requested.
     pub since: Option<Timestamp>,
     /// Only runs of earlier times than this.
     pub until: Option<Timestamp>,
@@ -39,7 +39,7 @@ pub enum RunsOf {
     Tenant(TenantId),
     /// All runs of a job.
     Job(JobId),
-    /// Ended runs that wait for somebody to look at them.
+    /// Ended runs that are dead letters: an operator has not acknowledged them.
     DeadLetters {
         /// Of this tenant.
         tenant: TenantId,

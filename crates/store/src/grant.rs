@@ -64,16 +64,16 @@ pub(crate) fn token_of_mark(mark: Option<i64>) -> Option<i64> {
 /// What becomes of a run when a grant ends.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    /// It ends. If somebody asked for its cancellation meanwhile, it ends cancelled.
+    /// It ends. If its cancellation was requested meanwhile, it ends cancelled.
     End {
         /// How.
         outcome: Outcome,
         /// Why.
         reason: Option<Reason>,
-        /// Whether it waits for somebody to look at it.
+        /// Whether it is a dead letter that no operator has acknowledged.
         dead_letter: bool,
     },
-    /// It is due again after a delay. If somebody asked for its cancellation, it ends cancelled.
+    /// It is due again after a delay. If its cancellation was requested, it ends cancelled.
     Retry {
         /// The delay.
         delay: SignedDuration,
@@ -126,7 +126,7 @@ pub struct ClaimRequest {
     pub tenant_max: Option<u32>,
 }
 
-/// What a pump brought.
+/// The result of [`Store::complete_and_claim`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exchanged {
     /// What became of each [`Finish`].

@@ -17,7 +17,7 @@ pub trait IdempotencyKeys: Store {
         tenant: TenantId,
         key: &str,
         fingerprint: &[u8],
-    ) -> impl Future<Output = Result<Begun>> + Send;
+    ) -> impl Future<Output = Result<RequestState>> + Send;
 
     /// Keeps the answer to a request for clients that send it again; without one, the request may
     /// be made anew.
@@ -34,7 +34,7 @@ pub trait IdempotencyKeys: Store {
 
 /// How a request stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Begun {
+pub enum RequestState {
     /// It is the first of its key: it shall be carried out.
     New,
     /// It was answered before.
@@ -68,7 +68,7 @@ impl<S: Records> IdempotencyKeys for S {
         tenant: TenantId,
         key: &str,
         fingerprint: &[u8],
-    ) -> Result<Begun> {
+    ) -> Result<RequestState> {
         let sql = "INSERT INTO requests (tenant_id, key, fingerprint, begun_at)
                    VALUES ($1, $2, $3, {now})
                    ON CONFLICT (tenant_id, key) DO UPDATE SET
@@ -79,18 +79,18 @@ impl<S: Records> IdempotencyKeys for S {
                            AND requests.fingerprint = excluded.fingerprint";
         let params = params![tenant.0, key, fingerprint, KEY_TTL_US, ANSWER_TTL_US];
         if self.execute(Statement::new(sql, params)).await? > 0 {
-            return Ok(Begun::New);
+            return Ok(RequestState::New);
         }
         let sql = "SELECT fingerprint, status, head, body FROM requests
                    WHERE tenant_id = $1 AND key = $2";
         let rows = self.query(Statement::new(sql, params![tenant.0, key])).await?;
         // A request that came to nothing in between leaves the client to ask once more.
-        let Some(row) = rows.first() else { return Ok(Begun::InProgress) };
+        let Some(row) = rows.first() else { return Ok(RequestState::InProgress) };
         if row.get::<Vec<u8>>(0)? != fingerprint {
-            return Ok(Begun::Conflict);
+            return Ok(RequestState::Conflict);
         }
-        let Some(status) = row.get(1)? else { return Ok(Begun::InProgress) };
-        Ok(Begun::Replay(Answer {
+        let Some(status) = row.get(1)? else { return Ok(RequestState::InProgress) };
+        Ok(RequestState::Replay(Answer {
             status,
             head: row.get::<Option<_>>(2)?.unwrap_or_default(),
             body: row.get::<Option<_>>(3)?.unwrap_or_default(),

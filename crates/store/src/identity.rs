@@ -58,7 +58,7 @@ pub trait Identity: Store {
     ) -> impl Future<Output = Result<Removed>> + Send;
 
     /// Gives something to a user or a role.
-    fn award(&self, award: &Award) -> impl Future<Output = Result<Given>> + Send;
+    fn award(&self, award: &Award) -> impl Future<Output = Result<GrantOutcome>> + Send;
 
     /// Takes an award away. Answers whether it was there.
     fn revoke(&self, id: Uuid) -> impl Future<Output = Result<bool>> + Send;
@@ -66,7 +66,7 @@ pub trait Identity: Store {
     /// An award by its id.
     fn award_by_id(&self, id: Uuid) -> impl Future<Output = Result<Option<Award>>> + Send;
 
-    /// What was given in a tenant, to everybody or to one, by id after the given one.
+    /// The grants of a tenant, of all grantees or of one, by id after the given one.
     fn list_awards(
         &self,
         tenant: TenantId,
@@ -76,7 +76,7 @@ pub trait Identity: Store {
     ) -> impl Future<Output = Result<Page<Award, Uuid>>> + Send;
 
     /// All that a user or a role has, directly or by way of roles.
-    fn reach(&self, id: Uuid) -> impl Future<Output = Result<Reach>> + Send;
+    fn reach(&self, id: Uuid) -> impl Future<Output = Result<EffectiveGrants>> + Send;
 
     /// What the salts of all users are made of. The first that is offered is kept for ever.
     fn salt(&self, offered: [u8; 32]) -> impl Future<Output = Result<[u8; 32]>> + Send;
@@ -120,7 +120,7 @@ pub enum Removed {
 
 /// What became of an award.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Given {
+pub enum GrantOutcome {
     /// It is given.
     Done,
     /// It was given before.
@@ -133,7 +133,7 @@ pub enum Given {
 
 /// All that a user or a role has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reach {
+pub struct EffectiveGrants {
     /// Its privileges.
     pub privileges: Privileges,
     /// The roles that it has, in no particular order.
@@ -293,7 +293,7 @@ impl<S: Records> Identity for S {
         Ok(Removed::Conflict(found))
     }
 
-    async fn award(&self, award: &Award) -> Result<Given> {
+    async fn award(&self, award: &Award) -> Result<GrantOutcome> {
         let (role, privilege) = columns(&award.what);
         let (id, tenant, to) = (award.id(), award.tenant.0, award.to);
         let insert = include_str!("../sql/award_insert.sql");
@@ -302,7 +302,7 @@ impl<S: Records> Identity for S {
         let event = audit_award(self, award, "DONE").await?;
         let statements = vec![next_generation(), insert.expect_row(), audit_row(&event)];
         if self.commit(Transaction::from(statements)).await?.is_some() {
-            return Ok(Given::Done);
+            return Ok(GrantOutcome::Done);
         }
         let sql = "SELECT
                        EXISTS (SELECT 1 FROM awards WHERE id = $1),
@@ -318,9 +318,9 @@ impl<S: Records> Identity for S {
         let rows = self.query(Statement::new(sql, params![id, tenant, to, role, queue])).await?;
         let row = rows.first().ok_or_else(StoreError::no_row)?;
         Ok(match (row.get(0)?, row.get(1)?) {
-            (true, _) => Given::Known,
-            (false, true) => Given::Cycle,
-            (false, false) => Given::Absent,
+            (true, _) => GrantOutcome::Known,
+            (false, true) => GrantOutcome::Cycle,
+            (false, false) => GrantOutcome::Absent,
         })
     }
 
@@ -353,7 +353,7 @@ impl<S: Records> Identity for S {
         Ok(page(rows.iter().map(award).collect::<Result<Vec<_>>>()?, limit, Award::id))
     }
 
-    async fn reach(&self, id: Uuid) -> Result<Reach> {
+    async fn reach(&self, id: Uuid) -> Result<EffectiveGrants> {
         let sql = "WITH RECURSIVE reach (id) AS (
                        SELECT $1
                        UNION
@@ -513,7 +513,7 @@ fn audit_kind(entry: &Entry, is_new: bool) -> audit::Kind {
     }
 }
 
-/// What the audit says about an entry as it is now: nothing that lets anybody in.
+/// The audit details of an entry as it is now, without secrets.
 fn audit_state(entry: &Entry) -> Value {
     match entry {
         Entry::Tenant(tenant) => json!({
@@ -540,7 +540,7 @@ fn audit_state(entry: &Entry) -> Value {
 }
 
 /// Adds up what a search found.
-fn reached(rows: impl Iterator<Item = Result<Awarded>>) -> Result<Reach> {
+fn reached(rows: impl Iterator<Item = Result<Awarded>>) -> Result<EffectiveGrants> {
     let (mut privileges, mut roles) = (Vec::new(), Vec::new());
     let (mut databases, mut queues) = (Vec::new(), Vec::new());
     for row in rows {
@@ -551,5 +551,5 @@ fn reached(rows: impl Iterator<Item = Result<Awarded>>) -> Result<Reach> {
             Awarded::Role(role) => roles.push(role),
         }
     }
-    Ok(Reach { privileges: privileges.into_iter().collect(), roles, databases, queues })
+    Ok(EffectiveGrants { privileges: privileges.into_iter().collect(), roles, databases, queues })
 }

@@ -17,7 +17,7 @@
 //! # Grants, fences, turns
 //!
 //! ```text
-//!   node joins ──▶ lease ──renew──▶ lease ──renew──▶ … ──(silence)──▶ expired ──▶ buried
+//!   node joins ──▶ lease ──renew──▶ lease ──renew──▶ … ──(silence)──▶ expired ──▶ dead
 //!                    │                                                  │
 //!   claim ───────────┴─▶ Grant { run, fence, turn } ──▶ finish          └─▶ its grants are lost
 //! ```
@@ -25,7 +25,7 @@
 //! A node has one lease, for all that it holds. A grant is the right to one run: its fence is
 //! larger than that of every grant before it, and its turn says which grant of this run it is.
 //! Whatever ends a grant (finish, retry, release, loss) makes the run's turn grow, so a write
-//! under an old grant finds no row. A node whose lease ran out is buried first, which refuses all
+//! under an old grant finds no row. A node whose lease ran out is declared dead first, which refuses all
 //! its writes, and only then are its runs handed on.
 
 use std::future::Future;
@@ -82,8 +82,8 @@ pub use error::{Result, StoreError};
 pub use filter::{JobFilter, RunFilter, RunsOf};
 pub use grant::{Applied, ClaimRequest, Exchanged, Finish, Verdict};
 pub(crate) use grant::{LINE_WAKE, TOKEN_BITS, TOKENS_SINCE, token_floor, token_of_mark};
-pub use idempotency_keys::{Answer, Begun, IdempotencyKeys};
-pub use identity::{EntryFilter, Given, Identity, Reach, Recorded, Removed};
+pub use idempotency_keys::{Answer, IdempotencyKeys, RequestState};
+pub use identity::{EffectiveGrants, EntryFilter, GrantOutcome, Identity, Recorded, Removed};
 pub use message_queries::{MessagePlace, MessageQueries, QueueLine, WorkspaceDepth};
 pub use messages::{
     Deduplication, Extended, HeldLease, LapseKind, Lapsed, LeaseExtension, LeaseRequest, Leased,
@@ -99,7 +99,7 @@ pub use records::Records;
 pub use run_queries::{AHEAD_MAX, LastRun, LiveCounts, LiveRun, RecentEnd, RunQueries};
 pub use secret_store::{KeptSecret, Rewrapped, Sealed, SecretStore, SecretView};
 pub use settings::{Set, Setting, Settings};
-pub use shards::{Move, OwnedShard, Shards, Whole};
+pub use shards::{Move, OwnedShard, ParentRun, Shards};
 pub use shared::{Operation, SharedStore, StoreMetrics};
 pub use starts::{StartFilter, StartKey};
 pub use versions::{JobRecords, JobVersion, PrunedJobs, VERSIONS_MAX};
@@ -146,7 +146,7 @@ pub trait Store: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Submitted>> + Send;
 
     /// Ends grants and takes new ones, in one commit.
-    fn pump(
+    fn complete_and_claim(
         &self,
         node: NodeId,
         done: &[Finish],
@@ -154,7 +154,7 @@ pub trait Store: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Exchanged>> + Send;
 
     /// Everything that a node holds, after every call of the node that was sent before. A node
-    /// asks when the answer to a claim was lost; nothing when it was buried.
+    /// asks when the answer to a claim was lost; nothing when it was declared dead.
     fn held(&self, node: NodeId) -> impl Future<Output = Result<Vec<ClaimedRun>>> + Send;
 
     /// What is known about runs that are about to start, in the order of the questions.
@@ -168,7 +168,7 @@ pub trait Store: Send + Sync + 'static {
     /// whose facts have become old.
     fn start_tokens(&self, count: usize) -> impl Future<Output = Result<Vec<i64>>> + Send;
 
-    /// Asks for the end of a run: at once when nobody holds it, by its holder otherwise.
+    /// Cancels a run: at once when no node holds it, by its holder otherwise.
     fn cancel(&self, run: RunId, reason: &Reason)
     -> impl Future<Output = Result<Cancelled>> + Send;
 
@@ -223,11 +223,14 @@ pub trait Store: Send + Sync + 'static {
     fn leave(&self, node: NodeId, begun: &[Grant]) -> impl Future<Output = Result<()>> + Send;
 
     /// Buries the nodes whose lease ran out, makes runs claimable whose wait is over, and returns
-    /// up to `limit` grants of buried nodes. They are settled with [`Store::bury`].
+    /// up to `limit` grants of dead nodes. They are settled with [`Store::settle_lost`].
     fn reap(&self, limit: u32) -> impl Future<Output = Result<Reaped>> + Send;
 
-    /// Settles grants of buried nodes, each with the node that held it.
-    fn bury(&self, lost: &[(NodeId, Finish)]) -> impl Future<Output = Result<Vec<Applied>>> + Send;
+    /// Settles grants of dead nodes, each with the node that held it.
+    fn settle_lost(
+        &self,
+        lost: &[(NodeId, Finish)],
+    ) -> impl Future<Output = Result<Vec<Applied>>> + Send;
 
     /// Deletes old history, at most `limit` rows; answers how many. PostgreSQL also drops partitions
     /// that are old as a whole, and lets the rows of a large one wait for that.
@@ -375,7 +378,7 @@ pub enum Changed {
     /// Another job of the tenant has that name.
     NameTaken(JobId),
     /// The job has this version now. If that is the expected one, time was faster: the schedule
-    /// should have ended or changed, and it was due at times that nobody has planned yet, or the
+    /// should have ended or changed, and it was due at times that are not planned yet, or the
     /// new one has been due since the change was made up. Plan the job up to now, look at the
     /// clock and try again.
     VersionConflict(u32),
@@ -454,12 +457,14 @@ pub struct FactsFor {
 /// What became of a request to cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancelled {
-    /// Nobody held the run: it has ended.
+    /// No node held the run: it has ended.
     Ended,
     /// This node holds it and will be told.
     Requested(NodeId),
     /// It had ended before.
     EndedBefore(Outcome),
+    /// It is a DAG run that has begun: its steps are cancelled, and it ends as they do.
+    HasSteps,
     /// There is no such run.
     NotFound,
 }
@@ -491,7 +496,7 @@ impl Decided {
 pub struct Renewed {
     /// Runs of the node whose end was asked for.
     pub cancel: Vec<RunId>,
-    /// Whether somebody asked the node to take nothing new.
+    /// Whether the node is drained: it takes no new runs.
     pub draining: bool,
     /// The weights of the tenants whose tier is not the default.
     pub weights: Vec<(TenantId, u32)>,
@@ -504,8 +509,8 @@ pub struct Renewed {
 /// What a reaping found.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reaped {
-    /// Nodes that were buried now.
-    pub buried: Vec<NodeId>,
+    /// Nodes that were declared dead now.
+    pub dead: Vec<NodeId>,
     /// Grants that their nodes can no longer use.
     pub lost: Vec<LostRun>,
     /// How many waiting runs became claimable.

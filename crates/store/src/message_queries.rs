@@ -7,7 +7,7 @@ use domain::id::{JobId, RunId};
 use jiff::Timestamp;
 
 use crate::messages::state;
-use crate::records::{Records, Row, Statement, params};
+use crate::records::{Records, Row, Sql, Statement, params};
 use crate::{Result, Store};
 
 /// So many workspaces of a queue are listed.
@@ -52,6 +52,8 @@ pub struct MessagePlace {
 pub struct QueueLine {
     /// The workspace that was served last.
     pub served: String,
+    /// How many messages it got in that turn.
+    pub served_messages: u32,
     /// Those that have messages, by name.
     pub workspaces: Vec<WorkspaceDepth>,
 }
@@ -73,14 +75,13 @@ pub struct WorkspaceDepth {
 
 impl<S: Records> MessageQueries for S {
     async fn message_place(&self, message: RunId) -> Result<Option<MessagePlace>> {
-        let sql = "SELECT queue_id, workspace, state, at, deadline, progress, urgency, ordering_key, order_at
+        let sql = "SELECT queue_id, workspace, state, at, deadline, progress, urgency, ordering_key
                    FROM messages WHERE run_id = $1";
         let rows = self.query(Statement::new(sql, params![message.0])).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let (queue, workspace): (uuid::Uuid, String) = (row.get(0)?, row.get(1)?);
         let (number, at): (i64, Timestamp) = (row.get(2)?, row.get(3)?);
         let (urgency, key): (i64, Option<String>) = (row.get(6)?, row.get(7)?);
-        let order_at: Timestamp = row.get(8)?;
         let ahead = match (number as i16, key) {
             (state::READY, _) => {
                 let sql = "SELECT count(*) FROM messages
@@ -89,9 +90,15 @@ impl<S: Records> MessageQueries for S {
                 Some(Statement::new(sql, params![queue, workspace.as_str(), urgency, at]))
             }
             (state::BLOCKED, Some(key)) => {
-                let sql = "SELECT count(*) FROM messages
-                           WHERE queue_id = $1 AND ordering_key = $2 AND order_at < $3";
-                Some(Statement::new(sql, params![queue, key.as_str(), order_at]))
+                let sql = Sql::Differs {
+                    postgres: "SELECT count(*) FROM messages
+                               WHERE queue_id = $1 AND ordering_key = $2 AND order_at <
+                                   (SELECT order_at FROM messages WHERE run_id = $3)",
+                    sqlite: "SELECT count(*) FROM messages
+                             WHERE queue_id = $1 AND ordering_key = $2
+                                 AND seq < (SELECT seq FROM messages WHERE run_id = $3)",
+                };
+                Some(Statement::new(sql, params![queue, key.as_str(), message.0]))
             }
             _ => None,
         };
@@ -123,7 +130,7 @@ impl<S: Records> MessageQueries for S {
     }
 
     async fn queue_line(&self, queue: JobId) -> Result<QueueLine> {
-        let served = "SELECT workspace FROM queue_cursors WHERE queue_id = $1";
+        let served = "SELECT workspace, served FROM queue_cursors WHERE queue_id = $1";
         let counts = "SELECT workspace,
                           sum(CASE WHEN state = 0 THEN 1 ELSE 0 END),
                           sum(CASE WHEN state = 2 THEN 1 ELSE 0 END),
@@ -149,6 +156,7 @@ impl<S: Records> MessageQueries for S {
         };
         Ok(QueueLine {
             served: served.first().map_or(Ok(String::new()), |row| row.get(0))?,
+            served_messages: served.first().map_or(Ok(0), |row| row.get(1))?,
             workspaces: counts.iter().map(workspace).collect::<Result<_>>()?,
         })
     }

@@ -53,7 +53,7 @@ pub trait Messages: Store {
         leases: &[(RunId, i64)],
     ) -> impl Future<Output = Result<Vec<HeldLease>>> + Send;
 
-    /// Applies reports and what was decided about messages that nobody leases, in one commit. The
+    /// Applies reports and what was decided about messages that no worker leases, in one commit. The
     /// node is the one that reports.
     fn settle_messages(
         &self,

@@ -5,7 +5,7 @@ use domain::facts::Outage;
 use domain::id::NodeId;
 use domain::run::Grant;
 use domain::slot::PerSlot;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 
 /// What a node says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +26,10 @@ pub struct NodeInfo {
     pub settings_hash: String,
     /// The nodes whose processes are known to have ended, so that their leases end with the join.
     pub replaces: Replaces,
+    /// The node that this process was before, and the time by the store's clock at which it last
+    /// decided about starts: it was alive then, also if it has not renewed its lease since. An
+    /// outage begins no earlier.
+    pub acted: Option<(NodeId, Timestamp)>,
 }
 
 /// Nodes that ended before their leases did. The join ends their leases, and what they held can be
@@ -71,6 +75,7 @@ impl Default for NodeInfo {
             capacity: PerSlot::default(),
             settings_hash: String::new(),
             replaces: Replaces::None,
+            acted: None,
         }
     }
 }

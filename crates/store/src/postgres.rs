@@ -2,7 +2,7 @@
 //!
 //! Every verb is one transaction, sent in one round trip for any number of items, on one of a few
 //! connections. The database's clock is the store's clock. What makes it fast is said where it
-//! happens: [`pump`] for claims and ends, [`submit`] for callers that share a commit.
+//! happens: [`exchange`] for claims and ends, [`submit`] for callers that share a commit.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicI64};
@@ -42,6 +42,7 @@ mod dags;
 mod define;
 mod end_alerts;
 mod error;
+mod exchange;
 mod facts;
 mod finish;
 mod holdings;
@@ -51,7 +52,6 @@ mod nodes;
 mod partitions;
 mod pipeline;
 mod prune;
-mod pump;
 mod read;
 mod records;
 mod row;
@@ -65,9 +65,9 @@ mod vacuum;
 mod versions;
 
 pub use address::PostgresAddress;
-pub use dial::AddressError;
 use holdings::Holdings;
 use pipeline::Value;
+pub use postgres_connect::AddressError;
 use signal::Signal;
 use vacuum::Vacuum;
 
@@ -230,10 +230,15 @@ impl Store for PostgresStore {
         submitted
     }
 
-    async fn pump(&self, node: NodeId, done: &[Finish], want: ClaimRequest) -> Result<Exchanged> {
-        let pumped = self.shared.pump(node, done, want).await?;
-        self.shared.count_ended(pumped.applied.len());
-        Ok(pumped)
+    async fn complete_and_claim(
+        &self,
+        node: NodeId,
+        done: &[Finish],
+        want: ClaimRequest,
+    ) -> Result<Exchanged> {
+        let exchanged = self.shared.complete_and_claim(node, done, want).await?;
+        self.shared.count_ended(exchanged.applied.len());
+        Ok(exchanged)
     }
 
     async fn held(&self, node: NodeId) -> Result<Vec<ClaimedRun>> {
@@ -288,8 +293,8 @@ impl Store for PostgresStore {
         self.shared.reap(limit).await
     }
 
-    async fn bury(&self, lost: &[(NodeId, Finish)]) -> Result<Vec<Applied>> {
-        let applied = self.shared.bury(lost).await;
+    async fn settle_lost(&self, lost: &[(NodeId, Finish)]) -> Result<Vec<Applied>> {
+        let applied = self.shared.settle_lost(lost).await;
         self.shared.signal.send_placed();
         applied
     }

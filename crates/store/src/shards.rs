@@ -1,4 +1,4 @@
-//! Shards, who owns them, and runs that are divided into parts.
+//! Shards, who owns them, and runs that are split into parts.
 //!
 //! # Ownership
 //!
@@ -10,15 +10,15 @@
 //! # Parts
 //!
 //! ```text
-//!   run ──claim──▶ held ──divide──▶ held, with parts ──finish: waits for them──▶ waiting
+//!   run ──claim──▶ held ──split──▶ held, with parts ──finish: waits for them──▶ waiting
 //!                                                                                  │
-//!                                          every part has ended: wake_divided ◀────┘
+//!                                          every part has ended: wake_split ◀────┘
 //!                                                                                  │
 //!                                                        claim ──▶ held ──finish──▶ ended
 //! ```
 //!
-//! A run is divided once: all parts are recorded in one transaction, which finds none before it.
-//! So whoever holds the run after a crash finds the parts that there are, and makes no others. A
+//! A run is split once: all parts are recorded in one transaction, which finds none before it.
+//! So a node that holds the run after a crash finds the parts that there are, and makes no others. A
 //! part is a run like any other; that it is a part is written beside it.
 
 use std::future::Future;
@@ -43,7 +43,7 @@ pub trait Shards: Cluster + NamedResources {
     ) -> impl Future<Output = Result<Vec<OwnedShard>>> + Send;
 
     /// Moves shards to other owners in the leader's name. Answers how many moved: others have been
-    /// moved by somebody else, or are gone; none when the node does not lead in this epoch, and
+    /// moved by another leader, or are gone; none when the node does not lead in this epoch, and
     /// nothing is written then.
     fn assign(
         &self,
@@ -52,11 +52,14 @@ pub trait Shards: Cluster + NamedResources {
         moves: &[Move],
     ) -> impl Future<Output = Result<Option<u64>>> + Send;
 
-    /// Divides a run: records its parts, at least one and all of the run's job. Answers false, and
+    /// Splits a run: records its parts, at least one and all of the run's job. Answers false, and
     /// writes nothing, when it has parts already, when its end was asked for, or when it is not
     /// the holder's any more.
-    fn divide(&self, run: Whole<'_>, parts: &[NewRun])
-    -> impl Future<Output = Result<bool>> + Send;
+    fn split_run(
+        &self,
+        run: ParentRun<'_>,
+        parts: &[NewRun],
+    ) -> impl Future<Output = Result<bool>> + Send;
 
     /// The parts of runs, in their order.
     fn parts(&self, runs: &[RunId]) -> impl Future<Output = Result<Vec<Part>>> + Send;
@@ -66,7 +69,7 @@ pub trait Shards: Cluster + NamedResources {
 
     /// Makes those runs claimable that wait for parts which have all ended: those given, and those
     /// that a given one is a part of. Answers how many these are.
-    fn wake_divided(&self, runs: &[RunId]) -> impl Future<Output = Result<u64>> + Send;
+    fn wake_split(&self, runs: &[RunId]) -> impl Future<Output = Result<u64>> + Send;
 
     /// Forgets parts of runs that are gone, looking at no more than so many; answers how many.
     fn prune_parts(&self, limit: u32) -> impl Future<Output = Result<u64>> + Send;
@@ -94,21 +97,21 @@ pub struct Move {
     pub to: Option<NodeId>,
 }
 
-/// A run that is divided.
+/// A run that is split.
 #[derive(Clone, Copy, Debug)]
-pub enum Whole<'a> {
+pub enum ParentRun<'a> {
     /// A run that a node holds.
     Held(NodeId, Grant),
     /// A new one, which waits for its parts from the beginning.
     New(&'a NewRun),
 }
 
-impl Whole<'_> {
+impl ParentRun<'_> {
     /// Its id.
     pub fn id(&self) -> RunId {
         match self {
-            Whole::Held(_, grant) => grant.run,
-            Whole::New(run) => run.id,
+            ParentRun::Held(_, grant) => grant.run,
+            ParentRun::New(run) => run.id,
         }
     }
 }

@@ -14,7 +14,7 @@ use domain::access::{Award, Entry, Kind, Record};
 use domain::alert::Alert;
 use domain::audit::{self, Event, Hash, Seal};
 use domain::bucket::Buckets;
-use domain::cluster::{Lead, Quorum};
+use domain::cluster::{Leadership, Quorum};
 use domain::dag::state::{StepKey, StepRecord};
 use domain::facts::StartFacts;
 use domain::id::{JobId, NodeId, ObjectId, RunId, TenantId, UserId};
@@ -30,17 +30,17 @@ use uuid::Uuid;
 
 use crate::{
     Acknowledgement, Alerts, Answer, Applied, AttemptView, AuditFilter, AuditLog, AuditedEvent,
-    Begun, Cancelled, Chain, Change, ChangeFeed, Changed, Channel, ClaimFor, ClaimRequest, Cluster,
+    Cancelled, Chain, Change, ChangeFeed, Changed, Channel, ClaimFor, ClaimRequest, Cluster,
     Counts, Cursor, DeadLetters, Decided, Delivery, DeliveryKey, DeliveryView, DueJobs,
-    EntryFilter, Exchanged, Extended, FactsFor, Finish, FullStore, Given, HeldLease,
-    IdempotencyKeys, Identity, JobFilter, JobRecords, JobVersion, Joined, KeptSecret, Lapsed,
-    LastRun, LeaseExtension, LeaseRequest, Leased, LiveCounts, LiveRun, MessagePlace,
+    EffectiveGrants, EntryFilter, Exchanged, Extended, FactsFor, Finish, FullStore, GrantOutcome,
+    HeldLease, IdempotencyKeys, Identity, JobFilter, JobRecords, JobVersion, Joined, KeptSecret,
+    Lapsed, LastRun, LeaseExtension, LeaseRequest, Leased, LiveCounts, LiveRun, MessagePlace,
     MessageQueries, Messages, Move, NamedResources, NewMessage, NodeControl, NodeControlOutcome,
-    NodeInfo, NodeView, OwnedShard, Page, Pools, PrunedJobs, Put, QueueDepth, QueueLine,
-    QueueRates, QueueStatistics, Reach, Reaped, RecentEnd, RecordPlan, Recorded, Removed, Renewed,
-    Result, RetentionCutoff, Rewrapped, RunFilter, RunQueries, RunView, SecretStore, SecretView,
-    Sent, Set, Setting, Settings, SettledMessage, Shards, StartFilter, StartKey, Store, Submitted,
-    Whole, WorkspaceDepths,
+    NodeInfo, NodeView, OwnedShard, Page, ParentRun, Pools, PrunedJobs, Put, QueueDepth, QueueLine,
+    QueueRates, QueueStatistics, Reaped, RecentEnd, RecordPlan, Recorded, Removed, Renewed,
+    RequestState, Result, RetentionCutoff, Rewrapped, RunFilter, RunQueries, RunView, SecretStore,
+    SecretView, Sent, Set, Setting, Settings, SettledMessage, Shards, StartFilter, StartKey, Store,
+    Submitted, WorkspaceDepths,
 };
 use crate::{Advance, Advanced, DagRecords, DagRun, Dags, StepEnd, StepOutcomes};
 
@@ -171,7 +171,7 @@ operations! {
         DueJobs due_jobs(ahead: SignedDuration, limit: u32, of: &Buckets) -> DueJobs;
         RecordPlan fire(batch: &[RecordPlan]) -> Vec<bool>;
         Submit submit(runs: &[NewRun], claim: Option<ClaimFor>) -> Submitted;
-        Pump pump(node: NodeId, done: &[Finish], want: ClaimRequest) -> Exchanged;
+        CompleteAndClaim complete_and_claim(node: NodeId, done: &[Finish], want: ClaimRequest) -> Exchanged;
         Held held(node: NodeId) -> Vec<ClaimedRun>;
         Facts facts(node: NodeId, questions: &[FactsFor]) -> Vec<StartFacts>;
         StartTokens start_tokens(count: usize) -> Vec<i64>;
@@ -184,7 +184,7 @@ operations! {
         Retire retire(node: NodeId) -> ();
         Leave leave(node: NodeId, begun: &[Grant]) -> ();
         Reap reap(limit: u32) -> Reaped;
-        Bury bury(lost: &[(NodeId, Finish)]) -> Vec<Applied>;
+        SettleLost settle_lost(lost: &[(NodeId, Finish)]) -> Vec<Applied>;
         Prune prune(cut: &RetentionCutoff, limit: u32) -> u64;
         RetentionRules retention_rules(after: Option<JobId>, limit: u32)
             -> Vec<(JobId, Retention)>;
@@ -203,8 +203,8 @@ operations! {
     }
     Cluster {
         Nodes nodes() -> Vec<NodeView>;
-        TakeLead take_lead(node: NodeId) -> Lead;
-        Lead lead() -> Lead;
+        TakeLeadership take_leadership(node: NodeId) -> Leadership;
+        Leadership leadership() -> Leadership;
         Resign resign(node: NodeId, epoch: i64) -> bool;
         ClaimPlaced claim_placed(node: NodeId, epoch: Option<i64>, want: ClaimRequest) -> Vec<ClaimedRun>;
         AcknowledgeRuns acknowledge_runs(node: NodeId) -> u64;
@@ -221,10 +221,10 @@ operations! {
     Shards {
         Shards shards(tenant: Option<TenantId>) -> Vec<OwnedShard>;
         Assign assign(node: NodeId, epoch: i64, moves: &[Move]) -> Option<u64>;
-        Divide divide(run: Whole<'_>, parts: &[NewRun]) -> bool;
+        SplitRun split_run(run: ParentRun<'_>, parts: &[NewRun]) -> bool;
         Parts parts(runs: &[RunId]) -> Vec<Part>;
         Parents parents(parts: &[RunId]) -> Vec<(RunId, RunId)>;
-        WakeDivided wake_divided(runs: &[RunId]) -> u64;
+        WakeSplit wake_split(runs: &[RunId]) -> u64;
         PruneParts prune_parts(limit: u32) -> u64;
     }
     Dags {
@@ -243,6 +243,7 @@ operations! {
         UnrecordedEnds unrecorded_ends(run: RunId, limit: u32) -> Vec<StepEnd>;
         CalledSteps called_steps(runs: &[RunId]) -> Vec<(RunId, RunId, StepKey)>;
         RunResults run_results(runs: &[RunId]) -> Vec<Option<String>>;
+        ResultSizes result_sizes(runs: &[RunId]) -> Vec<u64>;
         StepOutcomes step_outcomes(ranges: &[(RunId, u32, u32)]) -> Vec<StepOutcomes>;
         StepAttempts step_attempts(run: RunId) -> Vec<(u32, Option<Timestamp>, u32)>;
         ItemCounts item_counts(run: RunId) -> Vec<(u32, Option<Outcome>, u32)>;
@@ -277,7 +278,7 @@ operations! {
         Set set(name: &str, value: Option<&str>, expected: u32) -> Set;
     }
     IdempotencyKeys {
-        BeginRequest begin_request(tenant: TenantId, key: &str, fingerprint: &[u8]) -> Begun;
+        BeginRequest begin_request(tenant: TenantId, key: &str, fingerprint: &[u8]) -> RequestState;
         FinishRequest finish_request(tenant: TenantId, key: &str, answer: Option<&Answer>) -> ();
         ForgetRequests forget_requests(limit: u32) -> u64;
     }
@@ -377,12 +378,12 @@ operations! {
             -> Page<Record, String>;
         PutEntry put_entry(entry: &Entry, expected: Option<u32>) -> Recorded;
         RemoveEntry remove_entry(id: Uuid, expected: Option<u32>) -> Removed;
-        Award award(award: &Award) -> Given;
+        Award award(award: &Award) -> GrantOutcome;
         Revoke revoke(id: Uuid) -> bool;
         AwardById award_by_id(id: Uuid) -> Option<Award>;
         ListAwards list_awards(tenant: TenantId, to: Option<Uuid>, after: Option<Uuid>, limit: u32)
             -> Page<Award, Uuid>;
-        Reach reach(id: Uuid) -> Reach;
+        Reach reach(id: Uuid) -> EffectiveGrants;
         Salt salt(offered: [u8; 32]) -> [u8; 32];
         ForgetKeys forget_keys(limit: u32) -> u64;
     }
@@ -415,8 +416,11 @@ mod tests {
         let shared = SharedStore::measured(store, Arc::clone(&seen) as Arc<dyn StoreMetrics>);
         assert_eq!(shared.counts().await.unwrap().jobs, 0);
         let lost = async { Err::<(), _>(StoreError::Unavailable("gone".into())) };
-        shared.measure(Operation::Pump, lost).await.unwrap_err();
-        assert_eq!(*seen.0.lock().unwrap(), [(Operation::Counts, true), (Operation::Pump, false)]);
+        shared.measure(Operation::CompleteAndClaim, lost).await.unwrap_err();
+        assert_eq!(
+            *seen.0.lock().unwrap(),
+            [(Operation::Counts, true), (Operation::CompleteAndClaim, false)]
+        );
     }
 
     #[test]

@@ -119,10 +119,10 @@ pub struct SqliteStore {
     tokens: Arc<Tokens>,
     changed: Arc<Notify>,
     placed: Notify,
-    /// Read while somebody looks whether a tick may start; written while ticks can vanish, from
+    /// Read-locked while a node looks whether a tick may start; written while ticks can vanish, from
     /// before the clock is read until after the commit.
     starts: Arc<RwLock<()>>,
-    /// Given up last: whoever opens the file next finds it at rest.
+    /// Dropped last: the next process that opens the file finds it at rest.
     _lock: Lock,
 }
 
@@ -165,7 +165,7 @@ impl SqliteStore {
         })
     }
 
-    /// Runs were recorded: whoever waits for those that ask for a place hears of it.
+    /// Runs were recorded: wakes the nodes that wait for runs with a placement request.
     fn tell_placed<'a>(&self, runs: impl IntoIterator<Item = &'a NewRun>) {
         if asks_for_place(runs) {
             self.placed.notify_waiters();
@@ -190,7 +190,7 @@ impl Store for SqliteStore {
         let (changes, by) = (changes.to_vec(), author());
         let vanish = changes.iter().any(|change| change.prepared != Prepared::Keep);
         let starts = if vanish { Some(Arc::clone(&self.starts).write_owned().await) } else { None };
-        // The answer leaves after the commit, and the lock with it, even if nobody waits for it.
+        // The answer leaves after the commit, and the lock with it, even if no caller waits for it.
         let define = move |tx: &mut Tx<'_>| Ok((jobs::define(tx, &changes, &by)?, starts));
         let changed = self.writer.write(define).await;
         self.changed.notify_waiters();
@@ -238,13 +238,19 @@ impl Store for SqliteStore {
         submitted
     }
 
-    async fn pump(&self, node: NodeId, done: &[Finish], want: ClaimRequest) -> Result<Exchanged> {
+    async fn complete_and_claim(
+        &self,
+        node: NodeId,
+        done: &[Finish],
+        want: ClaimRequest,
+    ) -> Result<Exchanged> {
         let done = done.to_vec();
-        let pumped = self.writer.write(move |tx| claim::pump(tx, node, &done, want)).await;
-        if pumped.as_ref().is_ok_and(|pumped| pumped.left_work) {
+        let exchanged =
+            self.writer.write(move |tx| claim::complete_and_claim(tx, node, &done, want)).await;
+        if exchanged.as_ref().is_ok_and(|exchanged| exchanged.left_work) {
             self.changed.notify_waiters();
         }
-        pumped
+        exchanged
     }
 
     async fn held(&self, node: NodeId) -> Result<Vec<ClaimedRun>> {
@@ -317,9 +323,9 @@ impl Store for SqliteStore {
         self.writer.write(move |tx| nodes::reap(tx, limit)).await
     }
 
-    async fn bury(&self, lost: &[(NodeId, Finish)]) -> Result<Vec<Applied>> {
+    async fn settle_lost(&self, lost: &[(NodeId, Finish)]) -> Result<Vec<Applied>> {
         let lost = lost.to_vec();
-        let applied = self.writer.write(move |tx| finish::bury(tx, &lost)).await;
+        let applied = self.writer.write(move |tx| finish::settle_lost(tx, &lost)).await;
         self.changed.notify_waiters();
         self.placed.notify_waiters();
         applied

@@ -72,7 +72,7 @@ pub struct RunView {
     pub result: Option<String>,
     /// Rows that a statement changed.
     pub rows_affected: Option<u64>,
-    /// Whether it waits for somebody to look at it.
+    /// Whether it is a dead letter that no operator has acknowledged.
     pub dead_letter: bool,
     /// Values for the action, as a JSON object.
     pub parameters: Option<String>,
@@ -111,8 +111,8 @@ pub struct AttemptView {
 pub(crate) const GONE_KEPT_US: i64 = 24 * 3_600 * 1_000_000;
 
 /// How a node stands to the cluster.
-pub(crate) fn node_state(buried: bool, draining: bool, gone: bool) -> NodeState {
-    match (gone, buried, draining) {
+pub(crate) fn node_state(dead: bool, draining: bool, gone: bool) -> NodeState {
+    match (gone, dead, draining) {
         (true, ..) => NodeState::Gone,
         (false, true, _) => NodeState::Down,
         (false, false, true) => NodeState::Draining,

@@ -65,7 +65,7 @@ impl Test {
 
     /// The command that repeats the test with a seed.
     fn command(&self, seed: u64) -> String {
-        let target = match self.target == self.package {
+        let target = match self.target == self.package.replace('-', "_") {
             true => "--lib".to_owned(),
             false => format!("--test {}", self.target),
         };
@@ -117,15 +117,23 @@ mod tests {
     #[test]
     fn command_names_one_test_of_one_target() {
         for (target, module, command) in [
-            ("it", "it::fuzz", "TEST_SEED=7 cargo test -p domain --test it -- --exact fuzz::name"),
-            ("seeds", "seeds", "TEST_SEED=7 cargo test -p domain --test seeds -- --exact name"),
             (
-                "domain",
-                "domain::a::tests",
-                "TEST_SEED=7 cargo test -p domain --lib -- --exact a::tests::name",
+                "it",
+                "it::fuzz",
+                "TEST_SEED=7 cargo test -p punctual-domain --test it -- --exact fuzz::name",
+            ),
+            (
+                "seeds",
+                "seeds",
+                "TEST_SEED=7 cargo test -p punctual-domain --test seeds -- --exact name",
+            ),
+            (
+                "punctual_domain",
+                "punctual_domain::a::tests",
+                "TEST_SEED=7 cargo test -p punctual-domain --lib -- --exact a::tests::name",
             ),
         ] {
-            let test = Test { package: "domain", target, module, name: "name" };
+            let test = Test { package: "punctual-domain", target, module, name: "name" };
             assert_eq!(test.command(7), command);
         }
     }

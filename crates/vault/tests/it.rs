@@ -1,5 +1,7 @@
 //! The vault over a real store: scopes, lost keys, and rotation under load.
 
+extern crate punctual_vault as vault;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -160,7 +162,7 @@ async fn a_lost_key_is_told_and_a_value_that_was_moved_does_not_open() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rotation_under_load_fails_nobody() {
+async fn a_rotation_under_load_fails_no_request() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     let kept = Memory::default();

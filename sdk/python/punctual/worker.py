@@ -22,7 +22,7 @@ from .client import Client, Lease, PunctualError, Stale
 log = logging.getLogger("punctual")
 
 ERROR_LENGTH_MAX = 4_000
-RESULT_BYTES_MAX = 16 << 10
+RESULT_BYTES_MAX = 1 << 20
 OUTPUT_LENGTH_MAX = 64 << 10
 
 

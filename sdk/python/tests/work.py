@@ -45,7 +45,7 @@ def handle(message):
         message.extend(60)
         time.sleep(5 * lease)
     if wish == "large":
-        return "x" * 20_000
+        return "x" * (1 << 20)
     note(message)
     return {"n": message.payload["n"]}
 

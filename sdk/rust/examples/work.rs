@@ -42,7 +42,7 @@ fn main() {
                 message.extend(Duration::from_secs(60));
                 std::thread::sleep(lease * 5);
             }
-            Some("large") => return Ok(json!("x".repeat(20_000))),
+            Some("large") => return Ok(json!("x".repeat(1 << 20))),
             _ => {}
         }
         noted(message);

@@ -14,7 +14,7 @@ use crate::client::{Client, Lease};
 use crate::session::Session;
 
 const ERROR_LENGTH_MAX: usize = 4_000;
-const RESULT_BYTES_MAX: usize = 16 << 10;
+const RESULT_BYTES_MAX: usize = 1 << 20;
 const OUTPUT_LENGTH_MAX: usize = 64 << 10;
 
 /// What a handler answers: a result as JSON, `null` for none.

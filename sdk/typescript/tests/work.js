@@ -33,7 +33,7 @@ worker.handle(async (message) => {
     message.extend(60);
     await new Promise((resolve) => setTimeout(resolve, 5 * lease * 1000));
   }
-  if (wish === 'large') return 'x'.repeat(20_000);
+  if (wish === 'large') return 'x'.repeat(1 << 20);
   note(message);
   return { n: message.payload.n };
 });

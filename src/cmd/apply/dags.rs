@@ -89,7 +89,11 @@ fn step(
 ) -> Result<ApplyStep, Failure> {
     document::complete(&mut document.fields, dag);
     let before = Value::Object(of_dag(dag, &name_of));
-    let changes = document::diff(&before, &shown(&document, defaults, name_of)?);
+    // What the DAG leaves open stays open.
+    let known = DagSpec::read(before.clone())
+        .and_then(|spec| spec.definition(Vec::new(), clock::now(), &clock::zones()));
+    let defaults = known.map_or(*defaults, |definition| defaults.for_replaced(&definition));
+    let changes = document::diff(&before, &shown(&document, &defaults, name_of)?);
     let written_for = document.fields.get("version").and_then(Value::as_u64);
     Ok(match changes.is_empty() {
         true => ApplyStep::Keep { name: document.name },

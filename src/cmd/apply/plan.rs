@@ -105,8 +105,11 @@ impl ApplyPlan {
             };
             document::complete(&mut document.fields, job);
             let before = Value::Object(document::of_job(job, name_of));
+            // What the job leaves open stays open.
+            let defaults = document::definition(job)
+                .map_or(*defaults, |definition| defaults.for_replaced(&definition));
             // What the server would not accept, it shall say itself.
-            let after = document::shown(&document.fields, defaults, name_of);
+            let after = document::shown(&document.fields, &defaults, name_of);
             let after = after.unwrap_or_else(|| Value::Object(document.fields.clone()));
             let changes = document::diff(&before, &after);
             // A document that names a version was written for that one.

@@ -126,8 +126,8 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<(), Failure> {
     let mut assume = Map::new();
     for text in &args.assume {
         let Some((step, outcome)) = text.split_once('=') else {
-            let complaint = CliError::new(format!("--assume {text:?} has no outcome"));
-            return Err(complaint.hint("write STEP=OUTCOME, for example load=FAILED").into());
+            let error = CliError::new(format!("--assume {text:?} has no outcome"));
+            return Err(error.hint("write STEP=OUTCOME, for example load=FAILED").into());
         };
         assume.insert(step.to_owned(), outcome.to_ascii_uppercase().into());
     }

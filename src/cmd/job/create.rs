@@ -61,8 +61,8 @@ pub(super) fn run(args: CreateArgs) -> Result<(), Failure> {
             let mut fields = flags.fields()?;
             if !fields.contains_key("payload") {
                 let error = CliError::new("no action given");
-                let hint =
-                    "give one of --http, --sql, --procedure, --command, --shell or -- COMMAND";
+                let hint = "give one of --http, --sql, --procedure, --command, --shell, --send-to, \
+                            --backup, --noop or -- COMMAND";
                 return Err(error.hint(hint).into());
             }
             fields.entry("job_type").or_insert_with(|| "MANUAL".into());

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cli_error::CliError;
 use crate::exit::Failure;
+use crate::times;
 
 mod spread;
 
@@ -304,7 +305,10 @@ impl JobFlags {
             when("INTERVAL", "interval_seconds", interval.clone());
         }
         if let Some(at) = &self.at {
-            when("ONE_TIME", "run_at", at.clone().into());
+            let at = times::future_in(self.tz.as_deref(), at).map_err(|forms| {
+                CliError::new(format!("--at: {at:?} is not a time")).hint(forms)
+            })?;
+            when("ONE_TIME", "run_at", at.into());
         }
         if let Some(Seconds(delay)) = &self.delay {
             when("DELAYED", "delay_seconds", delay.clone());
@@ -388,8 +392,8 @@ impl JobFlags {
             }
             for header in &self.header {
                 let Some((name, value)) = header.split_once(':') else {
-                    let complaint = CliError::new(format!("--header {header:?} has no colon"));
-                    return Err(complaint.hint("a header looks like 'Accept: text/plain'").into());
+                    let error = CliError::new(format!("--header {header:?} has no colon"));
+                    return Err(error.hint("a header looks like 'Accept: text/plain'").into());
                 };
                 payload["headers"][name.trim()] = value.trim().into();
             }
@@ -456,8 +460,8 @@ impl JobFlags {
         }
         for variable in &self.env {
             let Some((name, value)) = variable.split_once('=') else {
-                let complaint = CliError::new(format!("--env {variable:?} has no value"));
-                return Err(complaint.hint("a variable looks like NAME=VALUE").into());
+                let error = CliError::new(format!("--env {variable:?} has no value"));
+                return Err(error.hint("a variable looks like NAME=VALUE").into());
             };
             payload["environment"][name] = value.into();
         }
@@ -469,8 +473,8 @@ impl JobFlags {
         if self.words.is_empty() {
             return Ok(Some(payload));
         }
-        let complaint = CliError::new("the words behind -- belong to no command");
-        Err(complaint.hint("give one action: --http, --sql, --command, … or -- COMMAND").into())
+        let error = CliError::new("the words behind -- belong to no command");
+        Err(error.hint("give one action: --http, --sql, --command, … or -- COMMAND").into())
     }
 }
 

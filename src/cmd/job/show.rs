@@ -49,6 +49,7 @@ fn rows(job: &Value) -> Vec<(String, String)> {
     row("description", text(job, "description"));
     row("status", text(job, "status"));
     row("schedule", schedule(job));
+    row("calendars", calendars(&job["calendars"]));
     row("next run", at(job, "next_run_time"));
     row("last run", at(job, "last_run_time"));
     row("last status", text(job, "last_status"));
@@ -75,6 +76,10 @@ fn rows(job: &Value) -> Vec<(String, String)> {
     }
     row("parameters", text(job, "parameters"));
     row("  from", text(&job["parameters_from"], "sql"));
+    for rule in job["parameter_rules"].as_array().into_iter().flatten() {
+        row("  declared", parameter_rule(rule));
+    }
+    row("pool", pool(&job["pool"]));
     row("attempts", text(&job["retry_config"], "max_attempts"));
     row("backoff", seconds(&job["retry_config"], "backoff_seconds"));
     row("timeout", seconds(job, "timeout_seconds"));
@@ -93,6 +98,40 @@ fn rows(job: &Value) -> Vec<(String, String)> {
     row("version", text(job, "version"));
     row("id", text(job, "job_id"));
     rows
+}
+
+/// `exclude holidays:next, include workdays`.
+fn calendars(uses: &Value) -> String {
+    let one = |it: &Value| {
+        let shift = match it["shift"].as_str() {
+            None | Some("SKIP") => String::new(),
+            Some(shift) => format!(":{}", shift.to_lowercase()),
+        };
+        let mode = it["mode"].as_str().unwrap_or("EXCLUDE").to_lowercase();
+        format!("{mode} {}{shift}", text(it, "calendar"))
+    };
+    uses.as_array().into_iter().flatten().map(one).collect::<Vec<_>>().join(", ")
+}
+
+fn pool(pool: &Value) -> String {
+    match pool["weight"].as_u64() {
+        None | Some(1) => text(pool, "name"),
+        Some(weight) => format!("{} (weight {weight})", text(pool, "name")),
+    }
+}
+
+/// A declared parameter: its name, its type, and what else it says.
+fn parameter_rule(rule: &Value) -> String {
+    let mut words = vec![text(rule, "name"), text(rule, "type").to_lowercase()];
+    for (field, value) in rule.as_object().into_iter().flatten() {
+        match value {
+            _ if field == "name" || field == "type" => {}
+            Value::Null | Value::Bool(false) => {}
+            Value::Bool(true) => words.push(field.clone()),
+            value => words.push(format!("{field} {}", plain(value))),
+        }
+    }
+    words.join(" ")
 }
 
 /// An instant, and how far it is.

@@ -144,7 +144,7 @@ impl ServerPlan {
                 _ => Some(config.duration("engine.job_timeout_max")?),
             },
             look_ahead: config.duration("engine.look_ahead")?,
-            divide_planning_above: config.parse("engine.divide_planning_above", number)?,
+            planning_buckets_above: config.parse("engine.planning_buckets_above", number)?,
             // The embedded store goes by this process's own clock: there is no other to be off from.
             clock_offset_max: match store {
                 StoreKind::Sqlite => None,
@@ -202,7 +202,7 @@ impl ServerPlan {
             pg: pg.map(|address| (address, config.is_set("pg"))),
             sql: SqlTerms {
                 sessions: sessions(config)?,
-                strangers_max: config.parse("sql.unauthenticated_max", number)?,
+                unauthenticated_max: config.parse("sql.unauthenticated_max", number)?,
                 unauthenticated_per_address: config
                     .parse("sql.unauthenticated_per_address", number)?,
                 patience: config.duration("sql.login_timeout")?.unsigned_abs(),

@@ -63,7 +63,7 @@ fn an_agent_joins_once_works_far_away_and_comes_back_without_a_token() {
     ledger.answer(&run, 0, "");
     wait_for(&server, &run, "COMPLETED");
 
-    // What the store keeps opens no door.
+    // What the store keeps authenticates no one.
     let mut kept = Vec::new();
     for file in std::fs::read_dir(folder.path().join("server")).unwrap() {
         let path = file.unwrap().path();

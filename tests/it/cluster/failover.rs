@@ -27,7 +27,7 @@ fn a_dead_leader_and_a_sleeping_one_are_followed_and_nothing_is_lost_or_doubled(
     let third = cluster.followed(&awake, &second, began);
     cluster.wait_for_effects("only", 3);
     cluster.server(&second.0).signal("-CONT");
-    // It finds out that it was buried, and comes back as another node that does not lead.
+    // It finds out that it was declared dead, and comes back as another node that does not lead.
     let witness = cluster.server(&awake);
     let back = until(|| {
         node_named(witness, &second.0)
@@ -35,7 +35,7 @@ fn a_dead_leader_and_a_sleeping_one_are_followed_and_nothing_is_lost_or_doubled(
     });
     assert!(back["leader_epoch"].is_null(), "{back}");
     cluster.wait_for_effects("only", 3);
-    assert_eq!(leader(witness), Some(third), "the lead has not moved again");
+    assert_eq!(leader(witness), Some(third), "leadership has not moved again");
 
     assert!(cluster.settle(&["only"]) >= 12);
 }

@@ -14,7 +14,7 @@ fn punctual(data: &Path, args: &[&str]) -> Ended {
 }
 
 /// Who makes the first user of a new server.
-const FOUNDER: &str = "punctual";
+const BOOTSTRAP_ADMIN: &str = "punctual";
 
 /// The chain of the tenant; the cluster has one of its own.
 const MINE: &str = "tenant_id = x'00000000000000000000000000000001'";
@@ -25,7 +25,7 @@ fn sealed_events(server: &Server, count: usize) -> Vec<Value> {
         let (status, page) = server.call("GET", "/v1/audit?limit=500", None);
         assert_eq!(status, 200, "{page}");
         let events = page["data"].as_array().unwrap();
-        let ours = events.iter().filter(|event| event["actor"] != FOUNDER).count();
+        let ours = events.iter().filter(|event| event["actor"] != BOOTSTRAP_ADMIN).count();
         let done = ours >= count && events.iter().all(|event| !event["number"].is_null());
         done.then(|| events.clone())
     })
@@ -51,7 +51,7 @@ fn what_was_done_is_listed_and_a_touched_row_is_named() {
     let count = |kind: &str| events.iter().filter(|event| event["event_type"] == kind).count();
     let counts = ["JOB_CREATED", "JOB_MODIFIED", "JOB_EXECUTED", "SECRET_CHANGED"].map(count);
     assert_eq!(counts, [1, 1, 3, 1], "{events:#?}");
-    for event in events.iter().filter(|event| event["actor"] != FOUNDER) {
+    for event in events.iter().filter(|event| event["actor"] != BOOTSTRAP_ADMIN) {
         let actor = if event["event_type"] == "JOB_EXECUTED" { "" } else { "admin" };
         assert_eq!(event["actor"], actor, "{event}");
     }

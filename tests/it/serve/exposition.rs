@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A family of figures.
+/// A family of metrics.
 #[derive(Debug, Default)]
-pub struct Figure {
+pub struct MetricFamily {
     pub kind: String,
     pub help: String,
     pub samples: Vec<Sample>,
@@ -18,7 +18,7 @@ pub struct Sample {
     pub value: f64,
 }
 
-impl Figure {
+impl MetricFamily {
     /// The names of its labels, without that of buckets.
     pub fn labels(&self) -> BTreeSet<&str> {
         let names = self.samples.iter().flat_map(|sample| sample.labels.keys());
@@ -26,10 +26,10 @@ impl Figure {
     }
 }
 
-/// All figures of a text by name.
-pub fn parse(text: &str) -> BTreeMap<String, Figure> {
+/// All metrics of a text by name.
+pub fn parse(text: &str) -> BTreeMap<String, MetricFamily> {
     let body = text.strip_suffix("# EOF\n").expect("the text ends with # EOF");
-    let mut figures: BTreeMap<String, Figure> = BTreeMap::new();
+    let mut metrics: BTreeMap<String, MetricFamily> = BTreeMap::new();
     let mut current = String::new();
     for line in body.lines() {
         if let Some(comment) = line.strip_prefix("# ") {
@@ -37,49 +37,49 @@ pub fn parse(text: &str) -> BTreeMap<String, Figure> {
             let [word, name, rest] = [(); 3].map(|()| words.next().unwrap_or_default());
             assert!(is_name(name), "{line}");
             if name != current {
-                assert!(!figures.contains_key(name), "{name} is not in one piece");
+                assert!(!metrics.contains_key(name), "{name} is not in one piece");
                 current = name.to_owned();
             }
-            let figure = figures.entry(current.clone()).or_default();
-            assert!(figure.samples.is_empty(), "{line} comes after its samples");
+            let family = metrics.entry(current.clone()).or_default();
+            assert!(family.samples.is_empty(), "{line} comes after its samples");
             match word {
-                "HELP" => figure.help = rest.to_owned(),
-                "TYPE" => figure.kind = rest.to_owned(),
+                "HELP" => family.help = rest.to_owned(),
+                "TYPE" => family.kind = rest.to_owned(),
                 _ => panic!("{line}"),
             }
         } else {
             let sample = sample(line);
-            let figure = figures.get_mut(&current).unwrap_or_else(|| panic!("{line}"));
+            let family = metrics.get_mut(&current).unwrap_or_else(|| panic!("{line}"));
             let suffix = sample.name.strip_prefix(&current).unwrap_or_else(|| panic!("{line}"));
-            let suffixes: &[&str] = match figure.kind.as_str() {
+            let suffixes: &[&str] = match family.kind.as_str() {
                 "counter" => &["_total"],
                 "gauge" => &[""],
                 "histogram" => &["_bucket", "_count", "_sum"],
                 "info" => &["_info"],
                 kind => panic!("{current} is a {kind}"),
             };
-            assert!(suffixes.contains(&suffix), "{line} is no {}", figure.kind);
+            assert!(suffixes.contains(&suffix), "{line} is no {}", family.kind);
             let twin = |other: &Sample| other.name == sample.name && other.labels == sample.labels;
-            assert!(!figure.samples.iter().any(twin), "{line} comes twice");
-            figure.samples.push(sample);
+            assert!(!family.samples.iter().any(twin), "{line} comes twice");
+            family.samples.push(sample);
         }
     }
-    for (name, figure) in &figures {
-        assert!(!figure.help.is_empty() && !figure.samples.is_empty(), "{name}: {figure:?}");
-        match figure.kind.as_str() {
-            "histogram" => check_buckets(name, figure),
-            "counter" => assert!(figure.samples.iter().all(|sample| sample.value >= 0.0)),
+    for (name, family) in &metrics {
+        assert!(!family.help.is_empty() && !family.samples.is_empty(), "{name}: {family:?}");
+        match family.kind.as_str() {
+            "histogram" => check_buckets(name, family),
+            "counter" => assert!(family.samples.iter().all(|sample| sample.value >= 0.0)),
             _ => {}
         }
     }
-    figures
+    metrics
 }
 
 /// Buckets grow, in their borders and in what is in them, and the last holds everything.
-fn check_buckets(name: &str, figure: &Figure) {
+fn check_buckets(name: &str, family: &MetricFamily) {
     // By labels: borders with what is in them, and the count.
     let mut series: BTreeMap<_, (Vec<(f64, f64)>, f64)> = BTreeMap::new();
-    for sample in &figure.samples {
+    for sample in &family.samples {
         let mut labels = sample.labels.clone();
         let border = labels.remove("le");
         let (buckets, count) = series.entry(labels).or_default();

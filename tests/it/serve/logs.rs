@@ -8,7 +8,7 @@ use super::process::Server;
 fn lines_about_a_run_carry_its_id_and_the_attempt() {
     let folder = tempfile::tempdir().unwrap();
     let more = ["--log-format", "json"];
-    let environment = [("PUNCTUAL_LOG", "info,agent=debug,engine=debug")];
+    let environment = [("PUNCTUAL_LOG", "info,punctual_agent=debug,punctual_engine=debug")];
     let server = Server::start_with(&folder.path().join("data"), &more, &environment);
     let job = json!({
         "name": "talks", "job_type": "MANUAL",
@@ -22,7 +22,7 @@ fn lines_about_a_run_carry_its_id_and_the_attempt() {
     for attempt in [1, 2] {
         // A line of the agent, which knows nothing of runs where it is written.
         let begins = line("an attempt begins");
-        assert_eq!(begins["target"], "agent");
+        assert_eq!(begins["target"], "punctual_agent");
         let span = &begins["span"];
         assert_eq!((&span["run"], &span["attempt"]), (run, &json!(attempt)), "{begins}");
         assert_eq!(span["job"], "talks");

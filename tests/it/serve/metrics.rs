@@ -6,11 +6,11 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::exposition::{Figure, parse};
+use super::exposition::{MetricFamily, parse};
 use super::process::{Server, until};
 
-/// The figures of a server on which a run has completed and another has failed.
-pub fn figures() -> BTreeMap<String, Figure> {
+/// The metrics of a server on which a run has completed and another has failed.
+pub fn metrics() -> BTreeMap<String, MetricFamily> {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(&folder.path().join("data"), &[]);
     for (name, sql) in [("good", "SELECT 1"), ("bad", "SELECT nonsense")] {
@@ -24,16 +24,16 @@ pub fn figures() -> BTreeMap<String, Figure> {
     until(|| {
         let (status, text) = server.call("GET", "/metrics", None);
         assert_eq!(status, 200, "{text}");
-        let figures = parse(text.as_str().unwrap());
-        let ended = |outcome| value(&figures, "punctual_runs", &[("outcome", outcome)]);
-        (ended("COMPLETED") == 1.0 && ended("FAILED") == 1.0).then_some(figures)
+        let metrics = parse(text.as_str().unwrap());
+        let ended = |outcome| value(&metrics, "punctual_runs", &[("outcome", outcome)]);
+        (ended("COMPLETED") == 1.0 && ended("FAILED") == 1.0).then_some(metrics)
     })
 }
 
-fn value(figures: &BTreeMap<String, Figure>, name: &str, labels: &[(&str, &str)]) -> f64 {
+fn value(metrics: &BTreeMap<String, MetricFamily>, name: &str, labels: &[(&str, &str)]) -> f64 {
     let fits = |(name, value): &(&str, &str)| (name.to_string(), value.to_string());
     let labels: BTreeMap<String, String> = labels.iter().map(fits).collect();
-    let samples = &figures.get(name).unwrap_or_else(|| panic!("there is no {name}")).samples;
+    let samples = &metrics.get(name).unwrap_or_else(|| panic!("there is no {name}")).samples;
     let found = samples.iter().find(|sample| {
         sample.labels == labels
             && !sample.name.ends_with("_sum")
@@ -43,9 +43,9 @@ fn value(figures: &BTreeMap<String, Figure>, name: &str, labels: &[(&str, &str)]
 }
 
 #[test]
-fn the_figures_are_well_formed_and_add_up() {
-    let figures = figures();
-    let plain = |name| value(&figures, name, &[]);
+fn metrics_are_well_formed_and_add_up() {
+    let metrics = metrics();
+    let plain = |name| value(&metrics, name, &[]);
     assert_eq!(plain("punctual_jobs"), 2.0);
     assert_eq!(plain("punctual_nodes"), 1.0);
     assert_eq!(plain("punctual_scheduler_jobs_dispatched"), 2.0);
@@ -55,35 +55,38 @@ fn the_figures_are_well_formed_and_add_up() {
     assert_eq!(plain("punctual_schedule_delay_seconds"), 2.0);
     assert!(plain("punctual_clock_offset_seconds").abs() < 2.0);
     let operation =
-        |name| value(&figures, "punctual_store_operation_duration_seconds", &[("operation", name)]);
+        |name| value(&metrics, "punctual_store_operation_duration_seconds", &[("operation", name)]);
     assert_eq!(operation("define"), 2.0);
     assert_eq!(operation("submit"), 2.0);
-    assert!(operation("pump") >= 1.0);
-    assert_eq!(value(&figures, "punctual_store_errors", &[("operation", "pump")]), 0.0);
+    assert!(operation("complete_and_claim") >= 1.0);
+    assert_eq!(
+        value(&metrics, "punctual_store_errors", &[("operation", "complete_and_claim")]),
+        0.0
+    );
 
     // Names say their unit, and what a caller makes up is nowhere.
-    for (name, figure) in &figures {
+    for (name, family) in &metrics {
         assert!(name.starts_with("punctual_"), "{name}");
         assert!(!name.ends_with("_ms") && !name.ends_with("_total"), "{name}");
-        assert!(figure.kind != "histogram" || name.ends_with("_seconds"), "{name}");
+        assert!(family.kind != "histogram" || name.ends_with("_seconds"), "{name}");
         let made_up = |value: &String| value == "good" || value == "bad";
-        assert!(!figure.samples.iter().any(|sample| sample.labels.values().any(made_up)), "{name}");
+        assert!(!family.samples.iter().any(|sample| sample.labels.values().any(made_up)), "{name}");
     }
 }
 
 #[test]
-fn the_documented_figures_are_the_ones_in_force() {
+fn documented_metrics_are_the_ones_of_the_server() {
     let mut table = String::from("| name | kind | labels | what it is |\n|---|---|---|---|\n");
-    for (name, figure) in figures() {
-        let suffix = match figure.kind.as_str() {
+    for (name, family) in metrics() {
+        let suffix = match family.kind.as_str() {
             "counter" => "_total",
             "info" => "_info",
             _ => "",
         };
         let labels: Vec<String> =
-            figure.labels().into_iter().map(|label| format!("`{label}`")).collect();
-        let (labels, help) = (labels.join(", "), figure.help.trim_end_matches('.'));
-        writeln!(table, "| `{name}{suffix}` | {} | {labels} | {help} |", figure.kind).unwrap();
+            family.labels().into_iter().map(|label| format!("`{label}`")).collect();
+        let (labels, help) = (labels.join(", "), family.help.trim_end_matches('.'));
+        writeln!(table, "| `{name}{suffix}` | {} | {labels} | {help} |", family.kind).unwrap();
     }
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md");
     let page = std::fs::read_to_string(page).unwrap();
@@ -107,21 +110,21 @@ fn a_job_that_the_settings_select_has_metrics_of_its_own() {
         assert_eq!(server.call("POST", "/v1/jobs", Some(&job)).0, 201);
         assert_eq!(server.call("POST", &format!("/v1/jobs/{name}/trigger"), None).0, 202);
     }
-    let figures = until(|| {
+    let metrics = until(|| {
         let (_, text) = server.call("GET", "/metrics", None);
-        let figures = parse(text.as_str().unwrap());
-        let ended = value(&figures, "punctual_runs", &[("outcome", "COMPLETED")]);
-        (ended == 3.0).then_some(figures)
+        let metrics = parse(text.as_str().unwrap());
+        let ended = value(&metrics, "punctual_runs", &[("outcome", "COMPLETED")]);
+        (ended == 3.0).then_some(metrics)
     });
     for job in ["by-name", "by-tag"] {
         let labels = [("job", job), ("end", "COMPLETED")];
-        assert_eq!(value(&figures, "punctual_job_attempts", &labels), 1.0);
-        let at = value(&figures, "punctual_job_last_success_timestamp_seconds", &[("job", job)]);
+        assert_eq!(value(&metrics, "punctual_job_attempts", &labels), 1.0);
+        let at = value(&metrics, "punctual_job_last_success_timestamp_seconds", &[("job", job)]);
         assert!(at > 1.7e9, "{at}");
     }
     let is_other = |value: &String| value == "other";
-    for (name, figure) in &figures {
-        assert!(!figure.samples.iter().any(|it| it.labels.values().any(is_other)), "{name}");
+    for (name, family) in &metrics {
+        assert!(!family.samples.iter().any(|it| it.labels.values().any(is_other)), "{name}");
     }
-    assert!(!figures.contains_key("punctual_store_errors"));
+    assert!(!metrics.contains_key("punctual_store_errors"));
 }

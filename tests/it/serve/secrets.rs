@@ -364,7 +364,7 @@ fn planted_values_are_found_nowhere() {
 }
 
 #[test]
-fn a_lost_key_is_told_and_stops_nobody_else() {
+fn a_lost_key_is_reported_and_stops_no_other_secret() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let environment = [("PUNCTUAL_JOBS__HTTP_ALLOW_PRIVATE", "127.0.0.1")];

@@ -1,4 +1,4 @@
-//! Who comes in at the SQL door, who does not, and who has to go.
+//! Who comes in at the SQL interface, who does not, and who has to go.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ use crate::serve::process::{Server, until};
 const WRONG: Option<&str> = Some("28P01");
 
 #[test]
-fn a_password_and_a_key_open_the_door_and_nothing_else_does() {
+fn a_password_and_a_key_are_accepted_and_nothing_else() {
     let bed = Bed::new();
     bed.tenant("acme", "ann", "correct horse");
     let login = |user: &str, secret: &str, tenant: &str| {
@@ -133,7 +133,7 @@ fn logins_and_refusals_are_in_the_audit() {
 }
 
 #[test]
-fn a_key_from_before_the_door_works_after_it_was_used() {
+fn a_key_from_before_the_sql_interface_works_after_it_was_used() {
     let bed = Bed::new();
     bed.tenant("acme", "ann", "correct horse");
     let (_, made) =
@@ -142,7 +142,7 @@ fn a_key_from_before_the_door_works_after_it_was_used() {
     let Bed { server, folder, .. } = bed;
     server.terminate();
     assert_eq!(server.wait(), Some(0));
-    // As a release before the SQL door left it: nothing is kept of passwords and keys for it.
+    // As a release before the SQL interface left it: nothing is kept of passwords and keys for it.
     let data = folder.path().join("data");
     let store = rusqlite::Connection::open(data.join("punctual.db")).unwrap();
     let changed = store

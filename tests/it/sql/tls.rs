@@ -1,4 +1,4 @@
-//! TLS at the SQL door (RELIABILITY.md C5): the certificate of the HTTP door, also a new one, and
+//! TLS at the SQL interface (RELIABILITY.md C5): the certificate of the HTTP listener, also a new one, and
 //! proofs that are bound to it.
 
 use std::path::Path;

@@ -1,6 +1,6 @@
 // The one way to the API. Answers are data or a thrown `Problem`, never undefined.
 
-import createClient, { type Middleware } from 'openapi-fetch';
+import type { Client } from 'openapi-fetch';
 import { clock } from '../time/clock.svelte.ts';
 import { tenantHeader, uiBase } from '../route/tenant.ts';
 import { problemOf } from './problem.ts';
@@ -34,19 +34,35 @@ export function refreshing<T>(ask: () => T): T {
   }
 }
 
-const checks: Middleware = {
-  onRequest({ request }) {
-    if (isRefresh && request.method === 'GET') request.headers.set('cache-control', 'max-age=2');
-    for (const [name, value] of Object.entries(tenantHeader)) request.headers.set(name, value);
-  },
-  onResponse({ response, request }) {
-    clock.observe(response.headers.get('date'));
-    if (response.status === 401 && !request.url.endsWith('/v1/session')) unauthorized?.();
-  },
-};
+type Values = Record<string, unknown>;
+type Options = { params?: { path?: Values; query?: Values; header?: Values }; body?: unknown; signal?: AbortSignal };
 
-export const api = createClient<paths>({ baseUrl: root, credentials: 'same-origin' });
-api.use(checks);
+/** Sends a request; the types of `Client` say what it takes and answers. */
+async function send(method: string, path: string, { params, body, signal }: Options = {}): Promise<Answer<unknown>> {
+  const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(params?.path?.[name])));
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(params?.query ?? {})) if (value !== undefined && value !== null) query.set(name, String(value));
+  const headers: Record<string, string> = { ...tenantHeader, ...(params?.header as Record<string, string>) };
+  if (isRefresh && method === 'GET') headers['cache-control'] = 'max-age=2';
+  if (body !== undefined) headers['content-type'] = 'application/json';
+  const response = await fetch(`${root}${filled}${query.size ? `?${query}` : ''}`, {
+    method, headers, signal: signal ?? null, credentials: 'same-origin', body: body === undefined ? null : JSON.stringify(body),
+  });
+  clock.observe(response.headers.get('date'));
+  if (response.status === 401 && path !== '/v1/session') unauthorized?.();
+  const text = await response.text();
+  let answered: unknown;
+  try {
+    answered = text ? JSON.parse(text) : undefined;
+  } catch {
+    answered = text;
+  }
+  return response.ok ? { data: answered, response } : { error: answered, response };
+}
+
+export const api = Object.fromEntries(
+  ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'].map((method) => [method, (path: string, options?: Options) => send(method, path, options)]),
+) as unknown as Client<paths>;
 
 type Answer<T> = { data?: T; error?: unknown; response: Response };
 

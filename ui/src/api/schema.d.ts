@@ -845,7 +845,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists executions that failed for the last time and that nobody has looked at, newest first. */
+        /** Lists dead letters: executions that failed for the last time and are not acknowledged, newest first. */
         get: operations["list_dead_letters"];
         put?: never;
         post?: never;
@@ -1072,6 +1072,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/executions/{execution_id}/logs/index": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Shows where the lines of an output begin: with `Range` of `get_logs`, a client reads any of
+         *     them without the others.
+         */
+        get: operations["index_logs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/executions/{execution_id}/logs/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Searches an output, also the parts that a client has not read. Colours of terminals do not
+         *     count.
+         */
+        get: operations["search_logs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/executions/{execution_id}/parts": {
         parameters: {
             query?: never;
@@ -1079,7 +1119,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists the parts of an execution that was divided, in their order. */
+        /** Lists the parts of an execution that was split, in their order. */
         get: operations["list_parts"];
         put?: never;
         post?: never;
@@ -1106,6 +1146,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/executions:batch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Cancels or retries many executions, each on its own. */
+        post: operations["batch_executions"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/grants": {
         parameters: {
             query?: never;
@@ -1116,7 +1173,7 @@ export interface paths {
         /** Lists grants. */
         get: operations["list_grants"];
         put?: never;
-        /** Gives a privilege or a role to a user or a role. Nobody gives what they do not have. */
+        /** Gives a privilege or a role to a user or a role. The actor must have it itself. */
         post: operations["create_grant"];
         delete?: never;
         options?: never;
@@ -1476,6 +1533,23 @@ export interface paths {
         get: operations["get_job_version"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/jobs:batch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Does one thing with many jobs, each on its own. */
+        post: operations["batch_jobs"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1844,7 +1918,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Moves the ends of leases. Tells which messages somebody asked to end. */
+        /** Moves the ends of leases. Answers which messages are to be cancelled. */
         post: operations["extend_leases"];
         delete?: never;
         options?: never;
@@ -2162,6 +2236,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/schedule:simulate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Counts the starts of all jobs with some changes, which are not made. */
+        post: operations["simulate_schedule"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/secrets": {
         parameters: {
             query?: never;
@@ -2394,6 +2485,43 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/status-pages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists status pages by name. */
+        get: operations["list_status_pages"];
+        put?: never;
+        /** Makes a status page. It is not public unless it says so. */
+        post: operations["create_status_page"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/status-pages/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows a status page. */
+        get: operations["get_status_page"];
+        put?: never;
+        post?: never;
+        /** Removes a status page. */
+        delete: operations["delete_status_page"];
+        options?: never;
+        head?: never;
+        /** Changes some fields of a status page (RFC 7396). */
+        patch: operations["patch_status_page"];
+        trace?: never;
+    };
     "/v1/tenants": {
         parameters: {
             query?: never;
@@ -2496,6 +2624,24 @@ export interface paths {
         put?: never;
         /** Changes the caller's own password. Keys of their other logins end. */
         post: operations["change_password"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/whoami/preferences": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows what the caller keeps about the dashboard. */
+        get: operations["get_preferences"];
+        /** Replaces what the caller keeps about the dashboard. */
+        put: operations["put_preferences"];
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -2648,7 +2794,7 @@ export interface components {
             /** @description Its outcome. */
             status: string;
         };
-        /** @description What a channel is. */
+        /** @description A channel. */
         AlertChannelPatch: {
             /**
              * @description Unique among the channels of the tenant.
@@ -2663,7 +2809,7 @@ export interface components {
              */
             url?: string;
             /**
-             * @description What signs them: `whsec_` and 24 to 64 bytes in base64; several with commas between them
+             * @description The signing secret: `whsec_` and 24 to 64 bytes in base64; several with commas between them
              *     while one is replaced. It is never shown. A change without it keeps the one that is there.
              */
             secret?: string | null;
@@ -2686,7 +2832,7 @@ export interface components {
              */
             version?: number | null;
         };
-        /** @description What a channel is. */
+        /** @description A channel. */
         AlertChannelSpec: {
             /**
              * @description Unique among the channels of the tenant.
@@ -2701,7 +2847,7 @@ export interface components {
              */
             url: string;
             /**
-             * @description What signs them: `whsec_` and 24 to 64 bytes in base64; several with commas between them
+             * @description The signing secret: `whsec_` and 24 to 64 bytes in base64; several with commas between them
              *     while one is replaced. It is never shown. A change without it keeps the one that is there.
              */
             secret?: string | null;
@@ -2757,7 +2903,7 @@ export interface components {
              */
             updated_at: string;
         };
-        /** @description What a channel made of an alert. */
+        /** @description The delivery of an alert by a channel. */
         AlertDelivery: {
             /**
              * Format: uuid
@@ -2765,7 +2911,7 @@ export interface components {
              */
             alert_id: string;
             /**
-             * @description What happened.
+             * @description The event.
              * @example JOB_MAX_RETRIES_EXCEEDED
              */
             kind: string;
@@ -2784,7 +2930,7 @@ export interface components {
              * @description The execution that it concerns.
              */
             execution_id?: string | null;
-            /** @description What a person should read. */
+            /** @description The text for a person. */
             text: string;
             /**
              * @description `DELIVERED`, `WAITING` for another try, or `GIVEN_UP`.
@@ -2858,17 +3004,17 @@ export interface components {
              * @description The fencing token that it was given; absent when its node was lost before it told.
              */
             fence?: number | null;
-            /** @description What it said. */
+            /** @description The message. */
             message?: string | null;
             /**
              * Format: int32
-             * @description What went wrong, as a number: an exit code, an HTTP status, an SQLSTATE, or a number of the
+             * @description The error, as a number: an exit code, an HTTP status, an SQLSTATE, or a number of the
              *     name.
              */
             error_code?: number | null;
-            /** @description What went wrong, as a word. */
+            /** @description The error, as a name. */
             error_name?: string | null;
-            /** @description What was in force and what was used. */
+            /** @description The effective and the used values. */
             details?: unknown;
         };
         /** @description How an attempt ended. */
@@ -2932,7 +3078,7 @@ export interface components {
              * @description The last of them.
              */
             execution_id: string;
-            /** @description What is wrong, as a sentence. */
+            /** @description The problem, as a sentence. */
             text: string;
             /**
              * Format: int32
@@ -2956,14 +3102,14 @@ export interface components {
              */
             at: string;
             /**
-             * @description What: `JOB_CREATED`, `JOB_MODIFIED`, `JOB_DELETED`, `JOB_EXECUTED`, `JOB_FAILED`,
+             * @description The kind of event: `JOB_CREATED`, `JOB_MODIFIED`, `JOB_DELETED`, `JOB_EXECUTED`, `JOB_FAILED`,
              *     `JOB_CANCELLED`, `JOB_SKIPPED`, `DENIED`, `LOGIN`, `TENANT_CHANGED`, `USER_CHANGED`,
              *     `ROLE_CHANGED`, `GRANT_CHANGED`, `KEY_CHANGED`, `SECRET_CHANGED`, `SETTING_CHANGED`,
              *     `BACKUP`, `NODE_CHANGED`, `JOB_TRIGGERED`, `JOB_BACKFILLED`, `RUN_RETRIED`,
              *     `DEAD_LETTER_ACKNOWLEDGED`, `TESTED`, `JOBS_EXPORTED` or `STEP_DECIDED`.
              */
             event_type: string;
-            /** @description Who; empty for what the schedule did. */
+            /** @description The actor; empty for runs of the schedule. */
             actor: string;
             /**
              * Format: uuid
@@ -2987,7 +3133,7 @@ export interface components {
              * @description The node that did it.
              */
             worker_id?: string | null;
-            /** @description What came of it. */
+            /** @description The result. */
             outcome: string;
             /**
              * Format: int32
@@ -3004,7 +3150,7 @@ export interface components {
              * @description Rows that its statement changed.
              */
             rows_affected?: number | null;
-            /** @description What else is to be known. */
+            /** @description Details. */
             details?: string;
             /**
              * Format: int64
@@ -3071,7 +3217,7 @@ export interface components {
             /** @description Whether what runs have said is part of it; true when absent. */
             outputs?: boolean | null;
         };
-        /** @description What is wanted. */
+        /** @description The request. */
         BackupRequest: {
             /**
              * @description A target of the server's settings.
@@ -3122,11 +3268,11 @@ export interface components {
              * @description The number of the last row that is lost with it; the same when it is one row.
              */
             until: number;
-            /** @description What is wrong with it. */
+            /** @description The problem. */
             problem: string;
         };
         /**
-         * @description What a blackout is: once, with `from` and `until`; or again and again, with `cron_expression`
+         * @description A blackout: once, with `from` and `until`; or again and again, with `cron_expression`
          *     and `duration_seconds`.
          */
         BlackoutSpec: {
@@ -3208,7 +3354,7 @@ export interface components {
              */
             updated_at: string;
         };
-        /** @description What became of many jobs. */
+        /** @description The outcomes for many jobs. */
         Bulk: {
             /** @description How many were made. */
             created: number;
@@ -3221,12 +3367,12 @@ export interface components {
         BulkError: {
             /** @description The word for programs. */
             code: string;
-            /** @description What a person should read. */
+            /** @description The text for a person. */
             message: string;
             /** @description The fields that are wrong. */
             details: components["schemas"]["Detail"][];
         };
-        /** @description What became of one job of many: `job` or `error`. */
+        /** @description The outcome for one job of many: `job` or `error`. */
         BulkItem: {
             /** @description Its place in the request, from 0. */
             index: number;
@@ -3292,7 +3438,7 @@ export interface components {
          * @enum {string}
          */
         CalendarMode: "EXCLUDE" | "INCLUDE";
-        /** @description What a calendar is. */
+        /** @description A calendar. */
         CalendarPatch: {
             /**
              * @description Unique among the calendars of the tenant.
@@ -3323,7 +3469,7 @@ export interface components {
              */
             version?: number | null;
         };
-        /** @description What a calendar is. */
+        /** @description A calendar. */
         CalendarSpec: {
             /**
              * @description Unique among the calendars of the tenant.
@@ -3446,7 +3592,7 @@ export interface components {
         /** @description Why an execution is cancelled. */
         CancelBody: {
             /**
-             * @description What a person should read.
+             * @description The text for a person.
              * @default null
              */
             reason: string | null;
@@ -3460,7 +3606,7 @@ export interface components {
             reason: string | null;
         };
         /**
-         * @description What becomes of times that nobody could run.
+         * @description The policy for missed times.
          * @enum {string}
          */
         CatchUp: "NONE" | "LAST" | "ALL";
@@ -3468,7 +3614,7 @@ export interface components {
         Check: {
             /** @description Whether it is. */
             ok: boolean;
-            /** @description What was found. */
+            /** @description The findings. */
             detail: string;
         };
         /** @description A setting of the node that answers. */
@@ -3479,7 +3625,7 @@ export interface components {
             value: string;
             /** @description Where the value comes from: a flag, a variable, a file or the default. */
             origin: string;
-            /** @description What it means. */
+            /** @description The meaning. */
             meaning: string;
         };
         /** @description A DAG that was made. */
@@ -3491,7 +3637,7 @@ export interface components {
             dag_id: string;
             /** @description Its name. */
             name: string;
-            /** @description What it is doing. */
+            /** @description Its activity. */
             status: components["schemas"]["JobStatus"];
             /**
              * Format: date-time
@@ -3503,10 +3649,10 @@ export interface components {
              * @description When it was made.
              */
             created_at: string;
-            /** @description What may surprise. */
+            /** @description Warnings. */
             warnings?: string[];
         };
-        /** @description What a DAG would be. */
+        /** @description A preview of a DAG. */
         DagOutlook: {
             /** @description The number of its tasks. */
             task_count: number;
@@ -3529,7 +3675,7 @@ export interface components {
             longest_seconds: number;
             /** @description The times to come. */
             next_runs: string[];
-            /** @description What may surprise. */
+            /** @description Warnings. */
             warnings: string[];
         };
         /** @description A run of a DAG. */
@@ -3560,7 +3706,7 @@ export interface components {
             reason?: string | null;
             /** @description Why it ended so, as a sentence. */
             reason_message?: string | null;
-            /** @description What asked for it. */
+            /** @description The origin. */
             origin: components["schemas"]["Origin"];
             /**
              * Format: uuid
@@ -3656,7 +3802,7 @@ export interface components {
             tasks: components["schemas"]["TaskInstance"][];
             /** @description Send it as `cursor` for the next page of tasks; null on the last one. */
             next_cursor?: string | null;
-            /** @description What the caller may do with it: `CANCEL`, `RESUME` or `RERUN`. */
+            /** @description Permitted operations of the caller: `CANCEL`, `RESUME` or `RERUN`. */
             may: string[];
         };
         /** @description How two runs of a DAG differ. */
@@ -3685,7 +3831,7 @@ export interface components {
             /** @description One sentence for each problem. */
             problems: string[];
         };
-        /** @description What a DAG is. */
+        /** @description A DAG. */
         DagSpec: {
             /**
              * @description Unique among the jobs of the tenant.
@@ -3927,9 +4073,9 @@ export interface components {
              *     one DAG is read.
              */
             levels?: string[][] | null;
-            /** @description What the caller may do with it: `ALTER`, `DROP`, `EXECUTE` and `VIEW_HISTORY`. */
+            /** @description Permitted operations of the caller: `ALTER`, `DROP`, `EXECUTE` and `VIEW_HISTORY`. */
             may?: string[];
-            /** @description What may surprise. */
+            /** @description Warnings. */
             warnings?: string[];
             /**
              * Format: date-time
@@ -3942,10 +4088,10 @@ export interface components {
              */
             updated_at: string;
         };
-        /** @description What a database is. */
+        /** @description A database. */
         DatabasePatch: {
             /**
-             * @description What SQL jobs call it; unique among the databases of the tenant.
+             * @description The name that SQL jobs use; unique among the databases of the tenant.
              * @example sales
              */
             name?: string;
@@ -3963,10 +4109,10 @@ export interface components {
              */
             version?: number | null;
         };
-        /** @description What a database is. */
+        /** @description A database. */
         DatabaseSpec: {
             /**
-             * @description What SQL jobs call it; unique among the databases of the tenant.
+             * @description The name that SQL jobs use; unique among the databases of the tenant.
              * @example sales
              */
             name: string;
@@ -3994,7 +4140,7 @@ export interface components {
             /** @description Its name. */
             name: string;
             /**
-             * @description What it is: `POSTGRES` or `SQLITE`.
+             * @description The kind: `POSTGRES` or `SQLITE`.
              * @example POSTGRES
              */
             kind: string;
@@ -4058,7 +4204,7 @@ export interface components {
             /** @description Whether there are more dead letters than the newest 1,000, which were looked at. */
             is_cut: boolean;
         };
-        /** @description What became of one of them. */
+        /** @description The outcome for one of them. */
         DeadLetterItem: {
             /**
              * Format: uuid
@@ -4075,7 +4221,7 @@ export interface components {
             /** @description Why it was not. */
             message?: string | null;
         };
-        /** @description What became of them. */
+        /** @description Their outcomes. */
         DeadLetterItems: {
             /** @description Each of them, in the order of the request. */
             data: components["schemas"]["DeadLetterItem"][];
@@ -4085,11 +4231,11 @@ export interface components {
             /** @description How each of its attempts ended, oldest first. */
             errors: components["schemas"]["AttemptError"][];
         };
-        /** @description What becomes of an execution that is HELD. */
+        /** @description The decision about an execution that is HELD. */
         DecideBody: {
             /** @description `RETRY`, `FAIL` or `COMPLETE`. */
             answer: components["schemas"]["LostAnswer"];
-            /** @description What a person should read. */
+            /** @description The text for a person. */
             reason?: string | null;
         };
         /** @description The answer to an approval. */
@@ -4113,7 +4259,7 @@ export interface components {
         Detail: {
             /** @description Where it is, as a path through the body: `retry_config.max_attempts`. */
             field: string;
-            /** @description What is wrong, and what would be right. */
+            /** @description The problem, and a hint. */
             message: string;
         };
         /** @description Answers to daylight saving; what is left open follows from the schedule. */
@@ -4135,7 +4281,7 @@ export interface components {
              * @example JOB_NOT_FOUND
              */
             code: string;
-            /** @description What a person should read. */
+            /** @description The text for a person. */
             message: string;
             /** @description The request, as the logs name it. */
             request_id: string;
@@ -4203,9 +4349,9 @@ export interface components {
             reason?: string | null;
             /** @description Why it ended so, as a sentence. */
             reason_message?: string | null;
-            /** @description What it waits for, as a sentence, while it is `PENDING` or `QUEUED`. */
+            /** @description The reason of the wait, as a sentence, while it is `PENDING` or `QUEUED`. */
             waiting_reason?: string | null;
-            /** @description What asked for it. */
+            /** @description The origin. */
             origin: components["schemas"]["Origin"];
             /**
              * @description The name of the user who asked for it, or their id when they were removed; absent for what
@@ -4257,24 +4403,24 @@ export interface components {
              * @description How long its last attempt took.
              */
             duration_ms?: number | null;
-            /** @description What it produced. */
+            /** @description The result. */
             result?: unknown;
             /**
              * Format: int64
              * @description Rows that a statement changed.
              */
             rows_affected?: number | null;
-            /** @description What its last attempt said. */
+            /** @description The message of its last attempt. */
             message?: string | null;
-            /** @description What went wrong, as a sentence. */
+            /** @description The error, as a sentence. */
             error_message?: string | null;
             /**
              * Format: int32
-             * @description What went wrong, as a number: an exit code, an HTTP status, an SQLSTATE, or a number of the
+             * @description The error, as a number: an exit code, an HTTP status, an SQLSTATE, or a number of the
              *     name.
              */
             error_code?: number | null;
-            /** @description What went wrong, as a word. */
+            /** @description The error, as a name. */
             error_name?: string | null;
             /**
              * Format: uuid
@@ -4305,11 +4451,11 @@ export interface components {
             backfill_concurrency?: number | null;
             /** @description Whether its statements were committed together with the record that they were. */
             exactly_once?: boolean;
-            /** @description Whether it waits for somebody to look at it. */
+            /** @description Whether it is a dead letter that is not acknowledged. */
             dead_letter?: boolean;
             /** @description Values for the action. */
             parameters?: unknown;
-            /** @description The trace that it is a part of, if whoever asked for it named one. */
+            /** @description The trace that it is a part of, if the client named one. */
             traceparent?: string | null;
             /**
              * Format: uuid
@@ -4324,12 +4470,103 @@ export interface components {
              */
             parent_id?: string | null;
             parts?: components["schemas"]["PartsDone"] | null;
-            /** @description What the caller may do with it: `CANCEL` or `RETRY`; where one execution is read. */
+            /** @description Permitted operations of the caller: `CANCEL` or `RETRY`; where one execution is read. */
             may?: string[];
             /** @description Where its output is. */
             logs_url: string;
             /** @description The attempts that have ended, oldest first. */
             attempts?: components["schemas"]["Attempt"][] | null;
+        };
+        /** @description What became of the executions. */
+        ExecutionBatch: {
+            /** @description How many executions were chosen. */
+            matched: number;
+            /** @description For how many of them it was done, or would be. */
+            done: number;
+            /** @description Whether nothing was done. */
+            dry_run: boolean;
+            /** @description Each of them, newest first. */
+            items: components["schemas"]["ExecutionBatchItem"][];
+        };
+        /**
+         * @description What is done with each execution.
+         * @enum {string}
+         */
+        ExecutionBatchAction: "CANCEL" | "RETRY";
+        /** @description One action on many executions. Either `execution_ids` or `filter` chooses them. */
+        ExecutionBatchBody: {
+            /** @description What is done. */
+            action: components["schemas"]["ExecutionBatchAction"];
+            /** @description Executions, at most 10,000. */
+            execution_ids?: string[] | null;
+            filter?: components["schemas"]["ExecutionBatchFilter"] | null;
+            /** @description Why they are cancelled. */
+            reason?: string | null;
+            /** @description Only says what would be done. */
+            dry_run?: boolean;
+            /**
+             * @description How many executions the caller expects. If there are more or fewer, nothing is done. Needed
+             *     with a filter, unless it is a dry run.
+             */
+            expected_count?: number | null;
+        };
+        /** @description What executions must be like: the parameters of `list_executions`. */
+        ExecutionBatchFilter: {
+            /**
+             * @description Statuses with commas between them. When absent, those that have not ended are cancelled, and
+             *     those that failed or timed out are retried.
+             * @default null
+             * @example FAILED,TIMEOUT
+             */
+            status: string | null;
+            /**
+             * @description Of this job, by id or name.
+             * @default null
+             */
+            job: string | null;
+            /**
+             * @description Only what this asked for.
+             * @default null
+             */
+            origin: string | null;
+            /**
+             * Format: date-time
+             * @description For this time and later.
+             * @default null
+             */
+            since: string | null;
+            /**
+             * Format: date-time
+             * @description For earlier times than this.
+             * @default null
+             */
+            until: string | null;
+        };
+        /** @description What became of one execution. */
+        ExecutionBatchItem: {
+            /**
+             * Format: uuid
+             * @description The execution.
+             */
+            execution_id: string;
+            /**
+             * Format: uuid
+             * @description Its job.
+             */
+            job_id: string;
+            /** @description Its status before. */
+            status: string;
+            /** @description Whether it was done, or would be. */
+            ok: boolean;
+            /**
+             * Format: uuid
+             * @description The execution that was started in its place.
+             */
+            new_execution_id?: string | null;
+            /** @description The word for programs, if it was not done. */
+            code?: string | null;
+            /** @description Why it was not done. */
+            message?: string | null;
         };
         /** @description An explanation. */
         Explanation: {
@@ -4363,11 +4600,11 @@ export interface components {
             execution_id?: string | null;
             /** @description Everything that is told, line by line, as SQL and the command line show it. */
             lines: components["schemas"]["ExplanationLine"][];
-            /** @description What a run that has not started waits for, or what may prevent the next one. */
+            /** @description The reason that a run has not started, or what may prevent the next one. */
             obstacles: string[];
             /**
              * @description The progress of the parts of the execution, or of the last one before the time, if it was
-             *     divided: first how many, then those that did not complete.
+             *     split: first how many, then those that did not complete.
              */
             parts?: string[];
             /**
@@ -4386,7 +4623,7 @@ export interface components {
         /** @description A line of an explanation. */
         ExplanationLine: {
             /**
-             * @description What it is about: `verdict`, `job`, `schedule`, `health`, `now`, `last`, `skipped`, `waits`,
+             * @description The topic: `verdict`, `job`, `schedule`, `health`, `now`, `last`, `skipped`, `waits`,
              *     `origin`, `late`, `attempt`, `run`, `parts`, `state`, `step`, `previous`, `dst`, `next` or
              *     `warning`.
              */
@@ -4430,6 +4667,21 @@ export interface components {
             /** @description Its value in the other. */
             to?: unknown;
         };
+        /** @description Jobs that start in the same minute get a jitter. */
+        Flatten: {
+            /**
+             * Format: date-time
+             * @description A time in the minute.
+             */
+            at: string;
+            /**
+             * Format: int32
+             * @description Their new jitter.
+             */
+            jitter_seconds: number;
+            /** @description Only these of them; those that are suggested when absent. */
+            job_ids?: string[] | null;
+        };
         /** @description A task runs once for each item of a list. */
         ForEachSpec: {
             /** @description The name of the item in templates; `item` when absent. */
@@ -4456,11 +4708,11 @@ export interface components {
             min_success?: components["schemas"]["MinSuccessSpec"] | null;
         };
         /**
-         * @description What happens to a local time that a clock change removes.
+         * @description The policy for a local time that a clock change removes.
          * @enum {string}
          */
         GapRule: "SKIP" | "SHIFT_AFTER" | "SHIFT_BY_OFFSET";
-        /** @description What is given to whom: one of `to_user` and `to_role`, one of `privilege` and `role`. */
+        /** @description A grant: one of `to_user` and `to_role`, one of `privilege` and `role`. */
         GrantSpec: {
             /**
              * @description The user who gets it, by name or id.
@@ -4478,7 +4730,7 @@ export interface components {
             /** @description All that a role has. */
             role?: string | null;
         };
-        /** @description What was given to whom. */
+        /** @description A grant. */
         GrantView: {
             /**
              * Format: uuid
@@ -4501,7 +4753,7 @@ export interface components {
         GraphColumns: {
             /** @description The names of the tasks. */
             names: string[];
-            /** @description What each of them does: the kind of its payload. */
+            /** @description The kind of payload of each of them. */
             kinds: string[];
             /** @description The length of the longest way to each. */
             levels: number[];
@@ -4585,7 +4837,7 @@ export interface components {
              */
             busiest: number;
         };
-        /** @description What a hook is. */
+        /** @description A hook. */
         HookPatch: {
             /**
              * @description Unique among the hooks of the tenant.
@@ -4626,7 +4878,7 @@ export interface components {
          * @enum {string}
          */
         HookSchemeName: "STANDARD" | "GITHUB" | "TOKEN";
-        /** @description What a hook is. */
+        /** @description A hook. */
         HookSpec: {
             /**
              * @description Unique among the hooks of the tenant.
@@ -4721,7 +4973,7 @@ export interface components {
              */
             updated_at: string;
         };
-        /** @description What ended in an hour. */
+        /** @description The runs that ended in an hour. */
         HourView: components["schemas"]["SummaryView"] & {
             /**
              * Format: date-time
@@ -4749,6 +5001,113 @@ export interface components {
             /** @description The status codes that mean success; 2 stands for 200 to 299. The 2xx when empty. */
             expected_status?: number[] | null;
         };
+        /** @description What became of the jobs. */
+        JobBatch: {
+            /** @description How many jobs were chosen. */
+            matched: number;
+            /** @description For how many of them it was done, or would be. */
+            done: number;
+            /** @description Whether nothing was done. */
+            dry_run: boolean;
+            /** @description Each of them. */
+            items: components["schemas"]["JobBatchItem"][];
+        };
+        /**
+         * @description What is done with each job.
+         * @enum {string}
+         */
+        JobBatchAction: "PAUSE" | "RESUME" | "TRIGGER" | "DELETE" | "TAG" | "UNTAG" | "PATCH" | "RESTORE";
+        /** @description One action on many jobs. Exactly one of `job_ids`, `filter` and `versions` chooses them. */
+        JobBatchBody: {
+            /** @description What is done. */
+            action: components["schemas"]["JobBatchAction"];
+            /** @description Jobs by id or name, at most 10,000. */
+            job_ids?: string[] | null;
+            filter?: components["schemas"]["JobBatchFilter"] | null;
+            /** @description Jobs and the versions to restore. */
+            versions?: components["schemas"]["JobVersionChoice"][] | null;
+            /** @description The tag to add or to take away. */
+            tag?: string | null;
+            /** @description A merge patch (RFC 7396). */
+            patch?: Record<string, never> | null;
+            /** @description Only says what would be done. */
+            dry_run?: boolean;
+            /**
+             * @description How many jobs the caller expects. If there are more or fewer, nothing is done. Needed with a
+             *     filter, unless it is a dry run.
+             */
+            expected_count?: number | null;
+        };
+        /** @description What jobs must be like: the parameters of `list_jobs`. */
+        JobBatchFilter: {
+            /**
+             * @description Statuses with commas between them.
+             * @default null
+             * @example ACTIVE
+             */
+            status: string | null;
+            /**
+             * @description With this tag.
+             * @default null
+             */
+            tag: string | null;
+            /**
+             * @description Whose names begin like this.
+             * @default null
+             */
+            name_prefix: string | null;
+            /**
+             * @description Whose names contain this.
+             * @default null
+             */
+            q: string | null;
+            /**
+             * @description With this kind of schedule.
+             * @default null
+             */
+            job_type: string | null;
+            /**
+             * @description With this kind of payload.
+             * @default null
+             */
+            payload_type: string | null;
+            /**
+             * @description Whose last run ended in one of these ways, with commas between them.
+             * @default null
+             */
+            last_status: string | null;
+        };
+        /** @description What became of one job. */
+        JobBatchItem: {
+            /**
+             * Format: uuid
+             * @description The job.
+             */
+            job_id: string;
+            /** @description Its name. */
+            name: string;
+            /** @description Whether it was done, or would be. */
+            ok: boolean;
+            /**
+             * Format: int32
+             * @description The version of the job before.
+             */
+            previous_version: number;
+            /**
+             * Format: int32
+             * @description The version of the job now.
+             */
+            version?: number | null;
+            /**
+             * Format: uuid
+             * @description The run that was started.
+             */
+            execution_id?: string | null;
+            /** @description The word for programs, if it was not done. */
+            code?: string | null;
+            /** @description Why it was not done. */
+            message?: string | null;
+        };
         /** @description A calendar that the schedule of a job includes or excludes. */
         JobCalendar: {
             /**
@@ -4773,7 +5132,7 @@ export interface components {
             job_id: string;
             /** @description Its name. */
             name: string;
-            /** @description What it is doing. */
+            /** @description Its activity. */
             status: components["schemas"]["JobStatus"];
             /**
              * Format: date-time
@@ -4785,10 +5144,10 @@ export interface components {
              * @description When it was made.
              */
             created_at: string;
-            /** @description What may surprise. */
+            /** @description Warnings. */
             warnings?: string[];
         };
-        /** @description What jobs of a tenant take that say nothing, when they are created or replaced. */
+        /** @description Defaults of the jobs of a tenant, when they are created or replaced. */
         JobDefaultsSpec: {
             /** @default null */
             timeout_seconds: components["schemas"]["Seconds"] | null;
@@ -4821,7 +5180,7 @@ export interface components {
             next_cursor?: string | null;
             facets?: components["schemas"]["JobFacets"] | null;
         };
-        /** @description What a job is. */
+        /** @description A job. */
         JobSpec: {
             /**
              * @description Unique among the jobs of the tenant.
@@ -4857,7 +5216,7 @@ export interface components {
             starts_at?: string | null;
             /** @description The last instant at which a time of an interval may lie. */
             ends_at?: string | null;
-            /** @description What it does. */
+            /** @description The action. */
             payload: components["schemas"]["Payload"];
             retry_config?: components["schemas"]["RetryConfig"] | null;
             timeout_seconds?: components["schemas"]["Seconds"] | null;
@@ -4936,7 +5295,7 @@ export interface components {
             hours: number;
         };
         /**
-         * @description What a job is doing.
+         * @description The present activity of a job.
          * @enum {string}
          */
         JobStatus: "ACTIVE" | "PAUSED" | "DISABLED" | "COMPLETED" | "DELETED";
@@ -4945,6 +5304,21 @@ export interface components {
          * @enum {string}
          */
         JobType: "CRON" | "ONE_TIME" | "DELAYED" | "INTERVAL" | "MANUAL" | "DEPENDENT";
+        /** @description A version of a job. */
+        JobVersionChoice: {
+            /** @description The job's id or name. */
+            job_id: string;
+            /**
+             * Format: int32
+             * @description The version to restore.
+             */
+            version: number;
+            /**
+             * Format: int32
+             * @description The version that the job must have; any when absent.
+             */
+            expected_version?: number | null;
+        };
         /** @description A job as it is shown. */
         JobView: {
             /**
@@ -4981,7 +5355,7 @@ export interface components {
             starts_at?: string | null;
             /** @description The last instant at which a time of an interval may lie. */
             ends_at?: string | null;
-            /** @description What it does. */
+            /** @description The action. */
             payload: components["schemas"]["Payload"];
             retry_config?: components["schemas"]["RetryConfig"] | null;
             timeout_seconds?: components["schemas"]["Seconds"] | null;
@@ -5073,11 +5447,11 @@ export interface components {
             /** @description How its last runs ended, newest first; in lists that ask for it. */
             last_outcomes?: components["schemas"]["RunOutcome"][] | null;
             /**
-             * @description What the caller may do with it: `ALTER`, `DROP`, `EXECUTE` and `VIEW_HISTORY`; in lists and
+             * @description Permitted operations of the caller: `ALTER`, `DROP`, `EXECUTE` and `VIEW_HISTORY`; in lists and
              *     where one job is read.
              */
             may?: string[];
-            /** @description What may surprise: where one job is read or changed, and in lists that ask for it. */
+            /** @description Warnings: where one job is read or changed, and in lists that ask for it. */
             warnings?: string[];
             /**
              * Format: date-time
@@ -5090,9 +5464,9 @@ export interface components {
              */
             updated_at: string;
         };
-        /** @description What can be changed of a key. */
+        /** @description The fields of a key that can be changed. */
         KeyPatch: {
-            /** @description What it is for. */
+            /** @description A description. */
             label?: string;
             /**
              * Format: date-time
@@ -5100,11 +5474,11 @@ export interface components {
              */
             expires_at?: string | null;
         };
-        /** @description What a key shall be. */
+        /** @description The properties of a new key. */
         KeySpec: {
-            /** @description Whose it is, by name or id; the caller's own when absent. */
+            /** @description The owner, by name or id; the caller's own when absent. */
             user?: string | null;
-            /** @description What it is for. */
+            /** @description A description. */
             label?: string;
             /**
              * @description It gives no more than these privileges; all that its user has when absent.
@@ -5127,10 +5501,10 @@ export interface components {
             key_id: string;
             /**
              * Format: uuid
-             * @description Whose it is.
+             * @description The owner.
              */
             user_id: string;
-            /** @description What it is for. */
+            /** @description A description. */
             label: string;
             /** @description The only privileges that it gives; null for all that its user has. */
             scopes?: string[] | null;
@@ -5300,7 +5674,7 @@ export interface components {
                  */
                 alert_id: string;
                 /**
-                 * @description What happened.
+                 * @description The event.
                  * @example JOB_MAX_RETRIES_EXCEEDED
                  */
                 kind: string;
@@ -5319,7 +5693,7 @@ export interface components {
                  * @description The execution that it concerns.
                  */
                 execution_id?: string | null;
-                /** @description What a person should read. */
+                /** @description The text for a person. */
                 text: string;
                 /**
                  * @description `DELIVERED`, `WAITING` for another try, or `GIVEN_UP`.
@@ -5393,17 +5767,17 @@ export interface components {
                  * @description The fencing token that it was given; absent when its node was lost before it told.
                  */
                 fence?: number | null;
-                /** @description What it said. */
+                /** @description The message. */
                 message?: string | null;
                 /**
                  * Format: int32
-                 * @description What went wrong, as a number: an exit code, an HTTP status, an SQLSTATE, or a number of the
+                 * @description The error, as a number: an exit code, an HTTP status, an SQLSTATE, or a number of the
                  *     name.
                  */
                 error_code?: number | null;
-                /** @description What went wrong, as a word. */
+                /** @description The error, as a name. */
                 error_name?: string | null;
-                /** @description What was in force and what was used. */
+                /** @description The effective and the used values. */
                 details?: unknown;
             }[];
             /** @description Send it as `cursor` for the next page; null on the last one. */
@@ -5419,14 +5793,14 @@ export interface components {
                  */
                 at: string;
                 /**
-                 * @description What: `JOB_CREATED`, `JOB_MODIFIED`, `JOB_DELETED`, `JOB_EXECUTED`, `JOB_FAILED`,
+                 * @description The kind of event: `JOB_CREATED`, `JOB_MODIFIED`, `JOB_DELETED`, `JOB_EXECUTED`, `JOB_FAILED`,
                  *     `JOB_CANCELLED`, `JOB_SKIPPED`, `DENIED`, `LOGIN`, `TENANT_CHANGED`, `USER_CHANGED`,
                  *     `ROLE_CHANGED`, `GRANT_CHANGED`, `KEY_CHANGED`, `SECRET_CHANGED`, `SETTING_CHANGED`,
                  *     `BACKUP`, `NODE_CHANGED`, `JOB_TRIGGERED`, `JOB_BACKFILLED`, `RUN_RETRIED`,
                  *     `DEAD_LETTER_ACKNOWLEDGED`, `TESTED`, `JOBS_EXPORTED` or `STEP_DECIDED`.
                  */
                 event_type: string;
-                /** @description Who; empty for what the schedule did. */
+                /** @description The actor; empty for runs of the schedule. */
                 actor: string;
                 /**
                  * Format: uuid
@@ -5450,7 +5824,7 @@ export interface components {
                  * @description The node that did it.
                  */
                 worker_id?: string | null;
-                /** @description What came of it. */
+                /** @description The result. */
                 outcome: string;
                 /**
                  * Format: int32
@@ -5467,7 +5841,7 @@ export interface components {
                  * @description Rows that its statement changed.
                  */
                 rows_affected?: number | null;
-                /** @description What else is to be known. */
+                /** @description Details. */
                 details?: string;
                 /**
                  * Format: int64
@@ -5556,7 +5930,7 @@ export interface components {
                 value: string;
                 /** @description Where the value comes from: a flag, a variable, a file or the default. */
                 origin: string;
-                /** @description What it means. */
+                /** @description The meaning. */
                 meaning: string;
             }[];
             /** @description Send it as `cursor` for the next page; null on the last one. */
@@ -5592,7 +5966,7 @@ export interface components {
                 reason?: string | null;
                 /** @description Why it ended so, as a sentence. */
                 reason_message?: string | null;
-                /** @description What asked for it. */
+                /** @description The origin. */
                 origin: components["schemas"]["Origin"];
                 /**
                  * Format: uuid
@@ -5768,9 +6142,9 @@ export interface components {
                  *     one DAG is read.
                  */
                 levels?: string[][] | null;
-                /** @description What the caller may do with it: `ALTER`, `DROP`, `EXECUTE` and `VIEW_HISTORY`. */
+                /** @description Permitted operations of the caller: `ALTER`, `DROP`, `EXECUTE` and `VIEW_HISTORY`. */
                 may?: string[];
-                /** @description What may surprise. */
+                /** @description Warnings. */
                 warnings?: string[];
                 /**
                  * Format: date-time
@@ -5848,9 +6222,9 @@ export interface components {
                 reason?: string | null;
                 /** @description Why it ended so, as a sentence. */
                 reason_message?: string | null;
-                /** @description What it waits for, as a sentence, while it is `PENDING` or `QUEUED`. */
+                /** @description The reason of the wait, as a sentence, while it is `PENDING` or `QUEUED`. */
                 waiting_reason?: string | null;
-                /** @description What asked for it. */
+                /** @description The origin. */
                 origin: components["schemas"]["Origin"];
                 /**
                  * @description The name of the user who asked for it, or their id when they were removed; absent for what
@@ -5902,24 +6276,24 @@ export interface components {
                  * @description How long its last attempt took.
                  */
                 duration_ms?: number | null;
-                /** @description What it produced. */
+                /** @description The result. */
                 result?: unknown;
                 /**
                  * Format: int64
                  * @description Rows that a statement changed.
                  */
                 rows_affected?: number | null;
-                /** @description What its last attempt said. */
+                /** @description The message of its last attempt. */
                 message?: string | null;
-                /** @description What went wrong, as a sentence. */
+                /** @description The error, as a sentence. */
                 error_message?: string | null;
                 /**
                  * Format: int32
-                 * @description What went wrong, as a number: an exit code, an HTTP status, an SQLSTATE, or a number of the
+                 * @description The error, as a number: an exit code, an HTTP status, an SQLSTATE, or a number of the
                  *     name.
                  */
                 error_code?: number | null;
-                /** @description What went wrong, as a word. */
+                /** @description The error, as a name. */
                 error_name?: string | null;
                 /**
                  * Format: uuid
@@ -5950,11 +6324,11 @@ export interface components {
                 backfill_concurrency?: number | null;
                 /** @description Whether its statements were committed together with the record that they were. */
                 exactly_once?: boolean;
-                /** @description Whether it waits for somebody to look at it. */
+                /** @description Whether it is a dead letter that is not acknowledged. */
                 dead_letter?: boolean;
                 /** @description Values for the action. */
                 parameters?: unknown;
-                /** @description The trace that it is a part of, if whoever asked for it named one. */
+                /** @description The trace that it is a part of, if the client named one. */
                 traceparent?: string | null;
                 /**
                  * Format: uuid
@@ -5969,7 +6343,7 @@ export interface components {
                  */
                 parent_id?: string | null;
                 parts?: components["schemas"]["PartsDone"] | null;
-                /** @description What the caller may do with it: `CANCEL` or `RETRY`; where one execution is read. */
+                /** @description Permitted operations of the caller: `CANCEL` or `RETRY`; where one execution is read. */
                 may?: string[];
                 /** @description Where its output is. */
                 logs_url: string;
@@ -6018,10 +6392,10 @@ export interface components {
                 key_id: string;
                 /**
                  * Format: uuid
-                 * @description Whose it is.
+                 * @description The owner.
                  */
                 user_id: string;
-                /** @description What it is for. */
+                /** @description A description. */
                 label: string;
                 /** @description The only privileges that it gives; null for all that its user has. */
                 scopes?: string[] | null;
@@ -6098,13 +6472,13 @@ export interface components {
                 finished_at?: string | null;
                 /** @description Why it did not complete. */
                 reason?: string | null;
-                /** @description What the worker said last. */
+                /** @description The last message of the worker. */
                 message?: string | null;
                 /** @description The result that the worker gave, as JSON. */
                 result?: unknown;
                 /** @description Whether it waits as a dead letter. */
                 is_dead_letter: boolean;
-                /** @description What its worker said last about how far it is, while it runs. One message alone shows it. */
+                /** @description The last progress of its worker, while it runs. One message alone shows it. */
                 progress?: unknown;
                 /**
                  * Format: date-time
@@ -6288,7 +6662,7 @@ export interface components {
                  * @description When it was last changed.
                  */
                 updated_at: string;
-                /** @description Who changed it last. */
+                /** @description The user who changed it last. */
                 updated_by: string;
             }[];
             /** @description Send it as `cursor` for the next page; null on the last one. */
@@ -6320,6 +6694,13 @@ export interface components {
         List_ShardView: {
             /** @description The items. */
             data: components["schemas"]["ShardView"][];
+            /** @description Send it as `cursor` for the next page; null on the last one. */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
+        List_StatusPageView: {
+            /** @description The items. */
+            data: components["schemas"]["StatusPageView"][];
             /** @description Send it as `cursor` for the next page; null on the last one. */
             next_cursor?: string | null;
         };
@@ -6440,7 +6821,7 @@ export interface components {
                  * @description When it was made.
                  */
                 at: string;
-                /** @description Who made it; `punctual` for what the server did by itself. */
+                /** @description The user who created it; `punctual` for what the server did by itself. */
                 by: string;
                 /** @description The fields that differ from the version before; none in the first one. */
                 changed: string[];
@@ -6469,9 +6850,9 @@ export interface components {
                 kind: string;
                 /** @description The release that it runs. */
                 version: string;
-                /** @description What it does: `SCHEDULER`, `AGENT` or both. */
+                /** @description Its kind: `SCHEDULER`, `AGENT` or both. */
                 roles: string[];
-                /** @description What is known about its place. */
+                /** @description Its labels. */
                 labels: {
                     [key: string]: string;
                 };
@@ -6519,9 +6900,131 @@ export interface components {
                  * @description When its lease ends unless it is heard of again.
                  */
                 lease_until: string;
+                /**
+                 * Format: double
+                 * @description How far the clock of the store is ahead of its own, in milliseconds. Only the node that
+                 *     answers knows it of itself.
+                 */
+                clock_offset_ms?: number | null;
             }[];
             /** @description Send it as `cursor` for the next page; null on the last one. */
             next_cursor?: string | null;
+        };
+        /** @description A part of the output that was left out. It counts as one line. */
+        LogCut: {
+            /**
+             * Format: int64
+             * @description The number of the line that stands for it, from 0.
+             */
+            line: number;
+            /**
+             * Format: int64
+             * @description The first position that was left out.
+             */
+            position: number;
+            /**
+             * Format: int64
+             * @description How many bytes were left out.
+             */
+            omitted: number;
+        };
+        /** @description A line that matches. */
+        LogHit: {
+            /**
+             * Format: int64
+             * @description Its number, from 0.
+             */
+            line: number;
+            /**
+             * Format: int64
+             * @description The position of its first byte.
+             */
+            position: number;
+            /** @description The line around the first match, without colours, at most 240 characters. */
+            text: string;
+        };
+        /** @description Lines that match. */
+        LogHits: {
+            /** @description In their order. */
+            hits: components["schemas"]["LogHit"][];
+            /**
+             * Format: int64
+             * @description How far the output was searched.
+             */
+            scanned_until: number;
+            /**
+             * Format: int64
+             * @description How many bytes the attempt has written so far.
+             */
+            total: number;
+            /** @description Whether the attempt writes no more. */
+            is_final: boolean;
+            /**
+             * Format: int64
+             * @description The position to go on at; null when everything was searched.
+             */
+            next_from?: number | null;
+            /**
+             * Format: int64
+             * @description The number of the line that begins there.
+             */
+            next_line?: number | null;
+        };
+        /** @description The lines of an output. */
+        LogIndex: {
+            /**
+             * Format: int32
+             * @description The attempt.
+             */
+            attempt: number;
+            /**
+             * Format: int64
+             * @description How many bytes the attempt has written so far.
+             */
+            total: number;
+            /**
+             * Format: int64
+             * @description How many of them were left out.
+             */
+            omitted: number;
+            /** @description Whether the attempt writes no more. */
+            is_final: boolean;
+            /**
+             * Format: int64
+             * @description How many lines there are up to `next_from`. A last line without an end counts.
+             */
+            lines: number;
+            /**
+             * @description Where lines begin: about every thousandth, at least one in 256 KB unless a line is longer,
+             *     and the first line after a cut.
+             */
+            marks: components["schemas"]["LogMark"][];
+            /** @description What was left out. */
+            cuts: components["schemas"]["LogCut"][];
+            /**
+             * Format: int64
+             * @description The position to go on at, the begin of a line; null when everything was read. The end of a
+             *     growing output is read again from its last mark.
+             */
+            next_from?: number | null;
+            /**
+             * Format: int64
+             * @description The number of the line that begins there.
+             */
+            next_line?: number | null;
+        };
+        /** @description Where a line begins. */
+        LogMark: {
+            /**
+             * Format: int64
+             * @description The number of the line, from 0.
+             */
+            line: number;
+            /**
+             * Format: int64
+             * @description The position of its first byte.
+             */
+            position: number;
         };
         /** @description A key for some hours. */
         LoggedIn: {
@@ -6550,13 +7053,13 @@ export interface components {
             path: string;
         };
         /**
-         * @description What becomes of a run that is HELD because its node was lost.
+         * @description The decision about a run that is HELD because its node was lost.
          * @enum {string}
          */
         LostAnswer: "RETRY" | "FAIL" | "COMPLETE";
         /** @description How a task is marked. */
         MarkBody: {
-            /** @description What it counts as. */
+            /** @description The outcome that it counts as. */
             status: components["schemas"]["MarkedStatus"];
             /**
              * Format: int32
@@ -6567,7 +7070,7 @@ export interface components {
             note?: string;
         };
         /**
-         * @description What a marked task counts as.
+         * @description The outcome that a marked task gets.
          * @enum {string}
          */
         MarkedStatus: "COMPLETED" | "SKIPPED";
@@ -6580,7 +7083,7 @@ export interface components {
              * @description The message.
              */
             id: string;
-            /** @description `READY`, `DELAYED`, `LEASED`, `BLOCKED`, or how it ended. */
+            /** @description `READY`, `PAUSED` (ready, and its queue is paused), `DELAYED`, `LEASED`, `BLOCKED`, or how it ended. */
             verdict: string;
             /** @description The verdict and its cause, a sentence. */
             message: string;
@@ -6596,7 +7099,7 @@ export interface components {
              * @description How long it probably waits, at the pace of the last messages.
              */
             estimate_seconds?: number | null;
-            /** @description What keeps workers from getting it. */
+            /** @description The reason that no worker gets it. */
             obstacles: string[];
             /** @description Everything that is told, line by line, as SQL and the command line show it. */
             lines: components["schemas"]["ExplanationLine"][];
@@ -6675,13 +7178,13 @@ export interface components {
             finished_at?: string | null;
             /** @description Why it did not complete. */
             reason?: string | null;
-            /** @description What the worker said last. */
+            /** @description The last message of the worker. */
             message?: string | null;
             /** @description The result that the worker gave, as JSON. */
             result?: unknown;
             /** @description Whether it waits as a dead letter. */
             is_dead_letter: boolean;
-            /** @description What its worker said last about how far it is, while it runs. One message alone shows it. */
+            /** @description The last progress of its worker, while it runs. One message alone shows it. */
             progress?: unknown;
             /**
              * Format: date-time
@@ -6697,41 +7200,41 @@ export interface components {
             type: string;
         };
         /**
-         * @description What becomes of a one-time job when its run has ended.
+         * @description The policy for a one-time job when its run has ended.
          * @enum {string}
          */
         OnCompletion: "PRESERVE" | "DROP";
         /**
-         * @description What becomes of a run whose node was lost.
+         * @description The policy for a run whose node was lost.
          * @enum {string}
          */
         OnLost: "RETRY" | "FAIL" | "ASK";
         /**
-         * @description What happens to the other tasks of a DAG run when a task fails.
+         * @description The policy for the other tasks of a DAG run when a task fails.
          * @enum {string}
          */
         OnTaskFailure: "CONTINUE" | "STOP" | "HOLD";
         /**
-         * @description Who asked for a run.
+         * @description The origin of a run.
          * @enum {string}
          */
         Origin: "SCHEDULE" | "CATCH_UP" | "MANUAL" | "BACKFILL" | "DEPENDENCY" | "PART" | "MESSAGE" | "STEP";
-        /** @description What a job would do. */
+        /** @description A preview of a job. */
         Outlook: {
             /** @description The schedule in words. */
             description?: string | null;
             /** @description The times to come. */
             next_runs: string[];
-            /** @description What may surprise. */
+            /** @description Warnings. */
             warnings: string[];
         };
         /**
-         * @description What happens when a run is due and earlier ones have not ended.
+         * @description The policy when a run is due and earlier ones have not ended.
          * @enum {string}
          */
         Overlap: "ALLOW" | "SKIP" | "QUEUE" | "CANCEL_PREVIOUS";
         /**
-         * @description What happens to a local time that a clock change repeats.
+         * @description The policy for a local time that a clock change repeats.
          * @enum {string}
          */
         OverlapRule: "FIRST" | "SECOND" | "BOTH";
@@ -6833,7 +7336,7 @@ export interface components {
         };
         /** @description A pause of all jobs. */
         PauseShown: {
-            /** @description Whose jobs are paused. */
+            /** @description The scope of the pause. */
             scope: components["schemas"]["ScopeName"];
             /** @description Why. */
             reason: string;
@@ -6861,7 +7364,7 @@ export interface components {
             reason: string;
             /** @description When it ends by itself: an instant; when RESUME ALL ends it if absent. */
             until?: string | null;
-            /** @description Whose jobs are paused; `TENANT` when absent. */
+            /** @description The scope of the pause; `TENANT` when absent. */
             scope?: components["schemas"]["ScopeName"];
         };
         /** @description How many jobs a request was about. */
@@ -6877,7 +7380,7 @@ export interface components {
             pauses: components["schemas"]["PauseShown"][];
         };
         /**
-         * @description What a job does. Without a `type`, `endpoint` means `HTTP`, `sql` means `SQL`, `procedure` means
+         * @description The action of a job. Without a `type`, `endpoint` means `HTTP`, `sql` means `SQL`, `procedure` means
          *     `PROCEDURE`, `command` means `EXTERNAL` and `queue` means `QUEUE`.
          */
         Payload: components["schemas"]["HttpPayload"] | components["schemas"]["SqlPayload"] | components["schemas"]["ProcedurePayload"] | components["schemas"]["ExternalPayload"] | components["schemas"]["QueuePayload"] | components["schemas"]["BackupPayload"] | components["schemas"]["NoopPayload"];
@@ -6975,7 +7478,7 @@ export interface components {
              */
             weight?: number | null;
         };
-        /** @description What a pool is. */
+        /** @description A pool. */
         PoolPatch: {
             /**
              * @description Unique among the pools of the tenant.
@@ -7021,7 +7524,7 @@ export interface components {
              */
             since: string;
         };
-        /** @description What a pool is. */
+        /** @description A pool. */
         PoolSpec: {
             /**
              * @description Unique among the pools of the tenant.
@@ -7089,20 +7592,35 @@ export interface components {
              */
             updated_at: string;
         };
-        /** @description What a task would come to. */
+        /** @description The projected outcome of a task. */
         PredictedTask: {
             /** @description The task. */
             task: string;
             /** @description Its outcome. */
             status: string;
         };
-        /** @description What a schedule would do. */
+        /** @description What a user keeps about the dashboard. */
+        Preferences: {
+            /** @description What was stored; empty at first. */
+            values: Record<string, never>;
+            /**
+             * Format: int32
+             * @description Grows with every change, from 0.
+             */
+            version: number;
+        };
+        /** @description New preferences. */
+        PreferencesBody: {
+            /** @description What is stored, at most 16 KB. */
+            values: Record<string, never>;
+        };
+        /** @description A preview of a schedule. */
         Preview: {
             /** @description The schedule in words. */
             description: string;
-            /** @description What each of the five fields matches. */
+            /** @description The matches of each of the five fields. */
             fields: components["schemas"]["PreviewField"][];
-            /** @description What may surprise. */
+            /** @description Warnings. */
             warnings: string[];
             /** @description The times to come. */
             runs: components["schemas"]["PreviewRun"][];
@@ -7137,11 +7655,11 @@ export interface components {
              */
             count?: number | null;
         };
-        /** @description What a field of an expression matches. */
+        /** @description The matches of a field of an expression. */
         PreviewField: {
             /** @description Which field. */
             field: string;
-            /** @description What it matches. */
+            /** @description The matches. */
             matches: string;
         };
         /** @description A time to come. */
@@ -7199,7 +7717,7 @@ export interface components {
              */
             dry_run: boolean;
         };
-        /** @description What a queue is. */
+        /** @description A queue. */
         QueuePatch: {
             /**
              * @description Unique among the queues and jobs of the tenant.
@@ -7281,7 +7799,7 @@ export interface components {
             await?: boolean | null;
             adaptive?: components["schemas"]["AdaptivePayload"] | null;
         };
-        /** @description What is sent, and how often. */
+        /** @description The message, and how often it is sent. */
         QueueScheduleBody: {
             /** @description The time between two messages. */
             interval_seconds: components["schemas"]["Seconds"];
@@ -7296,7 +7814,7 @@ export interface components {
             /** @description The first time; at once when absent. */
             starts_at?: string | null;
         };
-        /** @description What a queue is. */
+        /** @description A queue. */
         QueueSpec: {
             /**
              * @description Unique among the queues and jobs of the tenant.
@@ -7372,7 +7890,7 @@ export interface components {
             workspaces: components["schemas"]["WorkspaceStats"][];
             /** @description Whether there are more messages than were counted for the workspaces. */
             is_cut: boolean;
-            /** @description What the caller may do: `ALTER`, `DROP`, `SEND`, `CONSUME`, `VIEW_HISTORY`. */
+            /** @description Permitted operations of the caller: `ALTER`, `DROP`, `SEND`, `CONSUME`, `VIEW_HISTORY`. */
             may: string[];
         };
         /** @description A queue as it is shown. */
@@ -7510,13 +8028,13 @@ export interface components {
              */
             dry_run: boolean;
         };
-        /** @description What the recorded ends of a DAG run lead to. */
+        /** @description The decisions that follow from the recorded ends of a DAG run. */
         ReplayAnswer: {
             /** @description Decisions that were made again and are the same. */
             reproduced: number;
             /** @description Decisions that differ. */
             differences: components["schemas"]["ReplayDifference"][];
-            /** @description What each task would come to, with the assumed outcomes. */
+            /** @description The projected outcome of each task, with the assumed outcomes. */
             predicted: components["schemas"]["PredictedTask"][];
             /**
              * Format: double
@@ -7524,7 +8042,7 @@ export interface components {
              */
             duration_seconds?: number | null;
         };
-        /** @description What a replay assumes. */
+        /** @description The assumptions of a replay. */
         ReplayBody: {
             /**
              * @description Outcomes that tasks are assumed to have had, by name.
@@ -7547,9 +8065,9 @@ export interface components {
         ReplayDifference: {
             /** @description The task. */
             task: string;
-            /** @description What is recorded. */
+            /** @description The record. */
             recorded: string;
-            /** @description What is decided now. */
+            /** @description The decision. */
             decided: string;
         };
         /** @description Reports of a worker, up to 10,000. */
@@ -7558,7 +8076,7 @@ export interface components {
             messages: components["schemas"]["ReportedMessage"][];
             lease_s?: components["schemas"]["Seconds"] | null;
         };
-        /** @description What became of a report. */
+        /** @description The outcome of a report. */
         ReportResult: {
             /**
              * Format: uuid
@@ -7577,10 +8095,10 @@ export interface components {
              * @description When the lease ends now.
              */
             lease_until?: string | null;
-            /** @description Whether somebody asked for the end of the message: its worker should stop. */
+            /** @description Whether the message is to be cancelled: its worker should stop. */
             cancel?: boolean;
         };
-        /** @description What became of reports. */
+        /** @description The outcomes of reports. */
         ReportResults: {
             /** @description One for each message, in their order. */
             messages: components["schemas"]["ReportResult"][];
@@ -7601,9 +8119,9 @@ export interface components {
             queue?: string | null;
             /** @description `poll`, `failed`: no other attempt can succeed, so it becomes a dead letter. */
             is_permanent?: boolean;
-            /** @description What the attempt wrote, kept as the output of the run; the last part of a long text. */
+            /** @description The text that the attempt wrote, kept as the output of the run; the last part of a long text. */
             output?: string | null;
-            /** @description `ack`: the result, any JSON value, up to 16 KiB. */
+            /** @description `ack`: the result, any JSON value, up to 1 MiB. */
             result?: unknown;
             /** @description `nack` and `fail`: what went wrong, up to 16 KiB. */
             error?: string | null;
@@ -7718,7 +8236,7 @@ export interface components {
             backoff_seconds?: components["schemas"]["Seconds"] | null;
             /**
              * Format: double
-             * @description What the delay is multiplied with for each further attempt; 2 when absent.
+             * @description The factor of the delay for each further attempt; 2 when absent.
              */
             backoff_multiplier?: number | null;
             max_backoff_seconds?: components["schemas"]["Seconds"] | null;
@@ -7730,7 +8248,7 @@ export interface components {
             retry_on?: components["schemas"]["Errors"] | null;
             no_retry_on?: components["schemas"]["Errors"] | null;
         };
-        /** @description What a role is. */
+        /** @description A role. */
         RolePatch: {
             /**
              * @description Its name, unique in the tenant.
@@ -7745,7 +8263,7 @@ export interface components {
              */
             run_as?: boolean | null;
         };
-        /** @description What a role is. */
+        /** @description A role. */
         RoleSpec: {
             /**
              * @description Its name, unique in the tenant.
@@ -7789,7 +8307,7 @@ export interface components {
              */
             updated_at: string;
         };
-        /** @description What became of a rotation. */
+        /** @description The outcome of a rotation. */
         RotationView: {
             /** @description The name of the new master key. */
             key_id: string;
@@ -7850,7 +8368,7 @@ export interface components {
             /** @description The value: text of 4 to 65536 bytes. It is never shown again. */
             value: string;
         };
-        /** @description What may be known about a secret. */
+        /** @description The metadata of a secret. */
         SecretView: {
             /** @description Its name, as in `${secrets.NAME}`. */
             name: string;
@@ -7875,7 +8393,7 @@ export interface components {
              * @description When it was last changed.
              */
             updated_at: string;
-            /** @description Who changed it last. */
+            /** @description The user who changed it last. */
             updated_by: string;
         };
         /** @description Messages to be sent: one alone, or up to 10,000 in `messages`. */
@@ -7893,7 +8411,7 @@ export interface components {
             /** @description Whether another message with its deduplication key was sent before: this is that one's id. */
             is_duplicate?: boolean;
         };
-        /** @description What was sent. */
+        /** @description The message. */
         SentMessages: {
             /** @description One for each message, in their order. */
             messages: components["schemas"]["SentMessage"][];
@@ -7904,7 +8422,7 @@ export interface components {
             hours: components["schemas"]["HourView"][];
         };
         /**
-         * @description What a browser shows to open a session: a user and a password, an API key, or the token of the
+         * @description Credentials that open a browser session: a user and a password, an API key, or the token of the
          *     login link that a first start prints.
          */
         SessionBody: {
@@ -7919,7 +8437,7 @@ export interface components {
             /** @description The token of a login link, which opens one session. */
             login_token?: string | null;
         };
-        /** @description What a browser needs to know before anything else. */
+        /** @description The session of a browser. */
         SessionView: {
             /** @description The version of the server. */
             version: string;
@@ -7956,14 +8474,14 @@ export interface components {
              */
             changed_at: string;
         };
-        /** @description What became of dead letters. */
+        /** @description The outcome for dead letters. */
         SettledLetterCount: {
             /** @description How many were settled, or would be with `dry_run`. */
             count: number;
             /** @description Whether there are more: repeat the request. */
             is_more: boolean;
         };
-        /** @description What a shard is. */
+        /** @description A shard. */
         ShardPatch: {
             /**
              * @description One in a tenant.
@@ -7984,7 +8502,7 @@ export interface components {
              */
             version?: number | null;
         };
-        /** @description What a shard is. */
+        /** @description A shard. */
         ShardSpec: {
             /**
              * @description One in a tenant.
@@ -8056,11 +8574,114 @@ export interface components {
             updated_at: string;
         };
         /**
-         * @description What happens to a time on a day on which the job does not run.
+         * @description The policy for a time on a day on which the job does not run.
          * @enum {string}
          */
         Shift: "SKIP" | "NEXT" | "PREVIOUS";
-        /** @description What the statements answered, in their order. */
+        /** @description What would be changed: `changes` or `flatten`. */
+        SimulateBody: {
+            /** @description Changes of single jobs, at most 100. */
+            changes?: components["schemas"]["SimulatedChange"][] | null;
+            flatten?: components["schemas"]["Flatten"] | null;
+            /**
+             * Format: date-time
+             * @description The first minute that is compared, within a week; the present one when absent, and the
+             *     minute that is spread.
+             */
+            from?: string | null;
+            /**
+             * Format: int32
+             * @description How many minutes are compared; 120 when absent, at most 10,080.
+             */
+            minutes?: number | null;
+        };
+        /** @description A change of a job. */
+        SimulatedChange: {
+            /** @description The job's id or name. */
+            job: string;
+            /** @description A merge patch (RFC 7396). */
+            patch: Record<string, never>;
+        };
+        /** @description A job that would be changed. */
+        SimulatedJob: {
+            /**
+             * Format: uuid
+             * @description The job.
+             */
+            job_id: string;
+            /** @description Its name. */
+            name: string;
+            /** @description Whether it is changed here. */
+            is_chosen: boolean;
+            /** @description Whether it should be left alone, and why. */
+            reason?: string | null;
+            /** @description Whether the caller may change it. */
+            may_change: boolean;
+            /**
+             * Format: double
+             * @description With `changes`: the median duration of its runs in the last week.
+             */
+            median_seconds?: number | null;
+            /**
+             * Format: int64
+             * @description With `changes`: ticks that would be skipped if each run takes that long, as it is.
+             */
+            skips_before?: number | null;
+            /**
+             * Format: int64
+             * @description The same with the change.
+             */
+            skips_after?: number | null;
+        };
+        /** @description A minute before and after. */
+        SimulatedMinute: {
+            /**
+             * Format: date-time
+             * @description When it begins.
+             */
+            at: string;
+            /**
+             * Format: int64
+             * @description How many runs start in it now.
+             */
+            before: number;
+            /**
+             * Format: int64
+             * @description How many would.
+             */
+            after: number;
+        };
+        /** @description A minute with many starts. */
+        SimulatedPeak: {
+            /**
+             * Format: date-time
+             * @description When it begins.
+             */
+            at: string;
+            /**
+             * Format: int64
+             * @description How many runs start in it.
+             */
+            starts: number;
+        };
+        /** @description What would change. */
+        Simulation: {
+            peak_before?: components["schemas"]["SimulatedPeak"] | null;
+            peak_after?: components["schemas"]["SimulatedPeak"] | null;
+            /** @description The minutes in which something starts, before or after. */
+            minutes: components["schemas"]["SimulatedMinute"][];
+            /** @description The jobs that would be changed, and with `flatten` those that would not. */
+            jobs: components["schemas"]["SimulatedJob"][];
+            /** @description Whether there are more starts than were counted. */
+            is_cut: boolean;
+            /**
+             * Format: date-time
+             * @description When the schedules of all jobs were counted. Null while that happens for the first time: ask
+             *     again.
+             */
+            computed_at?: string | null;
+        };
+        /** @description The results of the statements, in their order. */
         SqlAnswer: {
             /** @description One for each statement. */
             results: components["schemas"]["SqlResult"][];
@@ -8080,7 +8701,7 @@ export interface components {
             /** @description Its name. */
             name: string;
             /**
-             * @description What its values are: `bool`, `int8`, `float8`, `text`, `timestamptz`, `uuid`, `jsonb` or
+             * @description The type of its values: `bool`, `int8`, `float8`, `text`, `timestamptz`, `uuid`, `jsonb` or
              *     `bytea`.
              */
             type: string;
@@ -8094,10 +8715,10 @@ export interface components {
             /** @description A database of the configuration; the default one when absent. */
             database?: string | null;
         };
-        /** @description What a statement answered. */
+        /** @description The result of a statement. */
         SqlResult: {
             /**
-             * @description What it did.
+             * @description Its result.
              * @example CREATE JOB
              */
             tag: string;
@@ -8107,7 +8728,7 @@ export interface components {
             rows: unknown[][];
             /** @description Whether there were more rows than one answer may have. */
             truncated?: boolean;
-            /** @description What its author should know. */
+            /** @description Warnings for its author. */
             notices?: string[];
         };
         /** @description How a tenant's jobs are doing. */
@@ -8119,7 +8740,7 @@ export interface components {
             pending: number;
             /**
              * Format: int64
-             * @description Runs that are due and that nobody holds.
+             * @description Runs that are due and that no node holds.
              */
             queued: number;
             /**
@@ -8137,17 +8758,88 @@ export interface components {
              * @description Dead letters, counted up to a thousand.
              */
             dead_letters: number;
-            /** @description What ended in this hour and the one before; a minute or two late. */
+            /** @description The runs that ended in this hour and the one before; a minute or two late. */
             last_hour: components["schemas"]["SummaryView"];
-            /** @description What ended in this hour and the 24 before. */
+            /** @description The runs that ended in this hour and the 24 before. */
             last_day: components["schemas"]["SummaryView"];
+        };
+        /** @description What a status page shows. */
+        StatusPagePatch: {
+            /**
+             * @description The last part of its address, unique among the status pages of the tenant.
+             * @example payments
+             */
+            name?: string;
+            /** @description The heading of the page. */
+            title?: string;
+            /** @description Jobs with one of these tags are shown: their names, and how and when their last runs ended. */
+            tags?: string[];
+            /** @description Whether everyone who knows the address may read the page. */
+            is_public?: boolean | null;
+            /**
+             * Format: int32
+             * @description The version that a change is based on.
+             */
+            version?: number | null;
+        };
+        /** @description What a status page shows. */
+        StatusPageSpec: {
+            /**
+             * @description The last part of its address, unique among the status pages of the tenant.
+             * @example payments
+             */
+            name: string;
+            /** @description The heading of the page. */
+            title: string;
+            /** @description Jobs with one of these tags are shown: their names, and how and when their last runs ended. */
+            tags: string[];
+            /** @description Whether everyone who knows the address may read the page. */
+            is_public?: boolean;
+            /**
+             * Format: int32
+             * @description The version that a change is based on.
+             */
+            version?: number | null;
+        };
+        /** @description A status page as it is shown. */
+        StatusPageView: {
+            /**
+             * Format: uuid
+             * @description Its identity.
+             */
+            status_page_id: string;
+            /** @description The last part of its address. */
+            name: string;
+            /** @description The heading of the page. */
+            title: string;
+            /** @description Jobs with one of these tags are shown. */
+            tags: string[];
+            /** @description Whether everyone who knows the address may read the page. */
+            is_public: boolean;
+            /** @description The address below that of the server. */
+            path: string;
+            /**
+             * Format: int32
+             * @description Grows with every change.
+             */
+            version: number;
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            updated_at: string;
         };
         /**
          * @description How a job is spread over shards.
          * @enum {string}
          */
         Strategy: "ALL_SHARDS" | "SINGLE_SHARD" | "SHARD_SET" | "DYNAMIC";
-        /** @description What ended runs add up to. */
+        /** @description Totals of ended runs. */
         SummaryView: {
             /** @description How many ended how. */
             ended: {
@@ -8208,7 +8900,7 @@ export interface components {
             attempts: components["schemas"]["Attempt"][];
             /** @description Where its output is. */
             logs_url?: string | null;
-            /** @description What the caller may do with it: `MARK`, and `DECIDE` if it waits for an approval. */
+            /** @description Permitted operations of the caller: `MARK`, and `DECIDE` if it waits for an approval. */
             may: string[];
         };
         /** @description A task that differs between two runs; the other run comes second. */
@@ -8248,7 +8940,7 @@ export interface components {
              * @description The position of the item, from 0; absent for the task as a whole.
              */
             item?: number | null;
-            /** @description What it does: the kind of its payload. */
+            /** @description Its kind: the kind of its payload. */
             kind: string;
             /** @description `PENDING`, `READY`, `RUNNING`, or the outcome. */
             status: string;
@@ -8295,7 +8987,7 @@ export interface components {
              * @description How long its last attempt took.
              */
             duration_ms?: number | null;
-            /** @description What went wrong, as a sentence. */
+            /** @description The error, as a sentence. */
             error_message?: string | null;
             /** @description Whether it was adopted from the run that this one repeats. */
             is_adopted?: boolean;
@@ -8356,8 +9048,9 @@ export interface components {
             /** @description For people. */
             description?: string | null;
             /**
-             * @description What it does. `action` makes it a message for workers. Otherwise it is the payload of a job,
-             *     or `{"type": "JOB", "job": …}`, `DAG`, `APPROVAL`, `SLEEP` or `MESSAGE`.
+             * @description The action. `action` makes it a message for workers. Otherwise it is the payload of a job,
+             *     or `{"type": "JOB", "job": …}`, `DAG`, `APPROVAL`, `SLEEP`,
+             *     `ALERT`, `WAIT_FOR_MESSAGE` or `MESSAGE`.
              *     Texts may contain templates: `${steps.NAME.result.PATH}`, `${config.NAME}`,
              *     `${run.scheduled_for | date}`.
              */
@@ -8401,7 +9094,7 @@ export interface components {
             /** @description The payload of a handler that runs after the task completed. */
             on_success?: Record<string, never> | null;
         };
-        /** @description What a tenant is. */
+        /** @description A tenant. */
         TenantPatch: {
             /**
              * @description Its name, unique in the cluster.
@@ -8431,7 +9124,7 @@ export interface components {
             external_jobs?: boolean | null;
             job_defaults?: components["schemas"]["JobDefaultsSpec"] | null;
         };
-        /** @description What a tenant is. */
+        /** @description A tenant. */
         TenantSpec: {
             /**
              * @description Its name, unique in the cluster.
@@ -8518,7 +9211,7 @@ export interface components {
             /** @description Times of `to` that `from` does not have. */
             new: string[];
         };
-        /** @description A token that nobody has used yet, without the token itself. */
+        /** @description An unused token, without the token itself. */
         TokenEntry: {
             /** @description Which one it is. */
             token_id: string;
@@ -8532,7 +9225,7 @@ export interface components {
              */
             expires_at: string;
         };
-        /** @description What a token shall be. */
+        /** @description The properties of a new token. */
         TokenSpec: {
             /**
              * Format: int32
@@ -8561,11 +9254,11 @@ export interface components {
              */
             expires_at: string;
         };
-        /** @description What came of a trial. */
+        /** @description The result of a trial. */
         TrialView: {
             /** @description Whether it worked. */
             ok: boolean;
-            /** @description What answered, or why nothing did. */
+            /** @description The reply, or the reason that there is none. */
             message: string;
             /**
              * Format: int64
@@ -8623,7 +9316,7 @@ export interface components {
          * @enum {string}
          */
         TriggerRule: "ALL_SUCCESS" | "ALL_DONE" | "ONE_SUCCESS" | "ONE_FAILED" | "NONE_FAILED" | "NONE_SKIPPED";
-        /** @description What is due soon. */
+        /** @description The runs that are due soon. */
         Upcoming: {
             /** @description The minutes in which something is due, in order. */
             minutes: components["schemas"]["UpcomingMinute"][];
@@ -8646,7 +9339,7 @@ export interface components {
             /** @description Its name. */
             name: string;
         };
-        /** @description What is due in a minute. */
+        /** @description The runs that are due in a minute. */
         UpcomingMinute: {
             /**
              * Format: date-time
@@ -8669,7 +9362,7 @@ export interface components {
             job: string;
             on?: components["schemas"]["DependsOn"] | null;
         };
-        /** @description What a user is. */
+        /** @description A user. */
         UserPatch: {
             /**
              * @description Their name, unique in the tenant.
@@ -8681,7 +9374,7 @@ export interface components {
             /** @description Their password, 8 to 256 bytes. It is not shown again; null takes it away. */
             password?: string | null;
         };
-        /** @description What a user is. */
+        /** @description A user. */
         UserSpec: {
             /**
              * @description Their name, unique in the tenant.
@@ -8722,7 +9415,7 @@ export interface components {
              */
             updated_at: string;
         };
-        /** @description What a look at the chain found. */
+        /** @description The result of a verification of the chain. */
         Verification: {
             /** @description Whether every row is as it was sealed. */
             valid: boolean;
@@ -8761,7 +9454,7 @@ export interface components {
              */
             scope: string | null;
             /**
-             * @description What the chain must contain: number, hash and time of an earlier head, as
+             * @description An earlier head that the chain must contain: number, hash and time of an earlier head, as
              *     `12:ab…@2026-01-01T00:00:00Z`.
              * @default null
              */
@@ -8805,7 +9498,7 @@ export interface components {
              * @description When it was made.
              */
             at: string;
-            /** @description Who made it; `punctual` for what the server did by itself. */
+            /** @description The user who created it; `punctual` for what the server did by itself. */
             by: string;
             /** @description The fields that differ from the version before; none in the first one. */
             changed: string[];
@@ -8826,14 +9519,14 @@ export interface components {
              * @description When it was made.
              */
             at: string;
-            /** @description Who made it. */
+            /** @description The user who created it. */
             by: string;
             /** @description The fields that differ from the version before; none in the first one. */
             changed: string[];
             /** @description The job as it was. */
             definition: components["schemas"]["JobSpec"];
         };
-        /** @description Who somebody is. */
+        /** @description An identity. */
         Whoami: {
             /**
              * Format: uuid
@@ -8851,7 +9544,7 @@ export interface components {
             tenant: string;
             /** @description The key that they showed; null for that of the data folder and for a token. */
             key_id?: string | null;
-            /** @description What they may do there with this key. */
+            /** @description Their privileges there with this key. */
             privileges: string[];
             /** @description Whether the key changes nothing. */
             read_only: boolean;
@@ -8877,9 +9570,9 @@ export interface components {
             kind: string;
             /** @description The release that it runs. */
             version: string;
-            /** @description What it does: `SCHEDULER`, `AGENT` or both. */
+            /** @description Its kind: `SCHEDULER`, `AGENT` or both. */
             roles: string[];
-            /** @description What is known about its place. */
+            /** @description Its labels. */
             labels: {
                 [key: string]: string;
             };
@@ -8927,6 +9620,12 @@ export interface components {
              * @description When its lease ends unless it is heard of again.
              */
             lease_until: string;
+            /**
+             * Format: double
+             * @description How far the clock of the store is ahead of its own, in milliseconds. Only the node that
+             *     answers knows it of itself.
+             */
+            clock_offset_ms?: number | null;
         };
         /** @description A session of a worker. */
         WorkerSessionView: {
@@ -8937,7 +9636,7 @@ export interface components {
              * @description The user of its worker.
              */
             user_id: string;
-            /** @description What its worker should do: `RUN`, `QUIET` or `STOP`. */
+            /** @description The instruction to its worker: `RUN`, `QUIET` or `STOP`. */
             state: string;
             /** @description How many messages it held when it polled last. */
             held: number;
@@ -8952,7 +9651,7 @@ export interface components {
             /** @description By name. */
             data: components["schemas"]["WorkerSessionView"][];
         };
-        /** @description What a worker should do. */
+        /** @description An instruction to a worker. */
         WorkerStateBody: {
             /**
              * @description `RUN`, `QUIET` or `STOP`.
@@ -10148,7 +10847,7 @@ export interface operations {
                 event_type?: string;
                 /** @description Only those of a job, by its id or its name. A job that is gone is found by its id. */
                 job?: string;
-                /** @description Only what somebody did. */
+                /** @description Only changes by this user. */
                 actor?: string;
                 /** @description Only from this time on. */
                 since?: string;
@@ -10229,7 +10928,7 @@ export interface operations {
                 /** @description `tenant` (the default), or `cluster`: what concerns no tenant. */
                 scope?: string;
                 /**
-                 * @description What the chain must contain: number, hash and time of an earlier head, as
+                 * @description An earlier head that the chain must contain: number, hash and time of an earlier head, as
                  *     `12:ab…@2026-01-01T00:00:00Z`. It finds a chain that was cut off at its end or wiped.
                  */
                 head?: string;
@@ -12215,7 +12914,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What a dry run would do. */
+            /** @description The result of a dry run. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -13473,7 +14172,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What would run. */
+            /** @description The runs that would start. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -15648,6 +16347,191 @@ export interface operations {
             };
         };
     };
+    index_logs: {
+        parameters: {
+            query?: {
+                /** @description Of this attempt, from 1; the last one when absent. */
+                attempt?: number;
+                /** @description `stdout` or `stderr`; both when absent. */
+                stream?: string;
+                /** @description The position to go on at: `next_from` of the answer before, or the position of a mark. */
+                from?: number;
+                /**
+                 * @description The number of the line that begins there, from 0: `next_line` of the answer before, or the
+                 *     line of the mark.
+                 */
+                line?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The execution's id. */
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogIndex"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Misdirected Request: `OUTPUT_ELSEWHERE` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    search_logs: {
+        parameters: {
+            query: {
+                /** @description Of this attempt, from 1; the last one when absent. */
+                attempt?: number;
+                /** @description `stdout` or `stderr`; both when absent. */
+                stream?: string;
+                /** @description The text, at most 1,000 bytes. */
+                q: string;
+                /** @description Whether the text is a regular expression. */
+                regex?: boolean;
+                /** @description Whether capital and small letters differ. */
+                case?: boolean;
+                /** @description Whether only whole words count. */
+                word?: boolean;
+                /** @description The position to go on at: `next_from` of the answer before. */
+                from?: number;
+                /** @description The number of the line that begins there, from 0: `next_line` of the answer before. */
+                line?: number;
+                /** @description The most hits; 500 when absent, at most 5,000. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The execution's id. */
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogHits"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Misdirected Request: `OUTPUT_ELSEWHERE` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     list_parts: {
         parameters: {
             query?: never;
@@ -15757,6 +16641,102 @@ export interface operations {
             };
             /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    batch_executions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ExecutionBatchBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExecutionBatch"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -16743,8 +17723,8 @@ export interface operations {
                  */
                 q?: string;
                 /**
-                 * @description What else each job shows, with commas between them: `outcomes`, how its last 20 runs ended;
-                 *     `warnings`, what may surprise.
+                 * @description Additional fields of each job, with commas between them: `outcomes`, how its last 20 runs ended;
+                 *     `warnings`.
                  */
                 include?: string;
                 /** @description Only jobs of this kind of schedule: `CRON`, `ONE_TIME`, `INTERVAL`, `MANUAL` or `DEPENDENT`. */
@@ -16764,7 +17744,7 @@ export interface operations {
                 sort?: string;
                 /** @description Whether the answer counts jobs by status and by how their last runs ended. */
                 facets?: boolean;
-                /** @description What the list is for: `list` (the default), or `export`, which is recorded in the audit. */
+                /** @description The purpose of the list: `list` (the default), or `export`, which is recorded in the audit. */
                 purpose?: string;
             };
             header?: never;
@@ -17371,7 +18351,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What would run. */
+            /** @description The runs that would start. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -17942,7 +18922,10 @@ export interface operations {
     pause_job: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The ETag of the version that this is based on. */
+                "If-Match"?: string;
+            };
             path: {
                 /** @description The job's id or name. */
                 job_id: string;
@@ -17958,6 +18941,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["JobView"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description Unauthorized: `UNAUTHENTICATED` */
@@ -17989,6 +18981,24 @@ export interface operations {
             };
             /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Failed: `VERSION_CONFLICT` */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Required: `PRECONDITION_REQUIRED` */
+            428: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -18142,7 +19152,10 @@ export interface operations {
                 /** @description The policy for the times of the pause, instead of the job's: `NONE`, `LAST` or `ALL`. */
                 catch_up?: string;
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of the version that this is based on. */
+                "If-Match"?: string;
+            };
             path: {
                 /** @description The job's id or name. */
                 job_id: string;
@@ -18198,6 +19211,24 @@ export interface operations {
             };
             /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Failed: `VERSION_CONFLICT` */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Required: `PRECONDITION_REQUIRED` */
+            428: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -18552,6 +19583,102 @@ export interface operations {
             };
         };
     };
+    batch_jobs: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["JobBatchBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobBatch"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     create_jobs: {
         parameters: {
             query?: never;
@@ -18747,7 +19874,7 @@ export interface operations {
     list_keys: {
         parameters: {
             query?: {
-                /** @description Only keys of this user; one's own when absent, those of everybody with `*`. */
+                /** @description Only keys of this user; one's own when absent, those of all users with `*`. */
                 user?: string;
                 /** @description How many; 50 when absent, at most 500. */
                 limit?: number;
@@ -19697,9 +20824,9 @@ export interface operations {
     resume_all: {
         parameters: {
             query?: {
-                /** @description Whose jobs are resumed; `TENANT` when absent. */
+                /** @description The scope of the resume; `TENANT` when absent. */
                 scope?: components["schemas"]["ScopeName"];
-                /** @description What becomes of the times of the pause; the policy of each job when absent. */
+                /** @description The policy for the times of the pause; the policy of each job when absent. */
                 catch_up?: components["schemas"]["CatchUp"];
             };
             header?: never;
@@ -23252,6 +24379,93 @@ export interface operations {
             };
         };
     };
+    simulate_schedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SimulateBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Simulation"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     list_secrets: {
         parameters: {
             query?: {
@@ -23875,9 +25089,9 @@ export interface operations {
     finish_oidc_login: {
         parameters: {
             query?: {
-                /** @description What the ID token is redeemed with. */
+                /** @description The nonce of the ID token. */
                 code?: string;
-                /** @description What the login began with. */
+                /** @description The request that began the login. */
                 state?: string;
                 /** @description Why there is no code. */
                 error?: string;
@@ -24904,6 +26118,466 @@ export interface operations {
             };
             /** @description Forbidden: `FORBIDDEN` */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    list_status_pages: {
+        parameters: {
+            query?: {
+                /** @description How many; 50 when absent, at most 500. */
+                limit?: number;
+                /** @description The `next_cursor` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["List_StatusPageView"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    create_status_page: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key and body give the same answer for a day. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["StatusPageSpec"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StatusPageView"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable: `SCHEDULER_UNAVAILABLE` */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_status_page: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The status page's name or id. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StatusPageView"];
+                };
+            };
+            /** @description Not Modified */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    delete_status_page: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of the status page. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The status page's name or id. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Failed: `VERSION_CONFLICT` */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Required: `PRECONDITION_REQUIRED` */
+            428: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    patch_status_page: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of the status page that the change is based on. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The status page's name or id. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/merge-patch+json": components["schemas"]["StatusPagePatch"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StatusPageView"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Failed: `VERSION_CONFLICT` */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Required: `PRECONDITION_REQUIRED` */
+            428: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -25977,6 +27651,170 @@ export interface operations {
             };
             /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_preferences: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Preferences"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    put_preferences: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of the preferences that the change is based on. */
+                "If-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PreferencesBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Preferences"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Conflict: `JOB_ALREADY_EXISTS`, `ALREADY_EXISTS`, `QUOTA_EXCEEDED`, `VERSION_CONFLICT`, `WRONG_STATE`, `IDEMPOTENCY_KEY_IN_USE`, `STALE_FENCE`, `LEASE_LOST`, `SESSION_ENDED`, `AGENT_REPLACED` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Failed: `VERSION_CONFLICT` */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Precondition Required: `PRECONDITION_REQUIRED` */
+            428: {
                 headers: {
                     [name: string]: unknown;
                 };

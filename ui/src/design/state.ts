@@ -22,7 +22,7 @@ export function isOver(status: string): boolean {
   return !['PENDING', 'QUEUED', 'RUNNING', 'HELD'].includes(status);
 }
 
-/** Whether somebody should look at it. */
+/** Whether an operator should look at it. */
 export function isBad(status: string): boolean {
   return status === 'FAILED' || status === 'TIMEOUT' || status === 'MISSED' || status === 'LOST';
 }

@@ -48,6 +48,11 @@ class Keys {
     };
   }
 
+  /** Does what a key of the page does. */
+  act(key: string): void {
+    this.#acts.get(key)?.();
+  }
+
   #press(event: KeyboardEvent): void {
     if (event.defaultPrevented || event.altKey) return;
     const target = event.target as HTMLElement;

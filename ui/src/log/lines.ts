@@ -1,12 +1,15 @@
 // An output as real lines of the page, in blocks that the browser lays out when they are seen:
 // its own search, selection and copying work.
 
-import { Sgr, type TextRun } from './sgr.ts';
+import { size } from '../time/format.ts';
+import { drawn, Sgr } from './sgr.ts';
 
 export const LINES_MAX = 50_000;
 const BLOCK = 200;
 const LINE_CHARS_MAX = 4096;
 const PER_FRAME = 2000;
+/** The line that the server writes in place of what it left out. */
+const CUT = /^\[\.\.\. (\d+) bytes left out \.\.\.\]$/;
 
 export class LogLines {
   /** The text of each line without colours. */
@@ -17,6 +20,7 @@ export class LogLines {
   #sgr = new Sgr();
   #block: HTMLElement | undefined;
   #frame = 0;
+  #open: HTMLElement | undefined;
 
   constructor(
     private readonly into: HTMLElement,
@@ -28,7 +32,7 @@ export class LogLines {
     const lines = (this.#rest + text).split('\n');
     this.#rest = lines.pop() ?? '';
     for (const line of lines) this.#queue.push(line);
-    this.#plan();
+    this.#frame ||= requestAnimationFrame(() => this.#draw());
   }
 
   /** The output has ended: a last line without an end is one too. */
@@ -36,6 +40,11 @@ export class LogLines {
     if (this.#rest) this.#queue.push(this.#rest);
     this.#rest = '';
     this.#plan();
+  }
+
+  /** Whether a line is shown that has no end yet. */
+  get isOpen(): boolean {
+    return !!this.#open;
   }
 
   /** Whether lines wait to be drawn. */
@@ -50,7 +59,7 @@ export class LogLines {
     this.#rest = '';
     this.texts = [];
     this.isCut = false;
-    this.#block = undefined;
+    this.#block = this.#open = undefined;
     this.#sgr = new Sgr();
     this.into.replaceChildren();
   }
@@ -66,6 +75,8 @@ export class LogLines {
 
   #draw(): void {
     this.#frame = 0;
+    this.#open?.remove();
+    this.#open = undefined;
     for (const line of this.#queue.splice(0, PER_FRAME)) {
       if (this.texts.length >= LINES_MAX) {
         this.isCut = true;
@@ -73,6 +84,13 @@ export class LogLines {
         break;
       }
       this.#append(line);
+    }
+    // A line that has no end yet is shown as it is: it may be a progress bar.
+    if (!this.#queue.length && this.#rest && !this.isCut) {
+      this.#open = document.createElement('span');
+      this.#open.className = 'line';
+      for (const run of new Sgr().line(this.#rest.slice(-LINE_CHARS_MAX))) this.#open.append(drawn(run));
+      this.into.append(this.#open);
     }
     this.onchange();
     this.#plan();
@@ -87,25 +105,19 @@ export class LogLines {
       this.#block.className = 'block';
       this.into.append(this.#block);
     }
-    const cut = line.length > LINE_CHARS_MAX;
-    const runs = this.#sgr.line(cut ? line.slice(0, LINE_CHARS_MAX) : line);
-    if (cut) runs.push({ text: ` … ${line.length - LINE_CHARS_MAX} more characters`, classes: 'sgr-dim' });
+    const isLong = line.length > LINE_CHARS_MAX;
+    const omitted = CUT.exec(line)?.[1];
+    const runs = omitted
+      ? [{ text: `${size(Number(omitted))} left out: the first and the last part of an output are kept`, classes: '' }]
+      : this.#sgr.line(isLong ? line.slice(0, LINE_CHARS_MAX) : line);
+    if (isLong) runs.push({ text: ` … ${line.length - LINE_CHARS_MAX} more characters`, classes: 'sgr-dim' });
     const element = document.createElement('span');
-    element.className = 'line';
+    element.className = omitted ? 'line cut' : 'line';
     element.dataset.n = String(number + 1);
     for (const run of runs) element.append(drawn(run));
     this.#block?.append(element);
     this.texts.push(runs.map((run) => run.text).join(''));
   }
-}
-
-function drawn(run: TextRun): Node {
-  if (!run.classes && !run.color) return document.createTextNode(run.text);
-  const span = document.createElement('span');
-  span.className = run.classes;
-  span.textContent = run.text;
-  if (run.color) span.style.color = run.color;
-  return span;
 }
 
 /** The lines that contain a text, whatever the case of its letters. */

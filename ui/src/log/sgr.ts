@@ -2,9 +2,9 @@
 // sequence is dropped, and characters that cannot be seen are made visible, so that an output
 // shows what it contains.
 
-export type TextRun = { text: string; classes: string; color?: string };
+export type TextRun = { text: string; classes: string; color?: string | undefined; background?: string | undefined };
 
-type Look = { fg?: number | string; bold: boolean; dim: boolean; italic: boolean; underline: boolean };
+type Look = { fg?: number | string | undefined; bg?: number | string | undefined; inverse?: boolean; bold: boolean; dim: boolean; italic: boolean; underline: boolean };
 
 const PLAIN: Look = { bold: false, dim: false, italic: false, underline: false };
 // CSI sequences, OSC sequences up to their end, and single escapes.
@@ -33,13 +33,18 @@ export class Sgr {
 
   #push(runs: TextRun[], text: string): void {
     if (!text) return;
-    const { fg, bold, dim, italic, underline } = this.#look;
+    const { bold, dim, italic, underline, inverse } = this.#look;
+    const [fg, bg] = inverse ? [this.#look.bg ?? 'var(--log-bg)', this.#look.fg ?? 'var(--text)'] : [this.#look.fg, this.#look.bg];
     const classes = [
       typeof fg === 'number' ? `sgr-${fg}` : '',
       bold ? 'sgr-bold' : '', dim ? 'sgr-dim' : '', italic ? 'sgr-italic' : '', underline ? 'sgr-under' : '',
     ].filter(Boolean).join(' ');
     const visible = text.replace(UNSEEN, visibleName);
-    runs.push(typeof fg === 'string' ? { text: visible, classes, color: fg } : { text: visible, classes });
+    const run: TextRun = { text: visible, classes };
+    if (typeof fg === 'string') run.color = fg;
+    // A text of the usual colour on a coloured ground stays readable.
+    if (bg !== undefined) run.background = typeof bg === 'number' ? `color-mix(in srgb, var(--sgr-${bg}) ${inverse ? 100 : 30}%, transparent)` : bg;
+    runs.push(run);
   }
 
   #apply(codes: string): void {
@@ -51,15 +56,20 @@ export class Sgr {
       else if (code === 2) this.#look.dim = true;
       else if (code === 3) this.#look.italic = true;
       else if (code === 4) this.#look.underline = true;
+      else if (code === 7) this.#look.inverse = true;
+      else if (code === 27) this.#look.inverse = false;
       else if (code === 22) this.#look.bold = this.#look.dim = false;
       else if (code === 23) this.#look.italic = false;
       else if (code === 24) this.#look.underline = false;
       else if (code >= 30 && code <= 37) this.#look.fg = code - 30;
       else if (code >= 90 && code <= 97) this.#look.fg = code - 82;
       else if (code === 39) this.#look.fg = undefined;
+      else if (code >= 40 && code <= 47) this.#look.bg = code - 40;
+      else if (code >= 100 && code <= 107) this.#look.bg = code - 92;
+      else if (code === 49) this.#look.bg = undefined;
       else if (code === 38 || code === 48) {
         const [color, used] = extended(list, i + 1);
-        if (code === 38 && color !== undefined) this.#look.fg = color;
+        if (color !== undefined) this.#look[code === 38 ? 'fg' : 'bg'] = color;
         i += used;
       }
     }
@@ -90,4 +100,20 @@ function visibleName(character: string): string {
   if (code < 0x20) return String.fromCharCode(0x2400 + code);
   if (code === 0x7f) return '\u2421';
   return `⟨U+${code.toString(16).toUpperCase().padStart(4, '0')}⟩`;
+}
+
+/** What a line has shown one after the other, without colours: a progress bar writes over itself. */
+export function segments(line: string): string[] {
+  return line.replace(/\r+$/, '').split('\r').map((it) => new Sgr().line(it).map((run) => run.text).join(''));
+}
+
+/** Puts a run of text into the page. */
+export function drawn(run: TextRun): Node {
+  if (!run.classes && !run.color && !run.background) return document.createTextNode(run.text);
+  const span = document.createElement('span');
+  span.className = run.classes;
+  span.textContent = run.text;
+  if (run.color) span.style.color = run.color;
+  if (run.background) span.style.background = run.background;
+  return span;
 }

@@ -1,4 +1,4 @@
-// Light or dark: what the system says until somebody chooses.
+// Light or dark: what the system says until the user chooses.
 
 class Theme {
   current = $state<'light' | 'dark'>(document.documentElement.dataset.theme === 'dark' ? 'dark' : 'light');

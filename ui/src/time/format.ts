@@ -99,3 +99,14 @@ export function count(n: number | null | undefined): string {
   if (n === null || n === undefined) return '–';
   return String(Math.round(n)).replace(/\B(?=(\d{3})+(?!\d))/g, '\u202f');
 }
+
+/** A number of bytes. */
+export function size(bytes: number): string {
+  const unit = ['B', 'KB', 'MB', 'GB'];
+  let at = 0;
+  while (bytes >= 1000 && at < 3) {
+    bytes /= 1024;
+    at += 1;
+  }
+  return `${at && bytes < 10 ? bytes.toFixed(1) : Math.round(bytes)} ${unit[at]}`;
+}

@@ -2,6 +2,7 @@
 
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { largeRun } from './bulk.mjs';
 import { login, openPage, settled, until } from './world.mjs';
 
 export async function takeShots({ server, browser, seeded }, folder) {
@@ -9,6 +10,7 @@ export async function takeShots({ server, browser, seeded }, folder) {
   // The jobs of the tests with texts that are not to be taken for markup are no example.
   for (const name of seeded.xssJobs) await server.call('DELETE', `/v1/jobs/${encodeURIComponent(name)}`);
   await history(server, seeded);
+  await server.call('POST', '/v1/status-pages', { name: 'shop', title: 'Shop', tags: ['etl', 'mail'], is_public: true });
   const pages = [
     ['overview', ''],
     ['jobs', 'jobs'],
@@ -18,6 +20,7 @@ export async function takeShots({ server, browser, seeded }, folder) {
     ['calendar', `jobs/nightly-ledger/calendar?day=${new Date(Date.now() - 86_400_000).toISOString().slice(0, 10)}`],
     ['run', `runs/${seeded.talker}`],
     ['run-failed', `runs/${seeded.failed}`],
+    ['run-large', `runs/${await largeRun(server)}?q=needle`],
     ['why', `jobs/nightly-ledger/at/${encodeURIComponent('2030-01-01T01:30:00Z')}`],
     ['edit', 'jobs/nightly-ledger/edit'],
     ['schedule', 'jobs/nightly-ledger/schedule'],
@@ -34,6 +37,7 @@ export async function takeShots({ server, browser, seeded }, folder) {
     ['cluster', 'cluster'],
     ['administration', 'administration'],
     ['fleet', 'lab/fleet'],
+    ['status', 'status/shop'],
     ['lab', 'lab?cron=30+2+*+*+*&tz=Europe/Berlin&from=2026-03-20&zones=America/New_York,UTC'],
   ];
   for (const [theme, width] of [['light', 1440], ['dark', 1440], ['light', 390], ['dark', 390]]) {

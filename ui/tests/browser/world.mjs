@@ -179,6 +179,7 @@ export async function startBrowser() {
 /** Files of another build than the one in the program, with the program's headers. */
 async function serveFrom(dist, route) {
   const name = new URL(route.request().url()).pathname.split('/ui/')[1];
+  if (name.startsWith('status/')) return route.continue();
   const isFile = name && /\.(js|css|svg)$/.test(name);
   const kind = { js: 'text/javascript', css: 'text/css', svg: 'image/svg+xml' }[name.split('.').pop()];
   if (isFile) return route.fulfill({ path: join(dist, name), contentType: kind });
@@ -215,7 +216,7 @@ export async function openPage(browser, { theme = 'light', width = 1440, height 
   const context = await browser.newContext({
     viewport: { width, height }, colorScheme: theme, timezoneId: 'Europe/Berlin', locale: 'en-GB', reducedMotion: 'reduce',
   });
-  if (process.env.UI_DIST) await context.route(/\/ui\//, (route) => serveFrom(process.env.UI_DIST, route));
+  if (process.env.UI_DIST) await context.route(/\/ui\//, (route) => serveFrom(process.env.UI_DIST, route).catch(() => undefined));
   const page = await context.newPage();
   page.setDefaultTimeout(STEP_MS);
   const errors = [];

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { findLines } from '../../src/log/lines.ts';
-import { Sgr } from '../../src/log/sgr.ts';
+import { segments, Sgr } from '../../src/log/sgr.ts';
 
 const shown = (text: string) => new Sgr().line(text).map((run) => [run.text, run.color ?? run.classes]);
 
@@ -33,4 +33,15 @@ test('a line that writes over itself shows its last text', () => {
 test('lines are found whatever the case', () => {
   assert.deepEqual(findLines(['Needle', 'hay', 'NEEDLES'], 'needle'), [0, 2]);
   assert.deepEqual(findLines(['a'], ''), []);
+});
+
+test('grounds are colours too, and inverse swaps them', () => {
+  const grounds = (text: string) => new Sgr().line(text).map((run) => run.background ?? '');
+  assert.deepEqual(grounds('\x1b[41mx\x1b[49my'), ['color-mix(in srgb, var(--sgr-1) 30%, transparent)', '']);
+  assert.deepEqual(grounds('\x1b[48;2;1;2;3mx\x1b[0my'), ['rgb(1 2 3)', '']);
+  assert.deepEqual(new Sgr().line('\x1b[7mx').map((run) => [run.color, run.background]), [['var(--log-bg)', 'var(--text)']]);
+});
+
+test('a progress bar can be shown as a whole', () => {
+  assert.deepEqual(segments('10 %\r\x1b[32m50 %\x1b[0m\r100 %\r'), ['10 %', '50 %', '100 %']);
 });

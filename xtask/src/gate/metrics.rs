@@ -48,12 +48,13 @@ impl Bench {
     /// All of them.
     pub const ALL: [Bench; 3] = [Bench::Engine, Bench::Rest, Bench::Sql];
 
-    /// The package and the name that cargo knows it by.
+    /// The folder of its package and its name. The folder, because an older commit may have another
+    /// name for the package.
     pub fn target(self) -> (&'static str, &'static str) {
         match self {
-            Bench::Engine => ("engine", "engine"),
-            Bench::Rest => ("punctual", "rest"),
-            Bench::Sql => ("punctual", "sql"),
+            Bench::Engine => ("crates/engine", "engine"),
+            Bench::Rest => (".", "rest"),
+            Bench::Sql => (".", "sql"),
         }
     }
 }

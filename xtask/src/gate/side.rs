@@ -46,9 +46,10 @@ impl Side {
     ) -> Result<Self> {
         let mut programs = HashMap::new();
         for bench in benches {
-            let (package, bench) = bench.target();
+            let (folder, bench) = bench.target();
+            let manifest = format!("{folder}/Cargo.toml");
             let mut build = cargo(&["bench", "--no-run", "--message-format", "json"])?;
-            build.args(["--profile", profile, "-p", package, "--bench", bench]);
+            build.args(["--profile", profile, "--manifest-path", &manifest, "--bench", bench]);
             build.current_dir(&tree).stderr(Stdio::inherit());
             if let Some(target) = &target {
                 build.env("CARGO_TARGET_DIR", target);
@@ -59,20 +60,17 @@ impl Side {
             let Some(program) = program(&lines, bench) else {
                 bail!("{name}: cargo does not say where the benchmark {bench} is");
             };
-            programs.insert((package, bench), program);
+            programs.insert((folder, bench), program);
         }
         Ok(Side { name, tree, programs })
     }
 
     /// Measures a metric once; none if this tree's benchmark does not know it.
     pub fn measure(&self, metric: &Metric) -> Result<Option<f64>> {
-        let (package, bench) = metric.bench.target();
-        let program = self.programs.get(&(package, bench)).context("it was not built")?;
+        let (folder, bench) = metric.bench.target();
+        let program = self.programs.get(&(folder, bench)).context("it was not built")?;
         // The working directory that cargo would use.
-        let folder = match package {
-            "punctual" => self.tree.clone(),
-            package => self.tree.join("crates").join(package),
-        };
+        let folder = self.tree.join(folder);
         let mut command = Command::new(program);
         command.args(metric.args).arg("--bench").current_dir(folder).stdin(Stdio::null());
         let output = command.output().with_context(|| program.display().to_string())?;

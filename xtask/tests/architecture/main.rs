@@ -7,6 +7,7 @@
 
 mod crates;
 mod packages;
+mod references;
 mod sources;
 
 use std::path::{Path, PathBuf};
@@ -25,14 +26,28 @@ fn the_workspace_is_as_the_architecture_page_says() {
     let root = root();
     let page = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
     let crates = crates::parse(&page).unwrap();
-    let packages = packages::read(&root);
+    let metadata = packages::read(&root);
+    let packages = packages::parse(&metadata);
     let mut problems = differences(&crates, &packages);
+    let misnamed = packages::misnamed(&metadata).into_iter();
+    problems
+        .extend(misnamed.map(|name| format!("package `{name}` is not `punctual-` and its folder")));
     problems.extend(forbidden_paths(&root, &crates, &packages));
     assert!(
         problems.is_empty(),
         "the workspace differs from ARCHITECTURE.md:\n- {}\n\n{WHAT_TO_DO}\n",
         problems.join("\n- ")
     );
+}
+
+#[test]
+fn the_architecture_page_names_files_and_functions_that_exist() {
+    let root = root();
+    let folders = ["crates", "src", "xtask"].map(|folder| root.join(folder));
+    let files: Vec<PathBuf> = folders.iter().flat_map(|it| sources::rust_files(it)).collect();
+    let page = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
+    let missing = references::Sources::read(&root, &files).missing(&page);
+    assert!(missing.is_empty(), "the page has names without a source:\n- {}", missing.join("\n- "));
 }
 
 /// The root of the workspace, asked when the test runs: the binary may come from a build cache.

@@ -5,6 +5,8 @@
 //! mean that the agent costs nothing.
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
+extern crate punctual_agent as agent;
+
 mod http;
 
 use clap::Parser;

@@ -9,7 +9,7 @@ use url::Host;
 /// A network or a host that is not public and may be called all the same.
 ///
 /// ```
-/// use agent::guard::Rule;
+/// use punctual_agent::guard::Rule;
 /// for text in ["10.20.0.0/16", "192.168.1.7", "fd12::/16", "billing.internal", "*.corp.example"] {
 ///     assert_eq!(text.parse::<Rule>().unwrap().to_string(), text);
 /// }

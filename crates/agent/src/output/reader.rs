@@ -14,6 +14,8 @@ pub struct Slice {
     pub bytes: Vec<u8>,
     /// Which stream how many of them are of, in their order.
     pub streams: Vec<(Stream, usize)>,
+    /// Where they come from, in their order.
+    pub pieces: Vec<Piece>,
     /// Where to read on.
     pub next: u64,
     /// How many bytes the attempt has written so far.
@@ -24,7 +26,53 @@ pub struct Slice {
     pub is_final: bool,
 }
 
+/// Bytes of a [`Slice`] that follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// What the attempt wrote, from this position on.
+    Text {
+        /// The position of the first byte.
+        position: u64,
+        /// How many bytes.
+        length: usize,
+    },
+    /// The line that stands for what was left out from this position on.
+    Cut {
+        /// The first position that was left out.
+        position: u64,
+        /// How many bytes were left out.
+        omitted: u64,
+        /// How long the line is.
+        length: usize,
+    },
+}
+
 impl Slice {
+    /// Adds what the attempt wrote at the present position.
+    fn add_text(&mut self, stream: Stream, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let place = self.next;
+        match self.pieces.last_mut() {
+            Some(Piece::Text { position, length }) if *position + *length as u64 == place => {
+                *length += bytes.len();
+            }
+            _ => self.pieces.push(Piece::Text { position: place, length: bytes.len() }),
+        }
+        self.add(stream, bytes);
+        self.next += bytes.len() as u64;
+    }
+
+    /// Adds a line for what was left out between the present position and this one.
+    fn add_cut(&mut self, stream: Stream, until: u64) {
+        let (position, omitted) = (self.next, until - self.next);
+        let line = format!("\n[... {omitted} bytes left out ...]\n").into_bytes();
+        self.pieces.push(Piece::Cut { position, omitted, length: line.len() });
+        self.add(stream, &line);
+        self.next = until;
+    }
+
     fn add(&mut self, stream: Stream, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
         match self.streams.last_mut() {
@@ -124,10 +172,7 @@ fn read_from(
             break;
         }
         if begin > slice.next {
-            let gap = begin - slice.next;
-            let line = format!("\n[... {gap} bytes left out ...]\n").into_bytes();
-            slice.add(stream.unwrap_or(Stream::Stdout), &line);
-            slice.next = begin;
+            slice.add_cut(stream.unwrap_or(Stream::Stdout), begin);
         }
         let (file, _) = &mut files[place.file];
         file.seek(SeekFrom::Start(place.offset))?;
@@ -154,8 +199,7 @@ fn cut(header: &Header, text: &[u8], stream: Option<Stream>, max: usize, slice: 
             continue;
         }
         let taken = chunk.len().min(max.saturating_sub(slice.bytes.len()));
-        slice.add(*which, &chunk[..taken]);
-        slice.next += taken as u64;
+        slice.add_text(*which, &chunk[..taken]);
         if taken < chunk.len() {
             return;
         }

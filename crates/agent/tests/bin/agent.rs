@@ -1,6 +1,8 @@
 //! The binary of the agent's tests: the sandbox's helper, the same on a kernel that lacks a
 //! feature, and an agent that can be killed.
 
+extern crate punctual_agent as agent;
+
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};

@@ -1,5 +1,7 @@
 //! The agent against the real machine, and the executors against real things that misbehave.
 
+extern crate punctual_agent as agent;
+
 mod external;
 mod http;
 mod objection;

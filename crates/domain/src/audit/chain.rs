@@ -163,11 +163,11 @@ mod tests {
             .collect()
     }
 
-    /// A field, and what somebody does to it.
+    /// A field, and a change of it.
     type Change = (&'static str, fn(&mut Record));
 
     #[test]
-    fn a_chain_is_whole_until_somebody_touches_it() {
+    fn a_chain_is_intact_until_a_row_is_changed() {
         let whole = chain(5);
         assert_eq!(verify(Seal::GENESIS, &whole), Ok(whole[4].seal.unwrap()));
         // Also from the middle, behind the row before.

@@ -31,9 +31,9 @@ pub struct IcsError {
 /// ```
 /// let text = "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nDTSTART;VALUE=DATE:20261225\r\n\
 ///             RRULE:FREQ=YEARLY\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n";
-/// let calendar = domain::calendar::read_ics(text)?;
+/// let calendar = punctual_domain::calendar::read_ics(text)?;
 /// assert_eq!(calendar.days[0].as_str(), "12-25 FROM 2026-12-25");
-/// # Ok::<(), domain::calendar::IcsError>(())
+/// # Ok::<(), punctual_domain::calendar::IcsError>(())
 /// ```
 pub fn read_ics(text: &str) -> Result<Calendar, IcsError> {
     let at = |line: usize, problem: String| IcsError { line, problem };

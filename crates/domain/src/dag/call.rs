@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::template::{self, Template, TemplateError};
-use super::{Step, StepWork};
+use super::{Step, StepWork, place};
 use crate::action::{Action, ExternalAction, HttpAction, ProcedureAction, QueueAction, SqlAction};
 use crate::id::RunId;
 
@@ -78,6 +78,10 @@ impl StepCall {
                 };
                 StepWork::Sleep { duration: *duration, until }
             }
+            StepWork::Alert { message } => {
+                let message = template::plain_text(&template::fill_text(message, &mut value_of)?);
+                StepWork::Alert { message }
+            }
             other @ (StepWork::Approval { .. } | StepWork::WaitForMessage { .. }) => other.clone(),
         })
     }
@@ -140,7 +144,9 @@ impl StepCall {
                     let value = template::plain_text(&self.value_of(source)?);
                     Ok(Value::String(percent_encoded(&value)))
                 };
+                place::check_endpoint(&http.endpoint)?;
                 let endpoint = template::fill_text(&http.endpoint, &mut encoded)?;
+                place::check_path(&http.endpoint, &template::plain_text(&endpoint))?;
                 let body = match &http.body {
                     None => None,
                     Some(body) => Some(template::fill(body, &mut value_of)?),
@@ -160,10 +166,14 @@ impl StepCall {
         })
     }
 
-    /// The name of the bound parameter of a template.
+    /// The name of the bound parameter of a template: one that the DAG run does not have.
     fn parameter_of(&self, source: &str) -> String {
         let place = self.values.keys().position(|known| known == source.trim());
-        format!("template_{}", place.unwrap_or_default())
+        let mut name = format!("template_{}", place.unwrap_or_default());
+        while self.params.contains_key(&name) {
+            name.push('_');
+        }
+        name
     }
 
     /// The parameters of the action: those of the DAG run, the item, and the values of the
@@ -223,7 +233,9 @@ pub fn templates_of(work: &StepWork) -> Result<Vec<Template>, TemplateError> {
         StepWork::Job { parameters, .. } | StepWork::Dag { parameters, .. } => {
             parameters.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
         }
-        StepWork::Sleep { until: Some(until), .. } => Value::String(until.clone()),
+        StepWork::Sleep { until: Some(text), .. } | StepWork::Alert { message: text } => {
+            Value::String(text.clone())
+        }
         StepWork::Sleep { .. } | StepWork::Approval { .. } | StepWork::WaitForMessage { .. } => {
             Value::Null
         }
@@ -238,4 +250,56 @@ pub fn definition_hash(step: &Step) -> String {
         map.remove("description");
     }
     hash_of(&value)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn call(params: Value, values: Value) -> StepCall {
+        let values = values.as_object().cloned().unwrap_or_default();
+        StepCall {
+            dag_run: RunId(uuid::Uuid::from_u128(1)),
+            step: 0,
+            name: "a".into(),
+            item: None,
+            params: params.as_object().cloned().unwrap_or_default(),
+            values: values.into_iter().collect(),
+            inputs: String::new(),
+        }
+    }
+
+    fn action(value: Value) -> Action {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn a_bound_parameter_leaves_those_of_the_user_alone() {
+        let sql = action(json!({ "type": "SQL", "sql": "SELECT :template_0, ${config.v}" }));
+        let call = call(json!({ "template_0": "mine" }), json!({ "config.v": 7 }));
+        let Ok(Action::Sql(filled)) = call.fill_action(&sql) else { panic!("no statement") };
+        assert_eq!(filled.sql, "SELECT :template_0, :template_0_");
+        let parameters = Value::Object(call.action_parameters(&sql));
+        assert_eq!(parameters, json!({ "template_0": "mine", "template_0_": 7 }));
+    }
+
+    #[test]
+    fn a_value_does_not_decide_where_a_call_goes() {
+        let endpoint = |endpoint: &str, value: &str| {
+            let http = action(json!({ "type": "HTTP", "endpoint": endpoint }));
+            match call(json!({}), json!({ "config.v": value })).fill_action(&http)? {
+                Action::Http(http) => Ok(http.endpoint),
+                other => Err(format!("{other:?}")),
+            }
+        };
+        let path = "https://e.org/tenant/${config.v}/x";
+        assert_eq!(endpoint(path, "a/../b").unwrap(), "https://e.org/tenant/a%2F..%2Fb/x");
+        assert_eq!(
+            endpoint(path, "..").unwrap_err(),
+            "endpoint: ${config.v} becomes \"..\", which is no name in a path"
+        );
+        assert!(endpoint("https://${config.v}/x", "e.org").is_err());
+    }
 }

@@ -5,10 +5,11 @@ use std::fmt;
 
 use super::call::templates_of;
 use super::graph::Graph;
+use super::place::check_places;
 use super::template::segments;
 use super::{
-    Dag, EDGES_MAX, ForEach, GraphStep, ITEMS_MAX, MinSuccess, RESULT_BYTES_MAX, STEP_NAME_MAX,
-    STEPS_MAX, Step, StepWork,
+    ALERT_BYTES_MAX, Dag, EDGES_MAX, ForEach, GraphStep, ITEMS_MAX, MinSuccess, RESULT_BYTES_MAX,
+    STEP_NAME_MAX, STEPS_MAX, Step, StepWork,
 };
 
 /// The number of steps of a cycle that a message shows.
@@ -229,8 +230,14 @@ fn check_work(work: &StepWork) -> Result<(), String> {
             if timeout.is_some_and(|timeout| !timeout.is_positive()) {
                 return Err("the timeout must be longer than nothing".into());
             }
-            if let StepWork::WaitForMessage { .. } = work {
-                return Err("waiting for a message is not supported yet; use an approval".into());
+            if let StepWork::WaitForMessage { queue, .. } = work {
+                named("queue", queue)?;
+            }
+        }
+        StepWork::Alert { message } => {
+            named("message", message)?;
+            if message.len() > ALERT_BYTES_MAX {
+                return Err(format!("the message is longer than {ALERT_BYTES_MAX} bytes"));
             }
         }
         StepWork::Sleep { duration, until } => match (duration, until) {
@@ -250,7 +257,7 @@ fn check_work(work: &StepWork) -> Result<(), String> {
         },
     }
     templates_of(work).map_err(|error| error.to_string())?;
-    Ok(())
+    check_places(work)
 }
 
 /// Every step that is referred to comes before the step, on any way.

@@ -36,6 +36,8 @@ pub struct GraphStep {
     pub condition: Option<Expression>,
     /// The list of its items.
     pub list: Option<Template>,
+    /// Whether it is a handler of the step before it.
+    pub is_handler: bool,
     /// When it runs, if it is the handler of the whole DAG: after all other steps.
     pub finally: Option<Finally>,
 }
@@ -55,6 +57,7 @@ impl Graph {
         let mut all: Vec<(Step, Option<Finally>)> =
             dag.steps.iter().map(|step| (step.clone(), None)).collect();
         all.extend(dag.steps.iter().flat_map(handlers).map(|step| (step, None)));
+        let handlers = dag.steps.len()..all.len();
         all.extend(final_handlers(dag));
         let mut by_name = HashMap::with_capacity(all.len());
         for (number, (step, _)) in all.iter().enumerate() {
@@ -64,6 +67,7 @@ impl Graph {
         }
         let mut steps: Vec<GraphStep> = Vec::with_capacity(all.len());
         for (step, finally) in all {
+            let is_handler = handlers.contains(&steps.len());
             let mut parents = Vec::with_capacity(step.after.len());
             for name in &step.after {
                 let Some(parent) = by_name.get(name) else {
@@ -110,6 +114,7 @@ impl Graph {
                 level: 0,
                 along,
                 followers: Vec::new(),
+                is_handler,
                 finally,
             });
         }
@@ -215,6 +220,12 @@ impl Graph {
             levels[step.level as usize].push(step.step.name.as_str());
         }
         levels
+    }
+
+    /// Whether a failure of a step counts as a success for a step after it. The handlers of a step
+    /// follow its true outcome.
+    pub fn is_tolerated(&self, step: u32, child: u32) -> bool {
+        self.step(step).step.allow_failure && !self.step(child).is_handler
     }
 
     /// A step and every step that can be reached from it.

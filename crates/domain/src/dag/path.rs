@@ -1,5 +1,7 @@
 //! Critical paths: the steps that a DAG run could not have ended without.
 
+use std::collections::BTreeSet;
+
 use jiff::{SignedDuration, Timestamp};
 
 use super::graph::Graph;
@@ -80,4 +82,36 @@ pub fn estimate(
     }
     path.reverse();
     (path, length)
+}
+
+/// How long a DAG run takes if each step takes so long and so many execute at the same time: steps
+/// start in the order in which they become ready, those that become ready together by number.
+pub fn makespan(
+    graph: &Graph,
+    duration: impl Fn(u32) -> SignedDuration,
+    slots: u32,
+) -> SignedDuration {
+    let is_counted = |step: u32| graph.step(step).finally.is_none();
+    let mut pending: Vec<usize> = graph.steps().iter().map(|step| step.parents.len()).collect();
+    let mut ready: BTreeSet<(SignedDuration, u32)> = (0..graph.len() as u32)
+        .filter(|step| is_counted(*step) && pending[*step as usize] == 0)
+        .map(|step| (SignedDuration::ZERO, step))
+        .collect();
+    let mut executing: BTreeSet<(SignedDuration, u32)> = BTreeSet::new();
+    let mut now = SignedDuration::ZERO;
+    loop {
+        while executing.len() < slots.max(1) as usize {
+            let Some((_, step)) = ready.pop_first() else { break };
+            executing.insert((now.saturating_add(duration(step)), step));
+        }
+        let Some((end, step)) = executing.pop_first() else { return now };
+        now = end;
+        for child in graph.step(step).children.iter().filter(|child| is_counted(**child)) {
+            let left = &mut pending[*child as usize];
+            *left -= 1;
+            if *left == 0 {
+                ready.insert((now, *child));
+            }
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! Re-runs: which steps of a DAG run execute again, and which are adopted from it.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::call::definition_hash;
@@ -94,6 +96,7 @@ pub fn plan(
         find(name)?;
     }
     let again = new.reachable(&first);
+    let kept = kept_items(old, new, &steps, &items, &again, rerun);
     let mut plan = RerunPlan { forced, ..RerunPlan::default() };
     for number in 0..new.len() as u32 {
         let before = old.find(new.name(number));
@@ -107,28 +110,16 @@ pub fn plan(
         };
         if again[number as usize] {
             plan.again.push(number);
-            // Completed items stay, if the list is the same.
-            let owner = new.list_owner(number);
-            let source = new.step(owner).list.as_ref().and_then(|list| list.step());
-            let keeps_list = match source {
-                Some(name) => new.find(name).is_some_and(|source| !again[source as usize]),
-                None => true,
-            };
-            let is_same = before.is_some_and(|before| {
-                definition_hash(&old.step(before).step) == definition_hash(&new.step(number).step)
-            });
-            let is_list = new.step(number).step.for_each.is_some() && owner == number;
-            if rerun.from == RerunFrom::Failed && is_list && keeps_list && is_same {
-                let before = before.unwrap_or_default() as usize;
-                let Some(group) = steps[before].filter(|group| group.items.is_some()) else {
-                    continue;
+            if let Some((group, done)) = &kept[number as usize] {
+                let group = StepRecord {
+                    outcome: None,
+                    reason: None,
+                    ended_at: None,
+                    is_adopted: false,
+                    ..adopt(group)
                 };
-                let group =
-                    StepRecord { outcome: None, reason: None, ended_at: None, ..adopt(group) };
-                let done = items[before].iter().filter(|it| it.outcome == Some(Outcome::Completed));
-                let done: Vec<StepRecord> = done.map(|record| adopt(record)).collect();
-                plan.adopted.push(StepRecord { is_adopted: false, ..group });
-                plan.adopted.extend(done);
+                plan.adopted.push(group);
+                plan.adopted.extend(done.iter().map(|record| adopt(record)));
             }
             continue;
         }
@@ -142,4 +133,48 @@ pub fn plan(
         .map(str::to_owned)
         .collect();
     Ok(plan)
+}
+
+/// A fan-out whose completed items stay: the record of the step, and those of the items.
+type KeptItems<'r> = Option<(&'r StepRecord, Vec<&'r StepRecord>)>;
+
+/// The fan-outs that run again and keep the items that completed: if the step is the same and runs
+/// again for its own items alone. A step that follows the items of another one keeps those whose item
+/// there stays as well.
+fn kept_items<'r>(
+    old: &Graph,
+    new: &Graph,
+    steps: &[Option<&'r StepRecord>],
+    items: &[Vec<&'r StepRecord>],
+    again: &[bool],
+    rerun: &Rerun,
+) -> Vec<KeptItems<'r>> {
+    let mut kept: Vec<KeptItems<'r>> = vec![None; new.len()];
+    if rerun.from != RerunFrom::Failed {
+        return kept;
+    }
+    let mut order: Vec<u32> = (0..new.len() as u32).filter(|step| again[*step as usize]).collect();
+    order.sort_by_key(|step| new.step(*step).level);
+    for number in order {
+        let node = new.step(number);
+        let repeats = |parent: &u32| again[*parent as usize] && node.along != Some(*parent);
+        if node.step.for_each.is_none() || node.parents.iter().any(repeats) {
+            continue;
+        }
+        let Some(before) = old.find(&node.step.name) else { continue };
+        if definition_hash(&old.step(before).step) != definition_hash(&node.step) {
+            continue;
+        }
+        let group = steps[before as usize].filter(|group| group.items.is_some());
+        let Some(group) = group else { continue };
+        let mut done = items[before as usize].clone();
+        done.retain(|record| record.outcome == Some(Outcome::Completed));
+        if let Some(along) = node.along.filter(|along| again[*along as usize]) {
+            let Some((_, stays)) = &kept[along as usize] else { continue };
+            let stays: HashSet<Option<u32>> = stays.iter().map(|record| record.key.item).collect();
+            done.retain(|record| stays.contains(&record.key.item));
+        }
+        kept[number as usize] = Some((group, done));
+    }
+    kept
 }

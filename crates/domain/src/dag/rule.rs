@@ -32,7 +32,7 @@ pub struct Tally {
     pub succeeded: u32,
     /// Parents that failed, timed out or were cancelled.
     pub failed: u32,
-    /// Parents that failed and are allowed to.
+    /// Parents that failed and are allowed to: every rule takes them for successful ones.
     pub tolerated: u32,
     /// Parents that were skipped.
     pub skipped: u32,
@@ -123,8 +123,8 @@ impl TriggerRule {
                 any(is_over && tally.failed + tally.skipped == 0, tally.failed + tally.skipped > 0)
             }
             TriggerRule::AllDone => any(is_over, false),
-            TriggerRule::OneSuccess => any(tally.succeeded > 0, is_over),
-            TriggerRule::OneFailed => any(tally.failed + tally.tolerated > 0, is_over),
+            TriggerRule::OneSuccess => any(tally.succeeded + tally.tolerated > 0, is_over),
+            TriggerRule::OneFailed => any(tally.failed > 0, is_over),
             TriggerRule::NoneFailed => any(is_over && tally.failed == 0, tally.failed > 0),
             TriggerRule::NoneSkipped => any(is_over && tally.skipped == 0, tally.skipped > 0),
         }
@@ -196,8 +196,10 @@ mod tests {
             (tally(0, 0, 0, 0), "RRRRRR"),
             (tally(2, 0, 0, 0), "RRRSRR"),
             (tally(1, 1, 0, 0), "SRRRSR"),
-            (tally(1, 0, 1, 0), "RRRRRR"),
-            (tally(0, 0, 2, 0), "RRSRRR"),
+            (tally(1, 0, 1, 0), "RRRSRR"),
+            (tally(0, 0, 2, 0), "RRRSRR"),
+            (tally(0, 1, 1, 0), "SRRRSR"),
+            (tally(0, 0, 1, 1), "SRRSRS"),
             (tally(1, 0, 0, 1), "SRRSRS"),
             (tally(0, 0, 0, 2), "SRSSRS"),
             (tally(0, 2, 0, 0), "SRSRSR"),

@@ -27,6 +27,9 @@ use crate::run::{Outcome, Reason, ReasonCode};
 mod decide;
 mod outcome;
 
+#[cfg(test)]
+mod tests;
+
 pub use decide::resolve;
 pub use outcome::{StepCounts, dag_outcome};
 
@@ -312,6 +315,13 @@ impl DagState {
         }
     }
 
+    /// Whether a cancellation kept a step from its end. One that came too late for every step changes
+    /// nothing: the outcomes of the steps count.
+    pub fn is_cancelled(&self) -> bool {
+        let is_cancelled = |slot: &Slot| slot.state == StepState::Ended(Outcome::Cancelled);
+        self.control == Control::Cancelling && self.slots.iter().any(is_cancelled)
+    }
+
     /// The state of a step or an item.
     pub fn state(&self, key: StepKey) -> StepState {
         let Some(slot) = self.slots.get(key.step as usize) else { return StepState::Pending };
@@ -324,13 +334,20 @@ impl DagState {
         }
     }
 
+    /// Whether the DAG run has such a step or item.
+    pub fn has(&self, key: StepKey) -> bool {
+        let Some(slot) = self.slots.get(key.step as usize) else { return false };
+        let items = slot.items.as_ref().map_or(0, Vec::len);
+        key.item.is_none_or(|item| (item as usize) < items)
+    }
+
     /// The outcomes of the parents of a step.
     pub fn tally(&self, graph: &Graph, step: u32) -> Tally {
         let mut tally = self.slots[step as usize].tally;
         if let Some(along) = graph.step(step).along {
             tally.pending += 1;
             if let StepState::Ended(outcome) = self.slots[along as usize].state {
-                tally.count(outcome, graph.step(along).step.allow_failure);
+                tally.count(outcome, graph.is_tolerated(along, step));
             }
         }
         tally
@@ -391,7 +408,8 @@ impl DagState {
         true
     }
 
-    /// Gives a step another outcome than its run has or will have, or one before it ran.
+    /// Gives a step another outcome than its run has or will have, or one before it ran. Answers
+    /// false if it has ended, does not exist, or has items: those are marked one by one.
     pub fn mark(
         &mut self,
         graph: &Graph,
@@ -400,7 +418,8 @@ impl DagState {
         outcome: Outcome,
         reason: Reason,
     ) -> bool {
-        if matches!(self.state(key), StepState::Ended(_)) {
+        let has_items = key.item.is_none() && self.has(key) && self.items(key.step).is_some();
+        if !self.has(key) || has_items || matches!(self.state(key), StepState::Ended(_)) {
             return false;
         }
         self.ready.remove(&key);
@@ -408,7 +427,12 @@ impl DagState {
         true
     }
 
+    /// Sets the state of a step or item. One that does not exist is left out, so that a record of
+    /// it cannot change the counts.
     fn set(&mut self, key: StepKey, state: StepState) {
+        if !self.has(key) {
+            return;
+        }
         let was = self.state(key);
         let slot = &mut self.slots[key.step as usize];
         let is_run = key.item.is_some() || slot.items.is_none();
@@ -424,11 +448,11 @@ impl DagState {
         let opens = u32::from(state == StepState::Open);
         let closes = u32::from(was == StepState::Open);
         if is_run {
-            self.executing = self.executing + opens - closes;
+            self.executing = (self.executing + opens).saturating_sub(closes);
         }
         if key.item.is_some() {
             let slot = &mut self.slots[key.step as usize];
-            slot.items_open = slot.items_open + opens - closes;
+            slot.items_open = (slot.items_open + opens).saturating_sub(closes);
         }
     }
 
@@ -441,14 +465,14 @@ impl DagState {
 
     /// Sets an outcome and counts it where it matters.
     fn set_ended(&mut self, graph: &Graph, key: StepKey, outcome: Outcome) {
-        if matches!(self.state(key), StepState::Ended(_)) {
+        if !self.has(key) || matches!(self.state(key), StepState::Ended(_)) {
             return;
         }
         self.set(key, StepState::Ended(outcome));
         let step = graph.step(key.step);
         if let Some(item) = key.item {
             let slot = &mut self.slots[key.step as usize];
-            slot.items_left -= 1;
+            slot.items_left = slot.items_left.saturating_sub(1);
             slot.items_succeeded += u32::from(outcome == Outcome::Completed);
             for follower in &step.followers {
                 self.judge.push_front((StepKey { step: *follower, item: Some(item) }, Some(key)));
@@ -456,14 +480,15 @@ impl DagState {
             return;
         }
         if step.finally.is_none() {
-            self.left -= 1;
+            self.left = self.left.saturating_sub(1);
         }
         if is_bad(outcome) && !step.step.allow_failure {
             self.hard_failures += 1;
         }
         for child in &step.children {
             if graph.step(*child).along != Some(key.step) {
-                self.slots[*child as usize].tally.count(outcome, step.step.allow_failure);
+                let is_tolerated = graph.is_tolerated(key.step, *child);
+                self.slots[*child as usize].tally.count(outcome, is_tolerated);
             }
             // Before what a load asks to be judged: the end that decides is recorded with the step.
             self.judge.push_front((StepKey::of_step(*child), Some(key)));
@@ -513,12 +538,13 @@ impl DagState {
         let needed = each.and_then(|each| each.min_success).map_or(count, |least| least.of(count));
         let succeeded = slot.items_succeeded;
         let all = |outcome: Outcome| items.iter().all(|state| *state == StepState::Ended(outcome));
+        let is_cancelled = items.contains(&StepState::Ended(Outcome::Cancelled));
         let text = format!("{succeeded} of {count} items completed, {needed} are needed");
         let (outcome, reason) = if succeeded >= needed {
             (Outcome::Completed, None)
         } else if all(Outcome::Skipped) {
             (Outcome::Skipped, Some(Reason { code: ReasonCode::TriggerRule, text }))
-        } else if self.control == Control::Cancelling {
+        } else if self.control == Control::Cancelling && is_cancelled {
             (Outcome::Cancelled, Some(Reason { code: ReasonCode::CancelRequested, text }))
         } else {
             (Outcome::Failed, Some(Reason { code: ReasonCode::PartsFailed, text }))
@@ -528,7 +554,7 @@ impl DagState {
 
     /// Whether a handler of the DAG runs after these outcomes.
     fn is_wanted(&self, finally: Finally) -> bool {
-        let failed = self.hard_failures > 0 || self.control == Control::Cancelling;
+        let failed = self.hard_failures > 0 || self.is_cancelled();
         match finally {
             Finally::OnFailure => failed,
             Finally::OnSuccess => !failed,

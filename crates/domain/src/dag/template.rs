@@ -246,6 +246,41 @@ fn pieces(text: &str) -> Vec<Piece<'_>> {
     pieces
 }
 
+/// The references of a text, each with the place of its template.
+pub(super) fn references(text: &str) -> Vec<(usize, &str)> {
+    let mut at = 0;
+    let mut found = Vec::new();
+    for piece in pieces(text) {
+        match piece {
+            Piece::Text(text) => at += text.len(),
+            Piece::Reference(source) => {
+                found.push((at, source));
+                at += text[at..].find('}').map_or(0, |end| end + 1);
+            }
+        }
+    }
+    found
+}
+
+/// The first text of a value with a template that does not end.
+pub(super) fn unclosed(value: &Value) -> Option<&str> {
+    let mut open = vec![value];
+    while let Some(value) = open.pop() {
+        match value {
+            Value::String(text) => {
+                let last = text.rfind("${").map(|at| &text[at..]);
+                if last.is_some_and(|last| !last.contains('}')) {
+                    return Some(text);
+                }
+            }
+            Value::Array(list) => open.extend(list.iter().rev()),
+            Value::Object(map) => open.extend(map.values().rev()),
+            _ => {}
+        }
+    }
+    None
+}
+
 /// All templates in the texts of a value, each once, in their order.
 pub(super) fn templates(value: &Value) -> Result<Vec<Template>, TemplateError> {
     let mut found: Vec<Template> = Vec::new();

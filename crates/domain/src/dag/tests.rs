@@ -105,6 +105,10 @@ fn bad_definitions_are_refused_with_their_place() {
             }),
             "step \"b\": for_each: step \"a\" has no items to follow",
         ),
+        (
+            with(|step| step.work = command("${config.v")),
+            "step \"b\": payload: \"${config.v\": a template ends with }",
+        ),
         (with(|step| step.priority = Some(10)), "step \"b\": priority: must be 0 to 9"),
         (
             with(|step| step.result_bytes = Some(2 << 20)),
@@ -187,23 +191,40 @@ fn cases() -> impl Strategy<Value = Case> {
         1 => Just(Outcome::Cancelled),
     ];
     let rule = (0..TriggerRule::ALL.len()).prop_map(|n| TriggerRule::ALL[n]);
-    let node = (any::<u16>(), rule, any::<bool>(), outcome);
+    let each = proptest::option::weighted(0.3, 0_u32..4);
+    let node = (any::<u16>(), rule, any::<bool>(), outcome, each, any::<bool>());
     let policy = prop_oneof![3 => Just(OnStepFailure::Continue), 1 => Just(OnStepFailure::Stop)];
     let most = proptest::option::of(1_u32..4);
     (proptest::collection::vec(node, 1..14), policy, most).prop_map(|(nodes, policy, most)| {
         let name = |n: usize| format!("s{n}");
-        let steps = nodes.iter().enumerate().map(|(n, (mask, rule, allow, _))| Step {
-            name: name(n),
-            after: (0..n).filter(|parent| mask >> parent & 1 == 1).map(name).collect(),
-            rule: *rule,
-            allow_failure: *allow && n % 3 == 0,
-            ..Step::default()
-        });
-        let steps = steps.collect();
+        let step = |(n, (mask, rule, allow, _, each, follows)): (usize, &Node)| {
+            let parents: Vec<usize> = (0..n).filter(|parent| mask >> parent & 1 == 1).collect();
+            // A fan-out may follow the items of a parent that is one.
+            let along = parents.iter().find(|parent| *follows && nodes[**parent].4.is_some());
+            let for_each = each.map(|items| ForEach {
+                list: along.is_none().then(|| format!("params.list{items}")),
+                along: along.map(|parent| name(*parent)),
+                max_parallel: allow.then_some(2),
+                min_success: follows.then_some(MinSuccess::Count(1)),
+                ..ForEach::default()
+            });
+            Step {
+                name: name(n),
+                after: parents.into_iter().map(name).collect(),
+                rule: *rule,
+                for_each,
+                allow_failure: *allow && n % 3 == 0,
+                ..Step::default()
+            }
+        };
+        let steps = nodes.iter().enumerate().map(step).collect();
         let dag = Dag { steps, on_step_failure: policy, max_parallel: most, ..Dag::default() };
-        Case { dag, ends: nodes.into_iter().map(|(.., outcome)| outcome).collect() }
+        Case { dag, ends: nodes.iter().map(|node| node.3).collect() }
     })
 }
+
+/// Parents, rule, whether it may fail, how it ends, its items, and whether it follows others.
+type Node = (u16, TriggerRule, bool, Outcome, Option<u32>, bool);
 
 /// A run of a case: records as a store would keep them.
 struct Walk<'c> {
@@ -225,7 +246,8 @@ impl<'c> Walk<'c> {
     }
 
     fn decide(&self, state: &mut DagState) -> Changes {
-        let (params, results) = (Map::new(), HashMap::new());
+        let list = |items: usize| (format!("list{items}"), json!(vec![0; items]));
+        let (params, results) = ((0..4).map(list).collect::<Map<_, _>>(), HashMap::new());
         let inputs = Inputs {
             run: RunId(Uuid::from_u128(1)),
             dag: "random",
@@ -241,32 +263,31 @@ impl<'c> Walk<'c> {
         self.time += 1;
         let now = Timestamp::from_second(self.time).unwrap();
         self.control = control;
+        let blank = |key, by| StepRecord {
+            key,
+            outcome: None,
+            reason: None,
+            run: None,
+            items: None,
+            decided_by: by,
+            decided_at: now,
+            ended_at: None,
+            is_adopted: false,
+        };
+        for (step, items, by) in &changes.expanded {
+            let key = StepKey::of_step(*step);
+            let record = StepRecord { items: Some(*items), ..blank(key, *by) };
+            assert!(self.records.insert(key, record).is_none(), "expanded twice");
+        }
         for released in &changes.released {
             let run = Some(RunId(Uuid::from_u128(100 + u128::from(released.key.step))));
-            let record = StepRecord {
-                key: released.key,
-                outcome: None,
-                reason: None,
-                run,
-                items: None,
-                decided_by: released.by,
-                decided_at: now,
-                ended_at: None,
-                is_adopted: false,
-            };
+            let record = StepRecord { run, ..blank(released.key, released.by) };
             assert!(self.records.insert(released.key, record).is_none(), "released twice");
         }
         for ended in &changes.ended {
             let record = self.records.entry(ended.key).or_insert_with(|| StepRecord {
-                key: ended.key,
-                outcome: None,
                 reason: ended.reason.clone(),
-                run: None,
-                items: None,
-                decided_by: ended.by,
-                decided_at: now,
-                ended_at: None,
-                is_adopted: false,
+                ..blank(ended.key, ended.by)
             });
             assert_eq!(record.outcome, None, "ended twice");
             record.outcome = Some(ended.outcome);
@@ -276,12 +297,12 @@ impl<'c> Walk<'c> {
 
     /// Follows a run to its end. `order` chooses which open step ends next, and when the state is
     /// read again from the records, as after a crash.
-    fn follow(mut self, order: &[u16]) -> (BTreeMap<u32, Outcome>, Option<Outcome>, Self) {
+    fn follow(mut self, order: &[u16]) -> (BTreeMap<StepKey, Outcome>, Option<Outcome>, Self) {
         let mut state = self.load();
         let mut order = order.iter().copied().cycle();
         for _ in 0..200 {
             let changes = self.decide(&mut state);
-            for released in &changes.released {
+            for released in changes.released.iter().filter(|it| it.key.item.is_none()) {
                 // No step runs before its rule allows it.
                 let step = self.graph.step(released.key.step);
                 let tally = state.tally(&self.graph, released.key.step);
@@ -308,17 +329,23 @@ impl<'c> Walk<'c> {
                 break;
             }
             let key = open[choice as usize % open.len()];
-            let outcome = self.case.ends[key.step as usize];
+            // Items of a step end in several ways.
+            let ends = &self.case.ends;
+            let outcome = ends[(key.step + key.item.unwrap_or(0)) as usize % ends.len()];
             assert!(state.end(&self.graph, &self.case.dag, key, outcome, None));
             assert!(!state.end(&self.graph, &self.case.dag, key, outcome, None), "it ends once");
         }
-        let outcomes = (0..self.graph.len() as u32).filter_map(|step| {
-            match state.state(StepKey::of_step(step)) {
-                StepState::Ended(outcome) => Some((step, outcome)),
-                _ => None,
-            }
+        let steps = (0..self.graph.len() as u32).flat_map(|step| {
+            let items = 0..state.items(step).unwrap_or(0);
+            let items = items.map(move |item| StepKey { step, item: Some(item) });
+            std::iter::once(StepKey::of_step(step)).chain(items)
         });
-        let outcomes: BTreeMap<u32, Outcome> = outcomes.collect();
+        let outcomes: BTreeMap<StepKey, Outcome> = steps
+            .filter_map(|key| match state.state(key) {
+                StepState::Ended(outcome) => Some((key, outcome)),
+                _ => None,
+            })
+            .collect();
         let outcome = dag_outcome(&self.graph, &state).map(|(outcome, _)| outcome);
         (outcomes, outcome, self)
     }
@@ -332,7 +359,8 @@ proptest! {
         other in proptest::collection::vec(any::<u16>(), 1..30),
     ) {
         let (first, outcome, _) = Walk::new(&case).follow(&one);
-        prop_assert_eq!(first.len(), case.dag.steps.len(), "every step has an outcome");
+        let steps = first.keys().filter(|key| key.item.is_none()).count();
+        prop_assert_eq!(steps, case.dag.steps.len(), "every step has an outcome");
         prop_assert!(outcome.is_some(), "the run is over");
         if case.dag.on_step_failure == OnStepFailure::Continue {
             let (second, other_outcome, _) = Walk::new(&case).follow(&other);
@@ -346,10 +374,11 @@ proptest! {
         case in cases(),
         order in proptest::collection::vec(any::<u16>(), 1..30),
     ) {
-        let case = Case {
-            dag: Dag { on_step_failure: OnStepFailure::Continue, ..case.dag },
-            ends: case.ends,
-        };
+        // How items are matched is another question.
+        let steps = case.dag.steps.into_iter().map(|step| Step { for_each: None, ..step });
+        let steps = steps.collect();
+        let on_step_failure = OnStepFailure::Continue;
+        let case = Case { dag: Dag { steps, on_step_failure, ..case.dag }, ends: case.ends };
         let (_, _, walk) = Walk::new(&case).follow(&order);
         let records: Vec<StepRecord> = walk.records.values().cloned().collect();
         let rerun = Rerun { from: RerunFrom::Failed, ..Rerun::default() };
@@ -380,6 +409,13 @@ fn an_estimate_is_the_longest_way() {
     let (path, length) = path::estimate(&graph, seconds);
     let names: Vec<&str> = path.into_iter().map(|step| graph.name(step)).collect();
     assert_eq!((names, length.as_secs()), (vec!["a", "b", "d"], 7));
+    // With one slot all of it is done one after the other; two are as good as any number.
+    for (slots, expected) in [(0, 9), (1, 9), (2, 7), (100, 7)] {
+        assert_eq!(path::makespan(&graph, seconds, slots).as_secs(), expected, "{slots}");
+    }
+    let wide = check(&dag((0..5).map(|n| step(&format!("s{n}"), &[])).collect())).unwrap();
+    let lengths = |step: u32| SignedDuration::from_secs([4, 1, 1, 1, 1][step as usize]);
+    assert_eq!(path::makespan(&wide, lengths, 2).as_secs(), 4, "no slot idles while work waits");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Plans the runs of a job's schedule, up to the horizon.
+//! Plans the runs of a job's schedule, up to the window.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -25,7 +25,7 @@ pub struct Plan {
 
 /// The range of a plan, and the known outages.
 #[derive(Clone, Copy, Debug)]
-pub struct Horizon<'a> {
+pub struct PlanWindow<'a> {
     /// The current time by the clock of the store.
     pub now: Timestamp,
     /// Periods in which no scheduler was alive.
@@ -40,7 +40,7 @@ pub struct Horizon<'a> {
 /// whatever the cause.
 pub const PLANNER_LAG_MAX: SignedDuration = SignedDuration::from_secs(60);
 
-impl Horizon<'_> {
+impl PlanWindow<'_> {
     /// The end of the missed occurrences from `next` on that no plan has seen.
     fn missed_until(&self, next: Timestamp) -> Timestamp {
         let outages = self.outages.iter().filter(|outage| outage.until >= next);
@@ -51,21 +51,21 @@ impl Horizon<'_> {
 }
 
 /// Plans everything from `next`, the first scheduled time that has not been planned, to the
-/// horizon. Missed times follow the catch-up policy; the others become runs.
-pub fn plan(job: &Job, schedule: &Schedule, next: Timestamp, horizon: &Horizon<'_>) -> Plan {
+/// window. Missed times follow the catch-up policy; the others become runs.
+pub fn plan(job: &Job, schedule: &Schedule, next: Timestamp, window: &PlanWindow<'_>) -> Plan {
     let before_next = next.saturating_sub(SignedDuration::from_nanos(1)).unwrap_or(Timestamp::MIN);
     let mut plan = Plan::default();
     let mut planned_until = before_next;
-    if next <= horizon.now {
-        let missed_until = horizon.missed_until(next);
-        plan_late(job, schedule, before_next, (missed_until, horizon), None, &mut plan);
-        planned_until = horizon.now;
+    if next <= window.now {
+        let missed_until = window.missed_until(next);
+        plan_late(job, schedule, before_next, (missed_until, window), None, &mut plan);
+        planned_until = window.now;
     }
     // A time that a calendar or a blackout excludes is prepared like the others: whether it runs is
     // decided at its start, by what the calendar and the blackout are then.
     let nominal = |after: Timestamp| schedule.next_nominal(after);
     let future = std::iter::successors(nominal(planned_until), |at| nominal(*at));
-    for at in future.take_while(|at| *at <= horizon.until).take(horizon.ticks_max) {
+    for at in future.take_while(|at| *at <= window.until).take(window.ticks_max) {
         plan.runs.push(tick(job, at, Origin::Schedule, 0));
         planned_until = at;
     }
@@ -88,11 +88,11 @@ pub fn plan_resume(
 ) -> Plan {
     let mut held = job.clone();
     held.definition.catch_up = asked.unwrap_or(job.definition.catch_up);
-    let horizon = Horizon { now, outages: &[], until: now, ticks_max: 0 };
+    let window = PlanWindow { now, outages: &[], until: now, ticks_max: 0 };
     let before_next = next.saturating_sub(SignedDuration::from_nanos(1)).unwrap_or(Timestamp::MIN);
     let mut plan = Plan::default();
     let resumed = Some(Resumption { at: now, asked });
-    plan_late(&held, schedule, before_next, (now, &horizon), resumed, &mut plan);
+    plan_late(&held, schedule, before_next, (now, &window), resumed, &mut plan);
     let since = schedule.base().prev(next).unwrap_or(Timestamp::MIN).max(job.created_at);
     let gaps = schedule.skipped(since, now);
     plan.ledger.extend(gaps.iter().map(|gap| dst_gap(job, gap)));
@@ -104,16 +104,16 @@ fn plan_late(
     job: &Job,
     schedule: &Schedule,
     after: Timestamp,
-    (missed_until, horizon): (Timestamp, &Horizon<'_>),
+    (missed_until, window): (Timestamp, &PlanWindow<'_>),
     resumed: Option<Resumption>,
     plan: &mut Plan,
 ) {
     let rules = job.definition.catch_up_rules();
-    let decision = catch_up(schedule, after, missed_until, horizon.now, &rules);
+    let decision = catch_up(schedule, after, missed_until, window.now, &rules);
     // Occurrences of the same outage that were planned before it count as well.
     let stands_for = match (job.definition.catch_up, decision.run.last()) {
         (CatchUpPolicy::Last, Some(newest)) => {
-            let outage = horizon.outages.iter().find(|outage| outage.contains(*newest));
+            let outage = window.outages.iter().find(|outage| outage.contains(*newest));
             let since = outage.map_or(after, |outage| outage.since.min(after));
             let missed = decision.missed.map_or(0, |range| range.count);
             (schedule.count(since, *newest) - 1).saturating_sub(missed)
@@ -126,7 +126,7 @@ fn plan_late(
         plan.runs.push(tick(job, *at, Origin::CatchUp, coalesced));
     }
     plan.runs.extend(decision.live.iter().map(|at| tick(job, *at, Origin::Schedule, 0)));
-    let why = |range: &OccurrenceRange| why_missed(range, horizon.outages, resumed);
+    let why = |range: &OccurrenceRange| why_missed(range, window.outages, resumed);
     let skipped = |range: OccurrenceRange| {
         let then = match (job.definition.catch_up, decision.run.last()) {
             (CatchUpPolicy::Last, Some(run)) => stood_for(*run),
@@ -143,7 +143,7 @@ fn plan_late(
         entry(job, range, Outcome::Missed, Reason { code: ReasonCode::StartDeadline, text })
     };
     plan.ledger.extend(decision.missed.map(missed));
-    let excluded = schedule.excluded(after, horizon.now);
+    let excluded = schedule.excluded(after, window.now);
     plan.ledger.extend(
         excluded
             .into_iter()
@@ -321,8 +321,8 @@ mod tests {
             .iter()
             .map(|(since, until)| Outage { since: at(since), until: at(until) })
             .collect();
-        let horizon = Horizon { now: at(now), outages: &outages, until, ticks_max: 5 };
-        let plan = plan(job, &schedule, at(next), &horizon);
+        let window = PlanWindow { now: at(now), outages: &outages, until, ticks_max: 5 };
+        let plan = plan(job, &schedule, at(next), &window);
         shown(&plan)
     }
 

@@ -20,6 +20,9 @@ pub enum Start {
     Forget,
     /// The run is not due yet by the clock of the store: check again after this time.
     Early(SignedDuration),
+    /// Runs that come later in line are held by other nodes and may have started: check again soon.
+    /// Their nodes see this run and decide first; a start is reported with the next renewal.
+    LaterUndecided,
     /// The run waits, and is checked again when the condition is met or at this time.
     Wait(Wait, Option<Timestamp>),
     /// Earlier runs are cancelled, and the run waits for them.
@@ -90,18 +93,19 @@ pub fn start(
     if facts.job_state == Some(JobState::Paused) && outlives_pause(run, definition) {
         return Start::Wait(Wait::Pause, None);
     }
+    // A run that was tried, or whose node was lost, goes on whatever becomes of the schedule.
+    let is_first = run.attempts + run.lost == 0;
     let unscheduled = facts.job_state != Some(JobState::Enabled) && run.run.origin.is_tick();
     // The steps and parts of a run that has begun start until it ends.
     if facts.job_state == Some(JobState::Deleted) && !run.run.origin.is_child()
         || facts.job_state.is_none()
-        || unscheduled && run.attempts == 0
+        || unscheduled && is_first
     {
         let state =
             facts.job_state.map_or("gone".to_owned(), |state| format!("{state:?}").to_lowercase());
         let text = format!("the job was {state} before the run started");
         return Start::End(Outcome::Skipped, reason(ReasonCode::JobChanged, &text));
     }
-    let is_first = run.attempts + run.lost == 0;
     if run.run.origin.is_tick()
         && is_first
         && let Some(excluded) = moment.excluded
@@ -162,7 +166,8 @@ fn outlives_pause(run: &ClaimedRun, definition: &Definition) -> bool {
         CatchUpPolicy::Last => definition.when.is_one_time(),
         CatchUpPolicy::All => true,
     };
-    run.run.origin.is_tick() && run.attempts == 0 && (run.grant.turn > 0 || is_caught_up)
+    let is_first = run.attempts + run.lost == 0;
+    run.run.origin.is_tick() && is_first && (run.grant.turn > 0 || is_caught_up)
 }
 
 /// Why a missed tick does not run; none if it runs.
@@ -220,16 +225,45 @@ fn overlap(
     if begun.len() + ahead.len() < moment.most_running as usize {
         return Start::Go;
     }
+    // If two runs were skipped or cancelled because of each other, neither would run. Two that wait
+    // in line because of each other do no harm: the store wakes the first of them.
+    let decided = begun.iter().filter(|id| !facts.undecided.contains(id)).count();
+    let is_undecided = decided + ahead.len() < moment.most_running as usize;
     match definition.overlap {
+        Overlap::Skip if is_live && is_undecided => Start::LaterUndecided,
         Overlap::Skip if is_live => {
             let text = format!("run {} had not ended", begun[0]);
             Start::End(Outcome::Skipped, reason(ReasonCode::Overlap, &text))
         }
+        Overlap::CancelPrevious if run.run.origin != Origin::Backfill && is_undecided => {
+            Start::LaterUndecided
+        }
         Overlap::CancelPrevious if run.run.origin != Origin::Backfill => {
-            Start::CancelEarlier(begun.into_iter().chain(ahead).collect())
+            replace_earlier(begun, ahead, is_live, facts, moment.most_running)
         }
         _ => Start::Wait(Wait::Overlap, None),
     }
+}
+
+/// Cancels the runs that come before this one in line. A later run is not cancelled: it has taken
+/// the place of a live tick, and every other run waits for it.
+fn replace_earlier(
+    begun: Vec<RunId>,
+    ahead: Vec<RunId>,
+    is_live: bool,
+    facts: &StartFacts,
+    most_running: u32,
+) -> Start {
+    let (later, earlier): (Vec<RunId>, Vec<RunId>) =
+        begun.into_iter().partition(|id| facts.is_later(*id));
+    if later.len() < most_running as usize {
+        return Start::CancelEarlier(earlier.into_iter().chain(ahead).collect());
+    }
+    if !is_live {
+        return Start::Wait(Wait::Overlap, None);
+    }
+    let text = format!("run {}, which comes later, has taken its place", later[0]);
+    Start::End(Outcome::Cancelled, reason(ReasonCode::CancelRequested, &text))
 }
 
 /// Whether the next attempt of a run has to wait, because other runs of the job started between two

@@ -73,7 +73,7 @@ fn expressions_choose_by_the_values_of_the_run() {
         ("SHARD_COUNT() - 1", "shard_004"),
         ("'it''s'", "it says \"it's\", and there is no such shard"),
         ("id", "it says 42; the places of the shards are 0 to 3"),
-        ("id / 0", "42 is divided by zero"),
+        ("id / 0", "42 is split by zero"),
         ("big + 1", "a number is too large"),
         ("name * 2", "\"Eve\" is not a whole number"),
         ("customer", "the run has no parameter \"customer\""),
@@ -172,12 +172,12 @@ fn a_run_becomes_a_part_for_each_row_and_shard() {
     let run = tick(&job, Timestamp::UNIX_EPOCH, Origin::Schedule, 0);
     assert_eq!(run.parameters.as_deref(), Some(r#"{"day":"mon"}"#));
     let now = Timestamp::from_second(60).unwrap();
-    let parts = divide(&job.definition, &run, Some(&rows), &shards(3), now).unwrap();
+    let parts = split(&job.definition, &run, Some(&rows), &shards(3), now).unwrap();
     assert_eq!(parts.len(), 6);
     let ids: std::collections::BTreeSet<RunId> = parts.iter().map(|part| part.id).collect();
     assert_eq!(ids.len(), 6, "each part has an identity");
     assert!(ids.iter().all(|id| id.is_part()) && !run.id.is_part());
-    assert_eq!(parts, divide(&job.definition, &run, Some(&rows), &shards(3), now).unwrap());
+    assert_eq!(parts, split(&job.definition, &run, Some(&rows), &shards(3), now).unwrap());
     let last = &parts[5];
     assert_eq!(last.parameters.as_deref(), Some(r#"{"customer_id":2,"day":"tue"}"#));
     assert_eq!(last.shard, Uuid::from_u128(3).to_string());
@@ -185,10 +185,10 @@ fn a_run_becomes_a_part_for_each_row_and_shard() {
     assert!(!last.place.is_anywhere());
 
     let rows_only = Definition { partition: None, parameters, ..Definition::default() };
-    let parts = divide(&rows_only, &run, Some(&rows), &[], now).unwrap();
+    let parts = split(&rows_only, &run, Some(&rows), &[], now).unwrap();
     assert_eq!(parts.len(), 2);
     assert!(parts.iter().all(|part| part.shard.is_empty() && part.place.is_anywhere()));
-    assert_eq!(divide(&rows_only, &run, Some(&[]), &[], now), Ok(Vec::new()));
+    assert_eq!(split(&rows_only, &run, Some(&[]), &[], now), Ok(Vec::new()));
 }
 
 #[test]

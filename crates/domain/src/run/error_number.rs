@@ -9,7 +9,7 @@ const NAMED: u32 = 100_000_000;
 /// name and never changes.
 ///
 /// ```
-/// use domain::run::error_number;
+/// use punctual_domain::run::error_number;
 /// assert_eq!(error_number("HTTP_502"), 502);
 /// ```
 pub fn error_number(name: &str) -> i32 {

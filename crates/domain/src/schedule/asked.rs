@@ -52,7 +52,7 @@ const MINUTE: SignedDuration = SignedDuration::from_mins(1);
 /// `yesterday 02:30`), `now`, or a distance from now (`90m ago`, `-90m`, `+2h`).
 ///
 /// ```
-/// use domain::schedule::{Zones, asked_time};
+/// use punctual_domain::schedule::{Zones, asked_time};
 ///
 /// let zones = Zones::bundled();
 /// let zone = zones.find("Europe/Berlin")?;

@@ -60,7 +60,7 @@ pub enum AtError {
 /// exactly one meaning.
 ///
 /// ```
-/// use domain::schedule::{Zones, parse_instant};
+/// use punctual_domain::schedule::{Zones, parse_instant};
 ///
 /// let zones = Zones::bundled();
 /// let zone = zones.find("America/New_York")?;

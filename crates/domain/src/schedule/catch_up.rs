@@ -127,7 +127,7 @@ pub struct CatchUp {
 /// before `missed_until` was missed and follows the policy; what comes after it is live.
 ///
 /// ```
-/// use domain::schedule::{CatchUpRules, Every, Schedule, catch_up};
+/// use punctual_domain::schedule::{CatchUpRules, Every, Schedule, catch_up};
 /// use jiff::{SignedDuration, Timestamp};
 ///
 /// let start = Timestamp::UNIX_EPOCH;

@@ -2,11 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Cron;
+
 /// The rule for a local time in a gap, which clocks skip.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum GapRule {
     /// It does not run; the ledger records it as skipped.
+    #[default]
     Skip,
     /// It runs once, at the moment of the jump.
     ShiftAfter,
@@ -24,6 +27,13 @@ pub enum OverlapRule {
     Second,
     /// It runs at both.
     Both,
+}
+
+impl OverlapRule {
+    /// The rule of an expression that has none of its own.
+    pub fn of_cron(cron: &Cron) -> Self {
+        if cron.matches_every_hour() { OverlapRule::Both } else { OverlapRule::First }
+    }
 }
 
 /// The rules of a job for daylight saving time; omitted rules follow from its schedule.

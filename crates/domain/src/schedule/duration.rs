@@ -16,11 +16,11 @@ pub struct DurationError {
 /// and years have no fixed length and are refused.
 ///
 /// ```
-/// use domain::schedule::parse_duration;
+/// use punctual_domain::schedule::parse_duration;
 ///
 /// assert_eq!(parse_duration("1h 30m")?.as_secs(), 5_400);
 /// assert_eq!(parse_duration("2 DAYS")?.as_secs(), 172_800);
-/// # Ok::<(), domain::schedule::DurationError>(())
+/// # Ok::<(), punctual_domain::schedule::DurationError>(())
 /// ```
 pub fn parse_duration(text: &str) -> Result<SignedDuration, DurationError> {
     let refuse =

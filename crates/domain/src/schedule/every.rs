@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 /// Occurrences at `starts`, `starts + interval`, … up to and including `ends`.
 ///
 /// ```
-/// use domain::schedule::Every;
+/// use punctual_domain::schedule::Every;
 /// use jiff::SignedDuration;
 ///
 /// let every = Every::new(SignedDuration::from_mins(90), "2026-01-01T00:00:00Z".parse()?, None)?;

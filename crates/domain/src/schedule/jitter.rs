@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 /// every release, so that a run that is planned again keeps its time.
 ///
 /// ```
-/// use domain::schedule::jitter;
+/// use punctual_domain::schedule::jitter;
 /// use jiff::{SignedDuration, Timestamp};
 ///
 /// let bound = SignedDuration::from_secs(60);

@@ -36,7 +36,7 @@ const INSTANT: SignedDuration = SignedDuration::from_nanos(1);
 /// When a cron expression fires in a zone.
 ///
 /// ```
-/// use domain::schedule::{CronSchedule, DstPolicy, Zones};
+/// use punctual_domain::schedule::{CronSchedule, DstPolicy, Zones};
 ///
 /// let zone = Zones::bundled().find("America/New_York")?;
 /// let schedule = CronSchedule::new("30 2 * * *".parse()?, zone, DstPolicy::default());
@@ -70,12 +70,11 @@ pub struct SkippedRange {
 impl CronSchedule {
     /// A schedule with this policy; omitted rules follow from the expression.
     pub fn new(cron: Cron, zone: Zone, policy: DstPolicy) -> Self {
-        let by_kind =
-            if cron.matches_every_hour() { OverlapRule::Both } else { OverlapRule::First };
+        let by_kind = OverlapRule::of_cron(&cron);
         CronSchedule {
             zone,
             policy,
-            gap: policy.gap.unwrap_or(GapRule::Skip),
+            gap: policy.gap.unwrap_or_default(),
             overlap: policy.overlap.unwrap_or(by_kind),
             cron: Arc::new(cron),
         }

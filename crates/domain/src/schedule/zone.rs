@@ -5,7 +5,7 @@ use jiff::tz::{TimeZone, TimeZoneDatabase};
 /// The time-zone databases that names are looked up in.
 ///
 /// ```
-/// use domain::schedule::Zones;
+/// use punctual_domain::schedule::Zones;
 ///
 /// let zones = Zones::bundled();
 /// assert_eq!(zones.find("europe/berlin").unwrap().name(), "Europe/Berlin");

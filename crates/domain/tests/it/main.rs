@@ -5,6 +5,8 @@
 //! engine with it (properties, calendar), with itself (totals), with another implementation
 //! (croner), with answers worked out by hand (golden, parser) and with noise (fuzz).
 
+extern crate punctual_domain as domain;
+
 mod calendar;
 mod croner;
 mod fuzz;

@@ -33,7 +33,7 @@ const EXHAUSTIVE: Effort = Effort {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "a test may be asked for its long form; the rooms themselves read no environment"
+    reason = "a test may be asked for its long form; the crates themselves read no environment"
 )]
 fn effort() -> Effort {
     match std::env::var("PUNCTUAL_EXHAUSTIVE").as_deref() {

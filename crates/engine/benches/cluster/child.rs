@@ -11,7 +11,7 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 use store::postgres::{PostgresOptions, PostgresStore};
 
-use crate::executors::{Counter, couriers};
+use crate::executors::{Counter, notifiers};
 use crate::present::parts;
 
 /// What a node is told.
@@ -28,7 +28,7 @@ pub struct Part {
     /// How far it plans ahead, in seconds.
     pub look_ahead: i64,
     /// With more jobs than this, planning is divided.
-    pub divide_above: u32,
+    pub planning_buckets_above: u32,
     /// Its lease, in seconds.
     pub lease: i64,
 }
@@ -39,7 +39,7 @@ impl Part {
         json!({
             "url": self.url, "name": self.name, "executes": self.executes,
             "concurrency": self.concurrency, "look_ahead": self.look_ahead,
-            "divide_above": self.divide_above, "lease": self.lease,
+            "planning_buckets_above": self.planning_buckets_above, "lease": self.lease,
         })
         .to_string()
     }
@@ -54,7 +54,7 @@ impl Part {
             executes: part["executes"] == true,
             concurrency: u32::try_from(number("concurrency")?)?,
             look_ahead: number("look_ahead")?,
-            divide_above: u32::try_from(number("divide_above")?)?,
+            planning_buckets_above: u32::try_from(number("planning_buckets_above")?)?,
             lease: number("lease")?,
         })
     }
@@ -70,7 +70,7 @@ impl Part {
             max_concurrent_jobs: self.concurrency,
             max_runs_per_job: u32::MAX,
             look_ahead: SignedDuration::from_secs(self.look_ahead),
-            divide_planning_above: self.divide_above,
+            planning_buckets_above: self.planning_buckets_above,
             lease: SignedDuration::from_secs(self.lease),
             renew_every: share(default.renew_every),
             stop_before_lease_end: share(default.stop_before_lease_end),
@@ -92,7 +92,7 @@ pub async fn run(part: &str) -> Result<()> {
     let engine = Engine::start(
         std::sync::Arc::new(store),
         Counter::default(),
-        couriers(),
+        notifiers(),
         part.settings(),
         parts(),
     );

@@ -11,13 +11,13 @@ use store::postgres::PostgresStore;
 use crate::args::Args;
 use crate::child::Part;
 use crate::databases::Databases;
-use crate::figure::{Figure, percentiles, progress};
 use crate::fleet::Member;
+use crate::measurement::{Measurement, percentiles, progress};
 
 /// How many nodes there are.
 const NODES: u32 = 3;
 
-pub async fn measure(databases: &Databases, args: &Args) -> Result<Figure> {
+pub async fn measure(databases: &Databases, args: &Args) -> Result<Measurement> {
     let name = databases.fresh(None).await?;
     let store = databases.store(&name).await?;
     let part = Part {
@@ -26,10 +26,10 @@ pub async fn measure(databases: &Databases, args: &Args) -> Result<Figure> {
         executes: true,
         concurrency: 8,
         look_ahead: 120,
-        divide_above: 100_000,
+        planning_buckets_above: 100_000,
         lease: i64::from(args.lease),
     };
-    // A node that comes back under its old name would bury itself at once, so each has a new one.
+    // A node that comes back under its old name would declare itself dead at once, so each has a new one.
     let start = |n: u32| -> Result<Member> {
         let mut member = Member::start(&Part { name: format!("node {n}"), ..part.clone() })?;
         member.go()?;
@@ -55,18 +55,18 @@ pub async fn measure(databases: &Databases, args: &Args) -> Result<Figure> {
     drop(members);
     let settings = json!({
         "store": "postgres", "nodes": NODES, "kills": args.kills, "lease_s": args.lease,
-        "until": "the lead is another node's",
+        "until": "another node leads",
     });
-    let figure = Figure::new("cluster.failover", percentiles(took), "ms", settings);
-    figure.print();
-    Ok(figure)
+    let measurement = Measurement::new("cluster.failover", percentiles(took), "ms", settings);
+    measurement.print();
+    Ok(measurement)
 }
 
 /// The name of the node that leads, once it is another one.
 async fn next_leader(store: &Arc<PostgresStore>, old: &str, patience: Duration) -> Result<String> {
     let begun = Instant::now();
     loop {
-        if let Some(leader) = store.lead().await?.node {
+        if let Some(leader) = store.leadership().await?.node {
             let nodes = store.nodes().await?;
             let found = nodes.iter().find(|node| node.id == leader && node.info.name != old);
             if let Some(node) = found {

@@ -1,13 +1,15 @@
 //! How several nodes share one PostgreSQL: each is a process of its own.
 //!
-//! `cargo xtask bench cluster` prints one JSON line a figure on stdout, and what it is doing and a
+//! `cargo xtask bench cluster` prints one JSON line a measurement on stdout, and what it is doing and a
 //! table at the end on stderr: runs a second with more and more nodes, how long after a `kill -9`
 //! of the leader another node leads, and how fast jobs are planned that are due in the same minute.
-//! Single figures move with whatever else the machine does; what counts is the ratio to one node.
+//! Single measurements move with whatever else the machine does; what counts is the ratio to one node.
 #![allow(
     clippy::disallowed_methods,
     reason = "a benchmark reads the clock, starts processes and kills them"
 )]
+
+extern crate punctual_engine as engine;
 
 mod args;
 mod child;
@@ -20,12 +22,12 @@ mod process;
 #[path = "../engine/executors.rs"]
 #[allow(dead_code, reason = "the engine's benchmark uses all of it")]
 mod executors;
-#[path = "../engine/figure.rs"]
-#[allow(dead_code, reason = "the engine's benchmark uses all of it")]
-mod figure;
 #[path = "../engine/jobs.rs"]
 #[allow(dead_code, reason = "the engine's benchmark uses all of it")]
 mod jobs;
+#[path = "../engine/measurement.rs"]
+#[allow(dead_code, reason = "the engine's benchmark uses all of it")]
+mod measurement;
 #[path = "../engine/present.rs"]
 #[allow(dead_code, reason = "the engine's benchmark uses all of it")]
 mod present;
@@ -37,7 +39,7 @@ use clap::Parser;
 
 use args::{Args, Mode};
 use databases::Databases;
-use figure::Figure;
+use measurement::Measurement;
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -46,24 +48,24 @@ async fn main() -> Result<()> {
         return child::run(part).await;
     }
     let databases = Databases::start()?;
-    let mut figures = Vec::new();
+    let mut measurements = Vec::new();
     if args.wants(Mode::Process) {
-        figures.extend(process::measure(&databases, &args).await?);
+        measurements.extend(process::measure(&databases, &args).await?);
     }
     if args.wants(Mode::Planning) {
-        figures.extend(planning::measure(&databases, &args).await?);
+        measurements.extend(planning::measure(&databases, &args).await?);
     }
     if args.wants(Mode::Failover) {
-        figures.push(failover::measure(&databases, &args).await?);
+        measurements.push(failover::measure(&databases, &args).await?);
     }
-    table(&figures);
+    table(&measurements);
     Ok(())
 }
 
-/// The figures once more, for people.
-fn table(figures: &[Figure]) {
+/// The measurements once more, for people.
+fn table(measurements: &[Measurement]) {
     eprintln!("{:<22} {:>6} {:>9} {:>12} {:>8}", "metric", "nodes", "divided", "value", "ratio");
-    for Figure { metric, value, unit, settings } in figures {
+    for Measurement { metric, value, unit, settings } in measurements {
         let of = |name: &str| settings.get(name).map_or(String::new(), ToString::to_string);
         let value = if value.is_number() { format!("{value} {unit}") } else { value.to_string() };
         let (nodes, divided, ratio) = (of("nodes"), of("divided"), of("ratio_to_one_node"));

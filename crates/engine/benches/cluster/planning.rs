@@ -13,8 +13,8 @@ use serde_json::json;
 use crate::args::Args;
 use crate::child::Part;
 use crate::databases::{Databases, connect, rows};
-use crate::figure::{Figure, median, progress, round};
 use crate::fleet;
+use crate::measurement::{Measurement, median, progress, round};
 use crate::present::{now, parts, rate};
 
 /// Jobs that one call creates.
@@ -23,7 +23,7 @@ const BATCH: u32 = 5_000;
 /// The minute is so far ahead, in seconds: no time is near while it is planned.
 const AHEAD: i64 = 1_800;
 
-pub async fn measure(databases: &Databases, args: &Args) -> Result<Vec<Figure>> {
+pub async fn measure(databases: &Databases, args: &Args) -> Result<Vec<Measurement>> {
     progress(format!("cluster.planning: creating {} jobs", args.jobs));
     let template = create(databases, args.jobs).await?;
     let turns: Vec<(usize, bool)> =
@@ -36,18 +36,18 @@ pub async fn measure(databases: &Databases, args: &Args) -> Result<Vec<Figure>> 
         }
     }
     let medians: Vec<f64> = rates.iter().map(|rates| median(rates.clone())).collect();
-    let figure = |((nodes, divided), rate): (&(usize, bool), &f64)| {
+    let measurement = |((nodes, divided), rate): (&(usize, bool), &f64)| {
         let settings = json!({
             "store": "postgres", "nodes": nodes, "divided": divided, "schedules": args.jobs,
             "rounds": args.rounds, "seconds": round(f64::from(args.jobs) / rate),
             "ratio_to_one_node": round(rate / medians[0]),
             "until": "every job has its run",
         });
-        Figure::new("cluster.planning", rate.round(), "jobs/s", settings)
+        Measurement::new("cluster.planning", rate.round(), "jobs/s", settings)
     };
-    let figures: Vec<Figure> = turns.iter().zip(&medians).map(figure).collect();
-    figures.iter().for_each(Figure::print);
-    Ok(figures)
+    let measurements: Vec<Measurement> = turns.iter().zip(&medians).map(measurement).collect();
+    measurements.iter().for_each(Measurement::print);
+    Ok(measurements)
 }
 
 /// A database with so many jobs, spread over the seconds of one minute.
@@ -94,7 +94,7 @@ async fn plan(
         executes: false,
         concurrency: 1,
         look_ahead: 2 * AHEAD,
-        divide_above: if divided { 0 } else { u32::MAX },
+        planning_buckets_above: if divided { 0 } else { u32::MAX },
         lease: 10,
     };
     let mut members = fleet::start(nodes, &part)?;

@@ -11,14 +11,14 @@ use uuid::Uuid;
 use crate::args::Args;
 use crate::child::Part;
 use crate::databases::{Databases, connect, rows};
-use crate::figure::{Figure, median, progress, round};
+use crate::measurement::{Measurement, median, progress, round};
 use crate::present::{now, rate};
 use crate::{fleet, jobs};
 
 /// How long runs may take.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-pub async fn measure(databases: &Databases, args: &Args) -> Result<Vec<Figure>> {
+pub async fn measure(databases: &Databases, args: &Args) -> Result<Vec<Measurement>> {
     let mut rates = vec![Vec::new(); args.nodes.len()];
     for round in 1..=args.rounds {
         for (nodes, rates) in args.nodes.iter().zip(&mut rates) {
@@ -27,7 +27,7 @@ pub async fn measure(databases: &Databases, args: &Args) -> Result<Vec<Figure>> 
         }
     }
     let medians: Vec<f64> = rates.iter().map(|rates| median(rates.clone())).collect();
-    let figure = |(nodes, rate): (&usize, &f64)| {
+    let measurement = |(nodes, rate): (&usize, &f64)| {
         let settings = json!({
             "store": "postgres", "nodes": nodes, "n": args.runs, "rounds": args.rounds,
             "max_concurrent_jobs": args.concurrency,
@@ -35,11 +35,11 @@ pub async fn measure(databases: &Databases, args: &Args) -> Result<Vec<Figure>> 
             "from": "a tenth is in the history",
             "until": "all rows are in the history, none is deleted",
         });
-        Figure::new("cluster.process", rate.round(), "jobs/s", settings)
+        Measurement::new("cluster.process", rate.round(), "jobs/s", settings)
     };
-    let figures: Vec<Figure> = args.nodes.iter().zip(&medians).map(figure).collect();
-    figures.iter().for_each(Figure::print);
-    Ok(figures)
+    let measurements: Vec<Measurement> = args.nodes.iter().zip(&medians).map(measurement).collect();
+    measurements.iter().for_each(Measurement::print);
+    Ok(measurements)
 }
 
 async fn process(databases: &Databases, args: &Args, nodes: usize) -> Result<f64> {
@@ -60,7 +60,7 @@ async fn process(databases: &Databases, args: &Args, nodes: usize) -> Result<f64
         executes: true,
         concurrency: args.concurrency,
         look_ahead: 120,
-        divide_above: 100_000,
+        planning_buckets_above: 100_000,
         lease: 10,
     };
     let mut members = fleet::start(nodes, &part)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use store::FullStore;
 
-use crate::figure::Figure;
+use crate::measurement::Measurement;
 
 pub mod postgres;
 pub mod server;
@@ -41,5 +41,5 @@ pub trait Bed {
     fn server(&self) -> Option<u32>;
 
     /// What the bare database does with so many rows.
-    async fn floor(&self, runs: u32) -> Result<Vec<Figure>>;
+    async fn floor(&self, runs: u32) -> Result<Vec<Measurement>>;
 }

@@ -14,8 +14,8 @@ use tokio::task::JoinSet;
 
 use crate::args::Args;
 use crate::bed::Bed;
-use crate::executors::{Counter, couriers};
-use crate::figure::{Figure, progress};
+use crate::executors::{Counter, notifiers};
+use crate::measurement::{Measurement, progress};
 use crate::present::{after, parts, rate};
 use crate::{jobs, process};
 
@@ -25,27 +25,27 @@ const SINGLE: [(u32, u32); 3] = [(1, 2_000), (16, 10_000), (64, 30_000)];
 /// Callers, and the runs that each of their calls submits.
 const BATCHES: [(u32, u32); 3] = [(1, 1_000), (4, 1_000), (1, 5_000)];
 
-pub async fn measure<B: Bed>(bed: &B, args: &Args) -> Result<Vec<Figure>> {
-    let mut figures = Vec::new();
+pub async fn measure<B: Bed>(bed: &B, args: &Args) -> Result<Vec<Measurement>> {
+    let mut measurements = Vec::new();
     for (callers, count) in SINGLE {
         let metric = format!("M1.enqueue_single_c{callers}");
         if args.wants(&metric) {
             progress(&metric);
-            figures.push(single(bed, args, metric, callers, count).await?);
+            measurements.push(single(bed, args, metric, callers, count).await?);
         }
     }
     for (callers, batch) in BATCHES.into_iter().filter(|_| args.wants("M1.enqueue_batch")) {
         progress(format!("M1.enqueue_batch of {batch} by {callers}"));
-        figures.push(batched(bed, args, callers, batch).await?);
+        measurements.push(batched(bed, args, callers, batch).await?);
     }
-    Ok(figures)
+    Ok(measurements)
 }
 
 /// An engine that works as always; the runs are not due before tomorrow, so it has none to start.
 async fn engine<B: Bed>(bed: &B, settings: Settings) -> Result<(Engine, Job)> {
     let store = bed.fresh().await?;
     let job = jobs::on_demand(&store).await?;
-    let engine = Engine::start(store, Counter::default(), couriers(), settings, parts()).await?;
+    let engine = Engine::start(store, Counter::default(), notifiers(), settings, parts()).await?;
     Ok((engine, job))
 }
 
@@ -60,7 +60,7 @@ async fn single<B: Bed>(
     metric: String,
     callers: u32,
     count: u32,
-) -> Result<Figure> {
+) -> Result<Measurement> {
     let (engine, job) = engine(bed, process::settings(args)).await?;
     let engine = Arc::new(engine);
     let left = Arc::new(AtomicU32::new(count));
@@ -88,10 +88,10 @@ async fn single<B: Bed>(
     let settings = json!({
         "store": args.store.name(), "n": count, "clients": callers, "durable_ack_each": true,
     });
-    Ok(Figure::new(metric, rate.round(), "jobs/s", settings))
+    Ok(Measurement::new(metric, rate.round(), "jobs/s", settings))
 }
 
-async fn batched<B: Bed>(bed: &B, args: &Args, callers: u32, batch: u32) -> Result<Figure> {
+async fn batched<B: Bed>(bed: &B, args: &Args, callers: u32, batch: u32) -> Result<Measurement> {
     let (engine, job) = engine(bed, process::settings(args)).await?;
     let batches: Vec<Vec<NewRun>> = (0..args.runs)
         .step_by(batch as usize)
@@ -121,5 +121,5 @@ async fn batched<B: Bed>(bed: &B, args: &Args, callers: u32, batch: u32) -> Resu
     engine.stop(Duration::from_secs(1)).await;
     let settings =
         json!({ "store": args.store.name(), "n": count, "batch": batch, "clients": callers });
-    Ok(Figure::new("M1.enqueue_batch", rate.round(), "jobs/s", settings))
+    Ok(Measurement::new("M1.enqueue_batch", rate.round(), "jobs/s", settings))
 }

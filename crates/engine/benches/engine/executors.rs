@@ -61,6 +61,6 @@ impl Executor for Witness {
 }
 
 /// Who is told of alerts: the log, as in every process.
-pub fn couriers() -> Vec<Box<dyn Notifier>> {
+pub fn notifiers() -> Vec<Box<dyn Notifier>> {
     vec![Box::new(LogNotifier)]
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::args::Args;
 use crate::bed::Bed;
-use crate::figure::{Figure, median, progress, round};
+use crate::measurement::{Measurement, median, progress, round};
 use crate::process;
 
 /// How often the same work is done on each database; the median counts.
@@ -25,7 +25,7 @@ pub async fn measure<B: Bed>(bed: &B, args: &Args) -> Result<()> {
     progress("M6.history: full");
     let full = rate(bed, &store, args, "M6.history_full").await?;
     let settings = json!({ "store": args.store.name(), "history": args.history });
-    Figure::new("M6.history", round(full / empty), "x", settings).print();
+    Measurement::new("M6.history", round(full / empty), "x", settings).print();
     Ok(())
 }
 
@@ -33,9 +33,9 @@ pub async fn measure<B: Bed>(bed: &B, args: &Args) -> Result<()> {
 async fn rate<B: Bed>(bed: &B, store: &Arc<B::Store>, args: &Args, metric: &str) -> Result<f64> {
     let mut rates = Vec::new();
     for _ in 0..ROUNDS {
-        let figure = process::process(bed, store, args, metric).await?;
-        figure.print();
-        rates.push(figure.value.as_f64().unwrap_or(f64::NAN));
+        let measurement = process::process(bed, store, args, metric).await?;
+        measurement.print();
+        rates.push(measurement.value.as_f64().unwrap_or(f64::NAN));
     }
     Ok(median(rates))
 }

@@ -17,8 +17,8 @@ use store::{FullStore, Store};
 
 use crate::args::Args;
 use crate::bed::Bed;
-use crate::executors::{Witness, couriers};
-use crate::figure::{Figure, progress, round};
+use crate::executors::{Witness, notifiers};
+use crate::measurement::{Measurement, progress, round};
 use crate::present::{after, milliseconds, now, parts, until};
 use crate::{jobs, proc};
 
@@ -59,7 +59,7 @@ async fn restart_then_rest<B: Bed>(bed: &B, args: &Args, count: u32) -> Result<(
     let spawned = now();
     let engine = EngineProcess::spawn(bed, args)?;
     let restart = milliseconds(spawned, engine.first_start);
-    Figure::new("M5.restart", round(restart), "ms", settings.clone()).print();
+    Measurement::new("M5.restart", round(restart), "ms", settings.clone()).print();
     progress(format!("M4.idle_cpu with {count} jobs over {} s", args.idle_seconds));
     let cpu = |pid: Option<u32>| pid.map_or(0.0, proc::cpu_seconds);
     let (pid, server) = (Some(engine.process.id()), bed.server());
@@ -84,12 +84,12 @@ async fn restart_then_rest<B: Bed>(bed: &B, args: &Args, count: u32) -> Result<(
         "scheduler_pct": ours,
         "database_pct": theirs,
     });
-    Figure::new("M4.idle_cpu", value, "% of one core", settings.clone()).print();
+    Measurement::new("M4.idle_cpu", value, "% of one core", settings.clone()).print();
     let value = json!({
         "scheduler": { "rss_mib": round(proc::rss_mib(engine.process.id())) },
         "database": { "pss_mib": round(server.map_or(0.0, proc::memory_mib)) },
     });
-    Figure::new("M5.memory", value, "MiB", settings).print();
+    Measurement::new("M5.memory", value, "MiB", settings).print();
     Ok(())
 }
 
@@ -127,7 +127,7 @@ impl Drop for EngineProcess {
 pub async fn child<S: FullStore>(store: Arc<S>, _: &Args) -> Result<()> {
     let witness = Witness::default();
     let engine =
-        Engine::start(store, witness.clone(), couriers(), Settings::default(), parts()).await?;
+        Engine::start(store, witness.clone(), notifiers(), Settings::default(), parts()).await?;
     until("the run that waits started", || witness.count() > 0).await?;
     let first = witness.seen().first().map(|seen| seen.at).context("a start")?;
     println!("{first}");

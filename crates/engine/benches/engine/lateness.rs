@@ -11,9 +11,9 @@ use serde_json::json;
 
 use crate::args::Args;
 use crate::bed::Bed;
-use crate::executors::{Witness, couriers};
-use crate::figure::{Figure, percentiles, progress};
+use crate::executors::{Witness, notifiers};
 use crate::jobs;
+use crate::measurement::{Measurement, percentiles, progress};
 use crate::present::{after, now, parts};
 
 /// How long before its time the last of the jobs is created, at least.
@@ -28,7 +28,7 @@ pub async fn measure<B: Bed>(bed: &B, args: &Args) -> Result<()> {
 }
 
 /// The jobs are there before the engine starts, which then has a few seconds until they are due.
-async fn together<B: Bed>(bed: &B, args: &Args, count: u32) -> Result<Figure> {
+async fn together<B: Bed>(bed: &B, args: &Args, count: u32) -> Result<Measurement> {
     let store = bed.fresh().await?;
     // Creating them takes a while; the second lies safely behind it.
     let creating = SignedDuration::from_millis(i64::from(count) / 2);
@@ -44,7 +44,7 @@ async fn together<B: Bed>(bed: &B, args: &Args, count: u32) -> Result<Figure> {
         batch_max: args.batch,
         ..Settings::default()
     };
-    let engine = Engine::start(store, witness.clone(), couriers(), settings, parts()).await?;
+    let engine = Engine::start(store, witness.clone(), notifiers(), settings, parts()).await?;
     let end = at.saturating_add(SignedDuration::from_secs(20)).unwrap_or(at);
     while witness.count() < count && now() < end {
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -66,7 +66,7 @@ async fn together<B: Bed>(bed: &B, args: &Args, count: u32) -> Result<Figure> {
         "max_concurrent_jobs": args.concurrency,
         "engine_started_before_ms": spare_ms as i64,
     });
-    Ok(Figure::new("M3.cron_lateness", value, "ms", settings))
+    Ok(Measurement::new("M3.cron_lateness", value, "ms", settings))
 }
 
 fn whole_second(at: Timestamp) -> Timestamp {

@@ -1,8 +1,8 @@
 //! How fast the engine is, beside the bare store in the same run.
 //!
-//! `cargo xtask bench engine --store sqlite` prints one JSON line a figure on stdout, in the
+//! `cargo xtask bench engine --store sqlite` prints one JSON line a measurement on stdout, in the
 //! format and with the names of the peers' harness (`../shared/peers`), and what it is doing on
-//! stderr. Every figure is taken on a fresh database with durable commits. Single figures move
+//! stderr. Every measurement is taken on a fresh database with durable commits. Single measurements move
 //! with whatever else the machine does; what counts is their ratio to the floor that was measured
 //! next to them, or to a peer (`--against peers`, which takes turns).
 #![allow(
@@ -10,18 +10,20 @@
     reason = "a benchmark reads the clock, looks for a database server and starts it"
 )]
 
+extern crate punctual_engine as engine;
+
 mod args;
 mod bed;
 mod dag;
 mod enqueue;
 mod executors;
-mod figure;
 mod floor;
 mod history;
 mod idle;
 mod jobs;
 mod latency;
 mod lateness;
+mod measurement;
 mod peers;
 mod present;
 mod proc;
@@ -34,7 +36,7 @@ use args::{Args, StoreKind};
 use bed::Bed;
 use bed::postgres::PostgresBed;
 use bed::sqlite::SqliteBed;
-use figure::progress;
+use measurement::progress;
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -57,15 +59,15 @@ async fn measure<B: Bed>(bed: &B, args: &Args) -> Result<()> {
     }
     if args.wants("floor.process") {
         progress("floor");
-        for figure in bed.floor(args.runs).await? {
-            figure.print();
+        for measurement in bed.floor(args.runs).await? {
+            measurement.print();
         }
     }
     if args.wants("M1.process") {
         process::measure(bed, args).await?.print();
     }
-    for figure in enqueue::measure(bed, args).await? {
-        figure.print();
+    for measurement in enqueue::measure(bed, args).await? {
+        measurement.print();
     }
     if args.wants("M2.latency") {
         latency::measure(bed, args).await?.print();

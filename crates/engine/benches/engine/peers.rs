@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::args::Args;
 use crate::bed::Bed;
-use crate::figure::{Figure, median, progress, round};
+use crate::measurement::{Measurement, median, progress, round};
 use crate::{enqueue, latency, process};
 
 /// Values of a metric by who measured it.
@@ -28,12 +28,12 @@ pub async fn take_turns<B: Bed>(bed: &B, args: &Args) -> Result<()> {
             }
         }
         progress(format!("round {round} of {}: punctual", args.rounds));
-        for figure in ours(bed, args).await? {
-            let metric = match figure.settings["complete"].as_str() {
-                Some(complete) => format!("{}.{complete}", figure.metric),
-                None => figure.metric.clone(),
+        for measurement in ours(bed, args).await? {
+            let metric = match measurement.settings["complete"].as_str() {
+                Some(complete) => format!("{}.{complete}", measurement.metric),
+                None => measurement.metric.clone(),
             };
-            note(&mut values, OURS, &json!(metric), &figure.value);
+            note(&mut values, OURS, &json!(metric), &measurement.value);
         }
     }
     for (metric, by_peer) in &values {
@@ -44,16 +44,16 @@ pub async fn take_turns<B: Bed>(bed: &B, args: &Args) -> Result<()> {
 }
 
 /// Ours in one round: the floors, throughput and, if asked for, latency.
-async fn ours<B: Bed>(bed: &B, args: &Args) -> Result<Vec<Figure>> {
-    let mut figures = bed.floor(args.runs).await?;
-    figures.push(process::measure(bed, args).await?);
+async fn ours<B: Bed>(bed: &B, args: &Args) -> Result<Vec<Measurement>> {
+    let mut measurements = bed.floor(args.runs).await?;
+    measurements.push(process::measure(bed, args).await?);
     if args.wants_named("M1.enqueue") {
-        figures.extend(enqueue::measure(bed, args).await?);
+        measurements.extend(enqueue::measure(bed, args).await?);
     }
     if args.wants_named("M2.latency") {
-        figures.push(latency::measure(bed, args).await?);
+        measurements.push(latency::measure(bed, args).await?);
     }
-    Ok(figures)
+    Ok(measurements)
 }
 
 /// A peer's lines of one round.
@@ -107,7 +107,7 @@ fn compare(metric: &str, by_peer: &BTreeMap<String, Vec<f64>>, args: &Args) {
             "punctual_ratio_by_round": (!ratios.is_empty()).then(|| median(ratios.clone())),
             "ratios": ratios,
         });
-        Figure::new(format!("median.{metric}"), round(middle), "median", settings).print();
+        Measurement::new(format!("median.{metric}"), round(middle), "median", settings).print();
     }
 }
 
@@ -122,7 +122,7 @@ fn floor_ratios(values: &Values, args: &Args) {
         let settings = json!({
             "store": args.store.name(), "of": metric, "rounds": ratios,
         });
-        Figure::new("ratio.process_to_floor", median(ratios), "x", settings).print();
+        Measurement::new("ratio.process_to_floor", median(ratios), "x", settings).print();
     }
 }
 

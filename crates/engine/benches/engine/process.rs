@@ -10,14 +10,14 @@ use store::FullStore;
 
 use crate::args::Args;
 use crate::bed::Bed;
-use crate::executors::{Counter, couriers};
-use crate::figure::{Figure, progress, round};
+use crate::executors::{Counter, notifiers};
+use crate::measurement::{Measurement, progress, round};
 use crate::present::{now, parts, rate, until};
 use crate::{jobs, proc};
 
 /// Fills an empty database with due runs, starts an engine, and takes the time until the
 /// database shows all of them as ended.
-pub async fn measure<B: Bed>(bed: &B, args: &Args) -> Result<Figure> {
+pub async fn measure<B: Bed>(bed: &B, args: &Args) -> Result<Measurement> {
     progress("M1.process");
     let store = bed.fresh().await?;
     process(bed, &store, args, "M1.process").await
@@ -29,7 +29,7 @@ pub async fn process<B: Bed>(
     store: &Arc<B::Store>,
     args: &Args,
     metric: &str,
-) -> Result<Figure> {
+) -> Result<Measurement> {
     let settings = settings(args);
     let before = bed.ended().await?;
     fill(store, args.runs).await?;
@@ -38,7 +38,7 @@ pub async fn process<B: Bed>(
     let cpu_before = proc::cpu_seconds(std::process::id());
     let begun = Instant::now();
     let engine =
-        Engine::start(Arc::clone(store), counter.clone(), couriers(), settings.clone(), parts())
+        Engine::start(Arc::clone(store), counter.clone(), notifiers(), settings.clone(), parts())
             .await?;
     until("the executor sees every run", || counter.get() >= args.runs).await?;
     let executed = begun.elapsed();
@@ -62,7 +62,7 @@ pub async fn process<B: Bed>(
         "handlers_done_s": round(executed.as_secs_f64()),
         "cpu_us_per_run": round(cpu * 1e6 / f64::from(args.runs)),
     });
-    Ok(Figure::new(metric, rate.round(), "jobs/s", settings))
+    Ok(Measurement::new(metric, rate.round(), "jobs/s", settings))
 }
 
 /// The engine's settings where throughput is measured.

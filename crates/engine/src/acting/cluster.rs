@@ -6,8 +6,8 @@ use domain::access::Deed;
 use domain::id::{JobId, NodeId, RunId};
 use domain::partition::{Part, Progress};
 use store::{
-    Acknowledgement, Answer, Begun, NodeControl, NodeControlOutcome, NodeView, OwnedShard, POLICY,
-    RunView, Set, Setting,
+    Acknowledgement, Answer, NodeControl, NodeControlOutcome, NodeView, OwnedShard, POLICY,
+    RequestState, RunView, Set, Setting,
 };
 
 use super::{AuthorizedEngine, no_run};
@@ -45,7 +45,7 @@ impl AuthorizedEngine<'_> {
         Ok(self.node().store.shards(Some(self.actor.tenant)).await?)
     }
 
-    /// The parts of a run, in their order; none when it was not divided.
+    /// The parts of a run, in their order; none when it was not split.
     pub async fn parts(&self, run: RunId) -> Result<Vec<Part>> {
         if self.run(run).await?.is_none() {
             return Err(no_run(run));
@@ -53,7 +53,7 @@ impl AuthorizedEngine<'_> {
         Ok(self.node().store.parts(&[run]).await?)
     }
 
-    /// How far those of these runs have come that were divided. Whoever has a run to show was shown
+    /// How far those of these runs have come that were split. A caller that has a run was allowed to see
     /// it, so nothing is asked here.
     pub async fn progress(&self, seen: &[RunView]) -> Result<HashMap<RunId, Progress>> {
         let wholes: Vec<RunId> = seen.iter().map(|run| run.id).filter(|id| !id.is_part()).collect();
@@ -100,9 +100,9 @@ impl AuthorizedEngine<'_> {
         self.node().set(name, value, expected).await
     }
 
-    /// A request begins that the actor may send again under the same key. Nobody else's key is the
+    /// A request begins that the actor may send again under the same key. The key of another user is never the
     /// same.
-    pub async fn begin_request(&self, key: &str, fingerprint: &[u8]) -> Result<Begun> {
+    pub async fn begin_request(&self, key: &str, fingerprint: &[u8]) -> Result<RequestState> {
         let key = self.request_key(key);
         self.node().begin_request(self.actor.tenant, &key, fingerprint).await
     }

@@ -114,8 +114,33 @@ impl AuthorizedEngine<'_> {
     /// One step of a DAG run, by the name of the step.
     pub async fn dag_step(&self, run: RunId, step: &str, item: Option<u32>) -> Result<StepView> {
         let (_, _, dag) = self.seen_dag_run(run).await?;
-        let key = StepKey { step: find_step(&dag, step)?, item };
+        let key = self.find_item(run, &dag, step, item).await?;
         self.node().step_view_of(run, &dag, key).await
+    }
+
+    /// A step of a DAG run by its name, or one of its items by its position.
+    async fn find_item(
+        &self,
+        run: RunId,
+        dag: &CompiledDag,
+        name: &str,
+        item: Option<u32>,
+    ) -> Result<StepKey> {
+        let step = find_step(dag, name)?;
+        let Some(position) = item else { return Ok(StepKey::of_step(step)) };
+        let count = match dag.graph.step(step).step.for_each {
+            None => "the step has no items".to_owned(),
+            Some(_) => {
+                match self.node().step_view_of(run, dag, StepKey::of_step(step)).await?.items {
+                    Some(items) if position < items => return Ok(StepKey { step, item }),
+                    Some(0) => "its list is empty".to_owned(),
+                    Some(1) => "it has 1 item: 0".to_owned(),
+                    Some(items) => format!("it has {items} items: 0 to {}", items - 1),
+                    None => "its items are not known yet".to_owned(),
+                }
+            }
+        };
+        Err(EngineError::NotFound(format!("item {position} of step {name:?} ({count})")))
     }
 
     /// Why a step ran, waits or did not run, now or at a time in the past.
@@ -127,7 +152,7 @@ impl AuthorizedEngine<'_> {
         at: Option<Timestamp>,
     ) -> Result<StepExplanation> {
         let (view, _, dag) = self.seen_dag_run(run).await?;
-        let key = StepKey { step: find_step(&dag, step)?, item };
+        let key = self.find_item(run, &dag, step, item).await?;
         self.node().explain_step(&view, &dag, key, at).await
     }
 
@@ -286,7 +311,7 @@ impl AuthorizedEngine<'_> {
         note: &str,
     ) -> Result<()> {
         let (header, dag) = self.live_dag_run(run).await?;
-        let key = StepKey { step: find_step(&dag, step)?, item };
+        let key = self.find_item(run, &dag, step, item).await?;
         let outcome = match mark {
             StepMark::Succeeded => Outcome::Completed,
             StepMark::Skipped => Outcome::Skipped,

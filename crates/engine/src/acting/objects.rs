@@ -29,7 +29,13 @@ impl AuthorizedEngine<'_> {
     /// Whether the actor may change objects of a kind. A database is an address that this machine
     /// connects to, or a file of it: that is for the cluster to say.
     fn may_change(&self, object: &Object) -> Result<()> {
+        // What users keep about themselves is theirs.
+        if object.kind == ObjectKind::Preferences && object.name == self.actor.user.to_string() {
+            return Ok(());
+        }
         self.may(match object.kind {
+            ObjectKind::StatusPage => Deed::ChangeAccess,
+            ObjectKind::Preferences => Deed::ChangeCluster,
             ObjectKind::Database | ObjectKind::Shard => Deed::ChangeCluster,
             ObjectKind::AlertChannel | ObjectKind::Pool | ObjectKind::Hook => Deed::ChangeAccess,
             ObjectKind::Calendar | ObjectKind::Blackout | ObjectKind::Pause => Deed::ChangeAccess,
@@ -178,7 +184,8 @@ impl AuthorizedEngine<'_> {
     pub fn may_see(&self, kind: ObjectKind) -> Result<()> {
         match kind {
             ObjectKind::Calendar | ObjectKind::Blackout | ObjectKind::Pause => {
-                self.may(Deed::CreateJob).or_else(|_| self.may(Deed::SeeAccess))
+                // The refusal names the privilege that most users lack.
+                self.may(Deed::SeeAccess).or_else(|_| self.may(Deed::CreateJob))
             }
             _ => self.may(Deed::SeeAccess),
         }
@@ -188,6 +195,12 @@ impl AuthorizedEngine<'_> {
     pub async fn object_by_name(&self, kind: ObjectKind, name: &str) -> Result<Option<Object>> {
         self.may_see(kind)?;
         self.node().object_by_name(self.actor.tenant, kind, name).await
+    }
+
+    /// What the actor keeps about the dashboard.
+    pub async fn preferences(&self) -> Result<Option<Object>> {
+        let (tenant, name) = (self.actor.tenant, self.actor.user.to_string());
+        self.node().object_by_name(tenant, ObjectKind::Preferences, &name).await
     }
 
     /// The tenant's objects of a kind, by name.

@@ -271,6 +271,7 @@ impl AuthorizedEngine<'_> {
             ahead: place.ahead,
             attempts: run.attempts + run.lost,
             served: line.served,
+            served_messages: line.served_messages,
             ready: line.workspaces.into_iter().map(|it| (it.workspace, it.ready)).collect(),
             weights: settings.weights,
             is_paused: queue.state == JobState::Paused,

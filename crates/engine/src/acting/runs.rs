@@ -1,4 +1,4 @@
-//! Runs, as far as whoever asks may see, start and stop them.
+//! Runs, as far as the actor may see, start and stop them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -274,6 +274,11 @@ impl AuthorizedEngine<'_> {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Refuses an actor who may not start and stop runs of the run's job.
+    pub async fn may_execute_run(&self, run: &RunView) -> Result<()> {
+        self.run_for(run.id).await.map(drop)
     }
 
     /// A run's ended attempts.

@@ -108,7 +108,7 @@ impl Node {
             }
         }
         if let Some(dag) = &definition.dag {
-            if definition.action != Action::Noop || definition.is_divided() {
+            if definition.action != Action::Noop || definition.is_split() {
                 return invalid(
                     "tasks",
                     "a DAG has steps instead of an action or a partition rule",

@@ -5,7 +5,7 @@ use std::collections::hash_map;
 
 use domain::access::Entry;
 use domain::audit::Kind;
-use domain::cluster::{Class, NodeRole, NodeState, Place};
+use domain::cluster::{Class, NodeRole, NodeState, Placement};
 use domain::decide::explain::{
     AttemptFacts, ClusterFacts, Deed, Division, JobEvent, KeptFor, LiveFacts, NodeFacts, OtherRun,
     PartFacts, PartOf, PoolFacts, RunDetail, RunFacts, Subject, wait_in,
@@ -90,6 +90,7 @@ impl<'a> Gathered<'a> {
             days: own.days.unwrap_or(settings.retention_days),
             failed_days: own.failed_days.unwrap_or(settings.failed_retention_days),
             keep_last: own.keep_last,
+            keep_completed: own.keep_completed.unwrap_or_default(),
             is_own: own != Default::default(),
         };
         Subject {
@@ -237,7 +238,7 @@ impl<'a> Gathered<'a> {
         if !self.job.definition.depends_on.is_empty() {
             detail.upstream = self.upstream(at.unwrap_or(self.now), None).await?;
         }
-        if self.job.definition.is_divided() {
+        if self.job.definition.is_split() {
             let has_begun = |run: &&RunView| {
                 !matches!(run.state, RunState::Ended(Outcome::Skipped | Outcome::Missed))
             };
@@ -497,7 +498,7 @@ pub(super) async fn cluster_facts(
     let mut nodes = Vec::new();
     for view in views.iter().filter(|view| view.state != NodeState::Gone) {
         let mut offer = view.info.labels.pairs();
-        offer.extend(view.leads.map(|_| Place::LEADER.to_owned()));
+        offer.extend(view.leads.map(|_| Placement::LEADER.to_owned()));
         let slots = view.info.capacity[slot];
         let taken = match view.id == node.id() {
             true => own[slot].taken,

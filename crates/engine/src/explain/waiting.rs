@@ -6,6 +6,7 @@ use std::sync::Arc;
 use domain::decide::explain::{ClusterFacts, KeptFor, Subject, waiting_reason};
 use domain::id::{JobId, RunId, TenantId};
 use domain::job::Job;
+use domain::queue::KeepCompleted;
 use domain::run::{RunState, Wait};
 use domain::slot::SlotKind;
 use store::{NodeView, RunView};
@@ -48,7 +49,13 @@ impl Node {
                 events: &[],
                 has_older_events: true,
                 outages: &[],
-                kept: KeptFor { days: 0, failed_days: 0, keep_last: None, is_own: false },
+                kept: KeptFor {
+                    days: 0,
+                    failed_days: 0,
+                    keep_last: None,
+                    keep_completed: KeepCompleted::All,
+                    is_own: false,
+                },
                 now: self.now(),
             };
             let fact = run_facts(run, None, None);

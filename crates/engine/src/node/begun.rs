@@ -55,7 +55,7 @@ fn lock(counts: &Counts) -> MutexGuard<'_, HashMap<JobId, u32>> {
 
 #[cfg(test)]
 mod tests {
-    use domain::cluster::Place;
+    use domain::cluster::Placement;
     use domain::id::{RunId, TenantId};
     use domain::run::Origin;
     use domain::slot::SlotKind;
@@ -79,7 +79,7 @@ mod tests {
             coalesced: 0,
             ignore_dependencies: false,
             parameters: None,
-            place: Place::default(),
+            place: Placement::default(),
             slot: SlotKind::Process,
             requested_by: None,
         }

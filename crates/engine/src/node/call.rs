@@ -6,8 +6,8 @@
 //!                                             store what this node holds before claiming more
 //! ```
 //!
-//! Ending a grant twice is harmless. A claim that nobody heard of is not: the node would renew
-//! the lease of runs that it does not know, and nobody would ever start them.
+//! Ending a grant twice is harmless. A claim whose reply was lost is not: the node would renew
+//! the lease of runs that it does not know, and no node would ever start them.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
@@ -20,7 +20,7 @@ use store::Finish;
 use super::{Node, State};
 use crate::start_log::BegunRun;
 
-/// A call under way. Whoever drops it without an answer does not know whether it took effect.
+/// A call under way. If it is dropped without an answer, it is unknown whether it took effect.
 pub(super) struct Call<'a> {
     state: &'a Mutex<State>,
     /// Who calls.
@@ -47,8 +47,8 @@ impl<'a> Call<'a> {
         soon: u32,
     ) -> Self {
         let tells = !done.is_empty();
-        state.calls += 1;
-        state.tells += u32::from(tells);
+        state.calls_in_flight += 1;
+        state.reports_in_flight += u32::from(tells);
         SlotKind::ALL.iter().for_each(|slot| state.free[*slot] -= due[*slot]);
         state.asked_soon += soon;
         state.telling.extend(done.iter().filter_map(begun));
@@ -58,7 +58,7 @@ impl<'a> Call<'a> {
     /// The same call, made to ask. Who records runs and is handed some does not ask.
     pub fn asking(mut self, state: &mut State) -> Self {
         self.asks = self.due.total() + self.soon > 0;
-        state.asks += u32::from(self.asks);
+        state.claims_in_flight += u32::from(self.asks);
         self
     }
 
@@ -74,21 +74,21 @@ impl Drop for Call<'_> {
         if state.id != self.node {
             return;
         }
-        state.calls -= 1;
-        state.tells -= u32::from(self.tells);
-        state.asks -= u32::from(self.asks);
+        state.calls_in_flight -= 1;
+        state.reports_in_flight -= u32::from(self.tells);
+        state.claims_in_flight -= u32::from(self.asks);
         SlotKind::ALL.iter().for_each(|slot| state.free[*slot] += self.due[*slot]);
         state.asked_soon -= self.soon;
         self.done.iter().for_each(|finish| {
             state.telling.remove(&finish.grant);
         });
         if self.due.total() > 0 {
-            // Somebody may have looked for other work while these slots were asked for.
+            // Another step may have looked for work while these slots were asked for.
             state.look_for_place();
         }
         if !self.answered {
             state.done.splice(0..0, std::mem::take(&mut self.done));
-            state.unsure |= self.due.total() + self.soon > 0;
+            state.claim_reply_lost |= self.due.total() + self.soon > 0;
             state.want_claim();
         }
     }
@@ -130,8 +130,8 @@ impl Node {
     pub(super) async fn recollect(&self) -> store::Result<bool> {
         let (node, _asking) = {
             let mut state = self.state();
-            if !state.unsure || state.is_asking() || state.calls > 0 {
-                return Ok(!state.unsure);
+            if !state.claim_reply_lost || state.is_asking() || state.calls_in_flight > 0 {
+                return Ok(!state.claim_reply_lost);
             }
             state.asking = Some(state.id);
             (state.id, Asking { state: &self.state, node: state.id })
@@ -142,19 +142,19 @@ impl Node {
             if state.id != node {
                 return Ok(false);
             }
-            state.unsure = false;
+            state.claim_reply_lost = false;
             let ending: HashSet<i64> = state.done.iter().map(|finish| finish.grant.fence).collect();
             let known = |run: &ClaimedRun| {
                 state.held(run.grant).is_some()
                     || ending.contains(&run.grant.fence)
-                    || state.let_go.contains(&run.grant.fence)
+                    || state.recently_released.contains(&run.grant.fence)
             };
             held.into_iter().filter(|run| !known(run)).collect()
         };
         if !unheard.is_empty() {
             tracing::warn!(runs = unheard.len(), "found runs whose claim went unheard");
         }
-        self.take_in(unheard, self.now());
+        self.accept_claims(unheard, self.now());
         Ok(true)
     }
 }

@@ -1,7 +1,7 @@
 //! The node's clock, and how far it can be trusted.
 //!
 //! What the node does follows the store's time: what the store said last, and what has passed since
-//! by a clock that nobody can set. So nothing begins early or late because somebody sets the
+//! by a monotonic clock. So nothing begins early or late because the administrator sets the
 //! machine's clock, not even until the store is heard again.
 //!
 //! Every answer of the store that carries its time is also compared with the machine's clock. One
@@ -25,7 +25,7 @@ const ALARM: SignedDuration = SignedDuration::from_secs(2);
 pub enum ClockHealth {
     /// Close enough.
     Good,
-    /// The store's clock is this much ahead; somebody should look at it.
+    /// The store's clock is this much ahead; an operator should look at it.
     Off(SignedDuration),
     /// The store's clock is so much ahead that the node plans and claims nothing.
     Refused(SignedDuration),
@@ -81,7 +81,7 @@ impl Node {
     }
 
     /// How far the store's clock is ahead of this machine's.
-    pub(crate) fn offset(&self) -> SignedDuration {
+    pub fn offset(&self) -> SignedDuration {
         SignedDuration::from_micros(self.offset_us.load(Ordering::Relaxed))
     }
 
@@ -95,13 +95,13 @@ impl Node {
     pub async fn hear_clock(&self) -> store::Result<()> {
         let asked = self.ask();
         let now = self.store.now().await?;
-        self.heard(asked, now);
+        self.observe_store_clock(asked, now);
         Ok(())
     }
 
     /// The store's clock showed `store_now` at some moment since it was asked. What is known about
     /// it moves only as far as it must to agree with that.
-    pub(super) fn heard(&self, asked: Asked, store_now: Timestamp) {
+    pub(super) fn observe_store_clock(&self, asked: Asked, store_now: Timestamp) {
         let answered = Asked::now(&self.parts);
         let ahead = self.ahead_us.load(Ordering::Relaxed);
         if let Some(ahead) = agree(ahead, store_now, asked.steady, answered.steady) {
@@ -109,7 +109,7 @@ impl Node {
         }
         let before = self.offset_us.load(Ordering::Relaxed);
         let Some(after) = agree(before, store_now, asked.wall, answered.wall) else {
-            // Somebody set the clock meanwhile.
+            // The clock was set meanwhile.
             return;
         };
         self.offset_us.store(after, Ordering::Relaxed);
@@ -138,7 +138,7 @@ impl Node {
                     text,
                     at: store_now,
                 };
-                self.state().noticed.push(alert);
+                self.state().pending_alerts.push(alert);
             }
         }
     }

@@ -13,10 +13,12 @@
 //! A node remembers the state of the DAG runs that it advances. The revision guards every write: if
 //! another node has decided meanwhile, nothing is written, and the state is read again. News that are
 //! lost with a node are found by the next look at the DAG run, at the latest after
-//! [`super::divide::LOOK_AGAIN`].
+//! [`super::split::LOOK_AGAIN`].
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::Poll;
 
 use domain::dag::JsonMap;
 use domain::dag::state::{
@@ -26,9 +28,10 @@ use domain::id::{JobId, RunId};
 use domain::job::Job;
 use domain::run::{Outcome, Reason};
 use domain::slot::{PerSlot, SlotKind};
-use store::{Advance, Applied, ClaimFor, DagRun, Finish, SettledMessage};
+use store::{Advance, Applied, ClaimFor, DagRun, Finish, SettledMessage, StoreError};
 use tokio::sync::Notify;
 
+use self::inbox::{Offer, Waits};
 use super::Node;
 use super::call::Call;
 use crate::dags::CompiledDag;
@@ -37,6 +40,8 @@ mod columns;
 mod decide;
 mod explain;
 mod gather;
+mod inbox;
+mod pace;
 mod release;
 mod view;
 
@@ -62,6 +67,12 @@ pub(crate) enum DagNews {
     Control(Control),
     /// A user gives a step an outcome.
     Mark(StepKey, Outcome, Reason),
+    /// A message was leased for a step that waits for one.
+    Offered(Offer),
+    /// The message of a step was acknowledged.
+    Received(StepKey),
+    /// The message of a step is another worker's by now.
+    Withdrawn(StepKey, RunId),
 }
 
 /// What a node knows about DAG runs.
@@ -87,6 +98,10 @@ struct Desk {
     called: Vec<RunId>,
     /// DAG runs that are over and have not ended yet, with what they come to.
     over: HashMap<RunId, DagEnd>,
+    /// Steps that wait for messages.
+    waits: Waits,
+    /// Versions of DAGs that were compared with the version before them.
+    paced: HashSet<(JobId, u32)>,
 }
 
 /// What a DAG run comes to.
@@ -95,13 +110,15 @@ struct DagEnd {
     outcome: Outcome,
     reason: Option<Reason>,
     counts: StepCounts,
+    /// The version of the DAG that it followed.
+    version: u32,
 }
 
 impl DagEnd {
     /// None while steps are left.
     fn from_state(dag: &CompiledDag, state: &DagState) -> Option<Self> {
         let (outcome, reason) = dag_outcome(&dag.graph, state)?;
-        Some(DagEnd { outcome, reason, counts: state.counts() })
+        Some(DagEnd { outcome, reason, counts: state.counts(), version: dag.job.version })
     }
 }
 
@@ -119,6 +136,10 @@ struct KnownRun {
     results: HashMap<StepKey, StepResult>,
     /// The DAGs whose steps led to it, once they were asked for.
     callers: OnceLock<Vec<String>>,
+    /// Messages of steps that are to be acknowledged once they are recorded.
+    accepted: Vec<Offer>,
+    /// Messages that no step waits for.
+    unwanted: Vec<Offer>,
     /// Whether it was just read: ends may have gone unheard.
     is_fresh: bool,
 }
@@ -177,6 +198,7 @@ impl DagDesk {
         desk.steps.clear();
         desk.called.clear();
         desk.over.clear();
+        desk.waits.clear();
     }
 }
 
@@ -205,7 +227,12 @@ impl<'a> Work<'a> {
             runs.push((run, news, known));
         }
         drop(inner);
-        (!runs.is_empty()).then_some(Work { desk, runs, is_done: false })
+        // Work tells the others when it is dropped: none must be made of nothing, or a call that
+        // waits for another one would wake itself.
+        if runs.is_empty() {
+            return None;
+        }
+        Some(Work { desk, runs, is_done: false })
     }
 }
 
@@ -230,6 +257,24 @@ impl Drop for Work<'_> {
     }
 }
 
+/// Awaits a future; answers the message of a panic within it.
+async fn without_panic<T>(future: impl Future<Output = T>) -> Result<T, String> {
+    let mut future = std::pin::pin!(future);
+    std::future::poll_fn(|context| {
+        let polled = AssertUnwindSafe(|| future.as_mut().poll(context));
+        match catch_unwind(polled) {
+            Ok(polled) => polled.map(Ok),
+            Err(panic) => Poll::Ready(Err(panic_text(panic.as_ref()))),
+        }
+    })
+    .await
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+}
+
 impl Node {
     /// Decides about the DAG runs that something happened to. Answers how many were advanced.
     pub async fn advance_dags(&self) -> store::Result<usize> {
@@ -243,9 +288,36 @@ impl Node {
             let mut cancels: Vec<usize> = Vec::new();
             for place in 0..work.runs.len() {
                 let (run, news, known) = &mut work.runs[place];
-                let Some(mut state) = self.known_run(*run, known.take()).await? else { continue };
-                let (advance, cancels_open) = self.decide_dag(&mut state, news).await?;
-                *known = Some(state);
+                let decided = async {
+                    let Some(mut state) = self.known_run(*run, known.take()).await? else {
+                        self.forget_waits(*run);
+                        self.release_offers_of(news).await?;
+                        return Ok(None);
+                    };
+                    let (advance, cancels_open) = self.decide_dag(&mut state, news).await?;
+                    if advance.is_none() {
+                        self.after_decision(&mut state).await?;
+                    }
+                    Ok(Some((state, advance, cancels_open)))
+                };
+                // A run that cannot be decided does not keep the others from it. The next look at it
+                // tries again.
+                let (advance, cancels_open) = match without_panic(decided).await {
+                    Ok(Ok(Some((state, advance, cancels_open)))) => {
+                        *known = Some(state);
+                        (advance, cancels_open)
+                    }
+                    Ok(Ok(None)) => continue,
+                    Ok(Err(StoreError::Unreadable(problem))) => {
+                        tracing::error!(%run, problem, "DAG run cannot be decided");
+                        continue;
+                    }
+                    Ok(Err(error)) => return Err(error),
+                    Err(panic) => {
+                        tracing::error!(%run, panic, "decision about a DAG run panicked");
+                        continue;
+                    }
+                };
                 if cancels_open {
                     cancels.push(place);
                 }
@@ -271,8 +343,10 @@ impl Node {
                         state.header.control = advance.control;
                         state.header.is_over = advance.is_over;
                         self.send_messages_of_steps(state, &advance).await?;
+                        self.after_decision(state).await?;
                     }
                     if advance.is_over {
+                        self.forget_waits(*run);
                         let end = known.take();
                         let end = end.and_then(|it| DagEnd::from_state(&it.dag, &it.state));
                         self.dags.note_over(*run, end);
@@ -296,6 +370,12 @@ impl Node {
         }
     }
 
+    /// What is left to do for a decision that is written: messages of steps.
+    async fn after_decision(&self, known: &mut KnownRun) -> store::Result<()> {
+        self.receive_messages(known).await?;
+        self.note_waits(known).await
+    }
+
     /// Writes decisions; new runs of steps start here if there is room.
     async fn write_advances(&self, batch: &[Advance]) -> store::Result<Vec<bool>> {
         let mut wanted: PerSlot<u32> = PerSlot::default();
@@ -305,7 +385,10 @@ impl Node {
         let call = {
             let mut state = self.state();
             let is_counted = self.settings.tenant_max_concurrent.is_some();
-            let open = self.takes(&state) && !state.unsure && !is_counted && !state.counts_tenants;
+            let open = self.takes(&state)
+                && !state.claim_reply_lost
+                && !is_counted
+                && !state.counts_tenants;
             let room = |slot: SlotKind| if open { state.spare(slot).min(wanted[slot]) } else { 0 };
             let room = PerSlot::from_fn(room);
             Call::begin(&self.state, &mut state, Vec::new(), room, 0)
@@ -314,9 +397,10 @@ impl Node {
         let claim = Some(ClaimFor { node: call.node, max: call.due });
         let advanced =
             self.store.advance(batch, claim.filter(|claim| claim.max.total() > 0)).await?;
+        self.definitions.forget_older(&advanced.changed_jobs);
         let runs = batch.iter().map(|advance| advance.runs.len()).sum::<usize>();
         let places = batch.iter().flat_map(|advance| &advance.runs);
-        let seeks_place = places.into_iter().any(|run| !run.place.is_anywhere());
+        let has_placement_request = places.into_iter().any(|run| !run.place.is_anywhere());
         let wakes = batch.iter().any(|advance| advance.is_over);
         {
             let mut state = self.state();
@@ -326,9 +410,9 @@ impl Node {
             if wakes || advanced.claimed.len() < runs {
                 state.want_claim();
             }
-            state.seeks_place |= seeks_place;
+            state.has_placement_request |= has_placement_request;
         }
-        self.take_in(advanced.claimed, asked_at);
+        self.accept_claims(advanced.claimed, asked_at);
         call.answered();
         Ok(advanced.written)
     }
@@ -398,5 +482,17 @@ impl Node {
             }
             free.await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_panic;
+
+    #[tokio::test]
+    async fn a_panic_is_an_answer() {
+        let answer = without_panic(async { panic!("attempt to subtract") }).await;
+        assert_eq!(answer, Err::<(), _>("attempt to subtract".to_owned()));
+        assert_eq!(without_panic(async { 1 }).await, Ok(1));
     }
 }

@@ -252,19 +252,27 @@ impl Node {
         wanted.dedup();
         let known = self.definitions.read(&self.store, &wanted, self.now()).await?;
         let mut jobs: Vec<Arc<Job>> = Vec::new();
+        let mut deleted: HashMap<(JobId, u32), Arc<Job>> = HashMap::new();
         let mut has_steps = false;
         for run in runs() {
-            let job = match jobs.last() {
-                Some(last) if last.id == run.run.job => Arc::clone(last),
-                _ => known.get(&run.run.job).cloned().unwrap_or_else(|| orphan(run)),
+            let at = (run.run.job, run.run.job_version);
+            let job = match known.get(&run.run.job).or_else(|| deleted.get(&at)) {
+                Some(known) => Arc::clone(known),
+                // The children of a run that has begun start even after its job was deleted.
+                None if run.run.origin.is_child() => {
+                    let job = self.job_at_version(at.0, at.1).await?;
+                    let job = job.map_or_else(|| orphan(run), Arc::new);
+                    deleted.insert(at, Arc::clone(&job));
+                    job
+                }
+                None => orphan(run),
             };
-            has_steps |= run.run.origin.is_child() && job.definition.is_dag();
+            has_steps |= may_be_step(run, &job);
             jobs.push(job);
         }
         if has_steps {
             for (run, job) in runs().zip(&mut jobs) {
-                if run.run.origin.is_child()
-                    && job.definition.is_dag()
+                if may_be_step(run, job)
                     && let Some(step) = self.job_of_step(run).await?
                 {
                     *job = step;
@@ -274,10 +282,33 @@ impl Node {
         Ok(jobs)
     }
 
+    /// A job at one of its versions, also after it was deleted. A version that is no longer kept is
+    /// followed as the job is now.
+    pub(super) async fn job_at_version(
+        &self,
+        job: JobId,
+        version: u32,
+    ) -> store::Result<Option<Job>> {
+        let Some(current) = self.store.jobs_ever(&[job]).await?.pop() else { return Ok(None) };
+        if current.version == version {
+            return Ok(Some(current));
+        }
+        Ok(Some(match self.store.job_version(job, version).await? {
+            Some(old) => Job { version, definition: old.definition, name: old.name, ..current },
+            None => current,
+        }))
+    }
+
     /// A job changed here: what is remembered of it is old.
     pub(crate) fn forget_job(&self, id: JobId) {
         self.definitions.forget(id);
     }
+}
+
+/// Whether a run may be a step of a DAG run. Steps of a DAG that was deleted go on.
+fn may_be_step(run: &ClaimedRun, job: &Job) -> bool {
+    let is_deleted = job.state == JobState::Deleted;
+    run.run.origin.is_child() && (job.definition.is_dag() || is_deleted)
 }
 
 /// The job of a run whose job is gone.

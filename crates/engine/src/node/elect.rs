@@ -1,14 +1,14 @@
 //! The elector: one node leads, and every scheduler says what it has seen.
 //!
 //! ```text
-//!            ┌────────────── nobody leads ◀──────────────┐
-//!            │ take_lead: epoch + 1                      │ resigned (drained, clock off),
-//!            ▼                                           │ left, or buried
+//!            ┌────────────── no leader ◀─────────────────┐
+//!            │ take_leadership: epoch + 1                      │ resigned (drained, clock off),
+//!            ▼                                           │ left, or declared dead
 //!        A leads in epoch n ── claims what only the leader may, under (A, n) ──┘
 //! ```
 //!
-//! The lead is not renewed: it lasts as long as the lease of the node. A node that cannot renew its
-//! lease stops its work before the lease ends, is buried by the others, and only then is there room
+//! Leadership is not renewed: it lasts as long as the lease of the node. A node that cannot renew its
+//! lease stops its work before the lease ends, is declared dead by the others, and only then is there room
 //! for another leader. So a leader that slept for an hour and wakes holds nothing, and every write
 //! that it tries is refused, before it has found out by itself.
 //!
@@ -19,28 +19,28 @@
 //! | number | question | who gives it |
 //! |---|---|---|
 //! | the node's id | does this process still count? | the process, anew each time that it joins |
-//! | the epoch | who leads? | the row of the lead, one more each time that somebody takes it |
+//! | the epoch | who leads? | the row of the leader, one more each time that a node takes it |
 //! | the fence | which attempt of a run is the last? | the claim, larger each time |
 //!
 //! ```text
 //!  lease of A   ├──────── 10 s ────────┤
 //!  A            r   r   r   ✗ cut off, or asleep
 //!  A's own end              ├── 8 s after its last renewal: it stops what it runs ──┤
-//!  store                               ├ lease over ┤ reap: A is buried │ take_lead: epoch + 1
+//!  store                               ├ lease over ┤ reap: A is declared dead │ take_leadership: epoch + 1
 //!  B                                                └── a second later ──┘ and leads
 //! ```
 //!
 //! *What must not happen* is that A and B both write as the leader. It cannot, and no clock of a
 //! node is part of the argument. Whether a lease is over is decided by the store's clock, in the
-//! statement that buries. A burial takes the node's lock alone, and every write of a node takes it
-//! for sharing; so a write of A is before the burial, and then the burial waits for it, or after
-//! it, and then it finds the burial. `take_lead` locks the row of the lead and looks whether the
+//! statement that declares it dead. That statement takes the node's lock alone, and every write of a node takes it
+//! for sharing; so a write of A is before it, and then the statement waits for the write, or after
+//! it, and then it finds that it was declared dead. `take_leadership` locks the row of the leader and looks whether the
 //! node in it still counts. So between the last write of A as leader and the first of B lies a
-//! burial, a resignation or a leave, in one order for everybody.
+//! death, a resignation or a leave, in one order for all nodes.
 //!
 //! *What may happen* is that A is still at work when B begins: the job's effect elsewhere is not
 //! ours to refuse. Two things make it rare and one makes it harmless. A measures by a clock that
-//! nobody can set, from when it *asked* for its last renewal and not from the answer, and stops
+//! cannot be set, from when it *asked* for its last renewal and not from the answer, and stops
 //! two seconds before the others may begin; what it runs gets the fence of its own attempt, and the
 //! next attempt a larger one.
 //!
@@ -53,7 +53,7 @@
 //! `tests/it/cluster` does all of it to real processes, and the simulation to a virtual clock.
 
 use domain::alert::{Alert, AlertKind};
-use domain::cluster::{NodeRole, NodeState, Place};
+use domain::cluster::{NodeRole, NodeState, Placement};
 use domain::id::{JobId, TenantId};
 
 use super::Node;
@@ -80,29 +80,29 @@ impl Node {
     }
 
     /// Whether this node is the place that something asks for.
-    pub(super) fn offers(&self, place: &Place) -> bool {
+    pub(super) fn offers(&self, place: &Placement) -> bool {
         if place.is_anywhere() {
             return true;
         }
         let mut offer = self.settings.info.labels.pairs();
-        offer.extend(self.leads().map(|_| Place::LEADER.to_owned()));
+        offer.extend(self.leads().map(|_| Placement::LEADER.to_owned()));
         place.is_offered(&offer)
     }
 }
 
 impl Node {
     /// Everything that a node does as one of several, once: hands back what it may not start any
-    /// more, looks after the lead and the shards, acknowledges, fetches the runs that ask for its
+    /// more, looks after leadership and the shards, acknowledges, fetches the runs that ask for its
     /// place, and works out its share of the planning.
     pub async fn attend(&self) -> store::Result<Attended> {
         if self.is_drained() {
-            self.hand_back();
+            self.release_prepared();
         } else {
-            self.hand_back_crowd();
+            self.release_slot_waiters();
         }
         let leads = self.elect().await?;
         let moved = self.assign_shards().await?;
-        self.wake_divided().await?;
+        self.wake_split().await?;
         Ok(Attended {
             leads,
             moved,
@@ -116,14 +116,14 @@ impl Node {
 impl Node {
     /// The part of [`Node::attend`] that hints are about: fetches the runs that ask for its place.
     pub async fn attend_places(&self) -> store::Result<Attended> {
-        self.wake_divided().await?;
+        self.wake_split().await?;
         let placed = self.claim_placed().await?;
         Ok(Attended { leads: self.leads(), placed, ..Attended::default() })
     }
 }
 
 impl Node {
-    /// Takes the lead if nobody has it, and gives it up if this node should not have it. Answers
+    /// Becomes the leader if there is none, and resigns if this node should not lead. Answers
     /// the epoch that it leads in.
     pub async fn elect(&self) -> store::Result<Option<i64>> {
         if !self.has_role(NodeRole::Scheduler) {
@@ -137,14 +137,14 @@ impl Node {
         let leads = match (fit, before) {
             (false, None) => None,
             (false, Some(epoch)) => {
-                let lead = self.store.lead().await?;
-                let mine = lead.node == Some(node) && lead.epoch == epoch;
+                let leadership = self.store.leadership().await?;
+                let mine = leadership.node == Some(node) && leadership.epoch == epoch;
                 // It stays until it has finished what only the leader may.
                 (mine && !self.store.resign(node, epoch).await?).then_some(epoch)
             }
             (true, _) => {
-                let lead = self.store.take_lead(node).await?;
-                (lead.node == Some(node)).then_some(lead.epoch)
+                let leadership = self.store.take_leadership(node).await?;
+                (leadership.node == Some(node)).then_some(leadership.epoch)
             }
         };
         {
@@ -202,7 +202,7 @@ impl Node {
                 node.info.name, node.id, node.info.settings_hash
             );
             tracing::error!(text, "settings differ");
-            state.noticed.push(Alert {
+            state.pending_alerts.push(Alert {
                 kind: AlertKind::SettingsDrift,
                 tenant: TenantId::DEFAULT,
                 job: JobId::NONE,

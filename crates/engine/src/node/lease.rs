@@ -26,8 +26,11 @@ impl State {
 impl Node {
     /// Registers the node.
     pub async fn join(&self) -> store::Result<()> {
-        let replaces = self.state().replaces.clone();
-        let info = NodeInfo { replaces, ..self.settings.node_info() };
+        let (replaces, acted) = {
+            let state = self.state();
+            (state.replaces.clone(), state.predecessor_acted)
+        };
+        let info = NodeInfo { replaces, acted, ..self.settings.node_info() };
         let joined = self.store.join(self.id(), &info, self.settings.lease).await?;
         self.read_blackouts().await?;
         {
@@ -36,7 +39,7 @@ impl Node {
             state.has_joined = true;
         }
         let asked = self.ask();
-        self.heard(asked, self.store.now().await?);
+        self.observe_store_clock(asked, self.store.now().await?);
         Ok(())
     }
 
@@ -46,7 +49,7 @@ impl Node {
         let asked = self.ask();
         let renewed = self.store.renew(self.id(), self.settings.lease).await?;
         if let Some(renewed) = &renewed {
-            self.heard(asked, renewed.now);
+            self.observe_store_clock(asked, renewed.now);
             self.steer(renewed.draining);
             {
                 let mut state = self.state();
@@ -99,7 +102,7 @@ impl Node {
         }
     }
 
-    /// Somebody asked that this node takes nothing new, or that it does again.
+    /// An administrator drained or resumed this node.
     fn steer(&self, drained: bool) {
         let mut state = self.state();
         if state.drained != drained {
@@ -122,7 +125,7 @@ impl Node {
     /// lost, the rest goes on untouched.
     pub async fn recover(&self) -> store::Result<()> {
         let Some(log) = &self.parts.start_log else { return Ok(()) };
-        if let Some(Predecessor { node, begun: Some(begun) }) = log.predecessor() {
+        if let Some(Predecessor { node, begun: Some(begun), .. }) = log.predecessor() {
             self.state().predecessors.insert(*node, begun.clone());
         }
         if log.predecessor().is_some() || self.settings.info.replaces != Replaces::None {
@@ -143,6 +146,9 @@ impl Node {
         let grants = begun.keys().copied().collect();
         state.replaces = Replaces::Node { node: old, begun: Some(grants) };
         state.predecessors.insert(old, begun);
+        if let Some(at) = state.acted_at.take() {
+            state.predecessor_acted = Some((old, at));
+        }
         if let Some(log) = &self.parts.start_log {
             log.restart(id);
         }
@@ -150,17 +156,17 @@ impl Node {
         state.has_joined = false;
         state.free = self.settings.slots();
         state.prepared.clear();
-        SlotKind::ALL.iter().for_each(|slot| state.crowded[*slot].clear());
+        SlotKind::ALL.iter().for_each(|slot| state.slot_waiters[*slot].clear());
         state.held.clear();
         state.lines.clear();
         state.done.clear();
         state.telling.clear();
         state.asked_soon = 0;
-        state.calls = 0;
-        state.tells = 0;
-        state.asks = 0;
-        state.starts = 0;
-        state.unsure = false;
+        state.calls_in_flight = 0;
+        state.reports_in_flight = 0;
+        state.claims_in_flight = 0;
+        state.starts_in_flight = 0;
+        state.claim_reply_lost = false;
         state.want_claim();
         state.leads = None;
         state.share = Share::WHOLE;

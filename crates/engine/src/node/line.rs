@@ -28,7 +28,7 @@ use domain::run::{ClaimedRun, Grant};
 use jiff::{SignedDuration, Timestamp};
 
 use super::State;
-use super::divide::is_divided;
+use super::split::is_split;
 use super::start::needs_record;
 
 /// How long a run waits here before it goes back to the store.
@@ -242,7 +242,7 @@ fn may_wait_here(run: &ClaimedRun, job: &Job) -> bool {
         && !run.run.origin.is_tick()
         && !run.run.id.is_part()
         && !needs_record(run, job)
-        && !is_divided(run, job)
+        && !is_split(run, job)
         && (run.run.ignore_dependencies || definition.depends_on.is_empty())
 }
 

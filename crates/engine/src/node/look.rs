@@ -62,6 +62,21 @@ impl Node {
         }
     }
 
+    /// Notes that this node decides about starts now: its lease counted when it looked. If it is
+    /// killed before the next renewal, an outage begins here.
+    pub(super) fn note_act(&self, node: NodeId, look: &Look) {
+        if !look.facts.iter().flatten().any(|facts| facts.held) {
+            return;
+        }
+        let mut state = self.state();
+        if state.id == node {
+            state.acted_at = state.acted_at.max(Some(look.since));
+            if let Some(log) = &self.parts.start_log {
+                log.act(look.since);
+            }
+        }
+    }
+
     /// Draws the tokens again if the look was slow, and again if that was slow: a start that was
     /// decided later may have begun and ended since then.
     pub(super) async fn renew_tokens(&self, look: &mut Look) -> store::Result<()> {
@@ -187,7 +202,7 @@ impl Node {
         let Held { run, .. } = held;
         let (tenant, slot) = (run.run.tenant, run.run.slot);
         let place = (run.run.due_at, run.grant.run);
-        state.crowded[slot].insert(tenant, place);
+        state.slot_waiters[slot].insert(tenant, place);
         state.free[slot] += 1;
         false
     }
@@ -211,14 +226,14 @@ fn question(run: &ClaimedRun, job: &Job, running_here: u32) -> FactsFor {
 }
 
 /// Whether a start needs a look. A run that was asked for, of a job that guards nothing, was
-/// decided with its claim, if that was a moment ago. A run that is to be divided needs a look: the
-/// store would refuse to divide it if its cancellation was requested.
+/// decided with its claim, if that was a moment ago. A run that is to be split needs a look: the
+/// store would refuse to split it if its cancellation was requested.
 fn needs_facts(run: &ClaimedRun, job: &Job, claimed_at: Timestamp, now: Timestamp) -> bool {
     let definition = &job.definition;
     run.run.origin.is_tick()
         || definition.is_guarded()
         || run.run.backfill_limit().is_some()
-        || definition.is_divided()
+        || definition.is_split()
         || definition.is_dag()
         || job.state == JobState::Deleted
         || run.token == 0

@@ -1,11 +1,11 @@
-//! The notifier: sees to it that somebody is told.
+//! The notifier: raises and delivers alerts.
 
 use domain::alert::{Alert, AlertKind};
 use jiff::SignedDuration;
 use store::Delivery;
 
 use super::Node;
-use crate::courier::Notifier;
+use crate::notifier::Notifier;
 
 /// When a failed delivery is tried again, by the number of tries; then it is given up.
 const AGAIN_AFTER_SECONDS: [i64; 7] = [5, 60, 300, 1_800, 7_200, 18_000, 36_000];
@@ -14,7 +14,7 @@ const AGAIN_AFTER_SECONDS: [i64; 7] = [5, 60, 300, 1_800, 7_200, 18_000, 36_000]
 const DELIVERIES_MAX: u32 = 100;
 
 impl Node {
-    /// Raises what the store knows and nobody was told yet, and what was noticed here.
+    /// Raises the alerts that the store has pending, and those that were noticed here.
     pub async fn raise_news(&self) -> store::Result<()> {
         let now = self.now();
         self.store.raise_dead_letters().await?;
@@ -25,29 +25,29 @@ impl Node {
             at: now,
             ..failure
         });
-        self.state().noticed.extend(recovered);
-        self.raise_noticed().await
+        self.state().pending_alerts.extend(recovered);
+        self.raise_pending_alerts().await
     }
 
     /// Raises what was noticed here. What the store does not take now is raised another time.
-    pub async fn raise_noticed(&self) -> store::Result<()> {
+    pub async fn raise_pending_alerts(&self) -> store::Result<()> {
         self.watch_slots();
-        let noticed: Vec<Alert> = std::mem::take(&mut self.state().noticed);
+        let noticed: Vec<Alert> = std::mem::take(&mut self.state().pending_alerts);
         if noticed.is_empty() {
             return Ok(());
         }
         let raised = self.store.raise(&noticed).await;
         if raised.is_err() {
-            self.state().noticed.extend(noticed);
+            self.state().pending_alerts.extend(noticed);
         }
         raised
     }
 
     /// Delivers what a channel has not had. Answers how many deliveries arrived.
-    pub async fn deliver(&self, courier: &dyn Notifier) -> store::Result<usize> {
+    pub async fn deliver(&self, notifier: &dyn Notifier) -> store::Result<usize> {
         let mut arrived = 0;
-        for (alert, tries) in self.store.undelivered(&courier.wants(), DELIVERIES_MAX).await? {
-            let delivery = match courier.deliver(&alert).await {
+        for (alert, tries) in self.store.undelivered(&notifier.wants(), DELIVERIES_MAX).await? {
+            let delivery = match notifier.deliver(&alert).await {
                 Ok(()) => Delivery::Done,
                 Err(error) => {
                     let again = AGAIN_AFTER_SECONDS.get(tries as usize);
@@ -57,7 +57,7 @@ impl Node {
                     }
                 }
             };
-            self.store.record_delivery(courier.channel(), alert.id(), &delivery).await?;
+            self.store.record_delivery(notifier.channel(), alert.id(), &delivery).await?;
             if delivery != Delivery::Done {
                 // Who does not answer now is not asked for each of the others too.
                 break;

@@ -1,4 +1,4 @@
-//! Runs that ask for something of their node: labels, or the lead.
+//! Runs that ask for something of their node: labels, or the leadership.
 
 use domain::run::ClaimedRun;
 use domain::slot::{PerSlot, SlotKind};
@@ -12,9 +12,9 @@ impl Node {
     pub async fn claim_placed(&self) -> store::Result<usize> {
         let (call, want, epoch) = {
             let mut state = self.state();
-            state.seeks_place = false;
+            state.has_placement_request = false;
             state.place_first = PerSlot::default();
-            if state.unsure || !self.takes(&state) {
+            if state.claim_reply_lost || !self.takes(&state) {
                 return Ok(0);
             }
             let (held, most) = (state.ahead(), self.settings.batch_max);
@@ -39,21 +39,21 @@ impl Node {
         let count = claimed.len();
         let due = self.count_due(&claimed);
         self.prepare(&claimed).await;
-        self.take_in(claimed, asked_at);
+        self.accept_claims(claimed, asked_at);
         call.answered();
         let is_full = |slot: &SlotKind| due[*slot] > 0 && due[*slot] >= want.due[*slot];
         self.state().place_waits |= SlotKind::ALL.iter().any(is_full);
         Ok(count)
     }
 
-    /// Whether a run was recorded here that asks for something, since anybody last looked, or a
+    /// Whether a run was recorded here that asks for something, since the last look, or a
     /// slot is kept for one.
-    pub fn seeks_place(&self) -> bool {
+    pub fn has_placement_request(&self) -> bool {
         let state = self.state();
         let is_kept = |slot: &SlotKind| {
-            state.place_first[*slot] && state.free[*slot] > state.crowded[*slot].len()
+            state.place_first[*slot] && state.free[*slot] > state.slot_waiters[*slot].len()
         };
-        state.seeks_place || SlotKind::ALL.iter().any(is_kept)
+        state.has_placement_request || SlotKind::ALL.iter().any(is_kept)
     }
 
     /// The definitions of runs are read before their time comes.

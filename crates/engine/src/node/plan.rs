@@ -2,7 +2,7 @@
 
 use domain::bucket::Buckets;
 use domain::cluster::NodeRole;
-use domain::decide::plan::{Horizon, plan, tick};
+use domain::decide::plan::{PlanWindow, plan, tick};
 use domain::job::{Job, When};
 use domain::run::Origin;
 use jiff::{SignedDuration, Timestamp};
@@ -38,7 +38,7 @@ impl Node {
         let (due, more) = self.due_jobs(&mine).await?;
         let until = due.now.saturating_add(self.settings.look_ahead).unwrap_or(Timestamp::MAX);
         let outages = self.outages();
-        let horizon = Horizon { now: due.now, outages: &outages, until, ticks_max: TICKS_MAX };
+        let horizon = PlanWindow { now: due.now, outages: &outages, until, ticks_max: TICKS_MAX };
         let fires: Vec<RecordPlan> =
             due.jobs.iter().filter_map(|job| self.fire_of(job, &horizon)).collect();
         if fires.is_empty() {
@@ -62,7 +62,7 @@ impl Node {
         };
         if report.runs > 0 {
             tracing::debug!(jobs = report.planned, runs = report.runs, "runs were planned");
-            self.state().seeks_place |=
+            self.state().has_placement_request |=
                 won.iter().flat_map(|fire| &fire.runs).any(|run| !run.place.is_anywhere());
             self.hint();
         }
@@ -88,7 +88,7 @@ impl Node {
     pub(crate) async fn plan_past(&self, job: &Job) -> store::Result<()> {
         let now = self.store.now().await?;
         let outages = self.outages();
-        let horizon = Horizon { now, outages: &outages, until: now, ticks_max: TICKS_MAX };
+        let horizon = PlanWindow { now, outages: &outages, until: now, ticks_max: TICKS_MAX };
         if let Some(fire) = self.fire_of(job, &horizon) {
             if self.store.fire(std::slice::from_ref(&fire)).await? == [true] {
                 self.ends.fired(&fire);
@@ -98,7 +98,7 @@ impl Node {
         Ok(())
     }
 
-    fn fire_of(&self, job: &Job, horizon: &Horizon<'_>) -> Option<RecordPlan> {
+    fn fire_of(&self, job: &Job, horizon: &PlanWindow<'_>) -> Option<RecordPlan> {
         let next = job.next_run?;
         let fire = |runs, ledger, new_next| RecordPlan {
             job: job.id,

@@ -1,4 +1,4 @@
-//! Places in pools: taken before a run begins, free when its claim ends.
+//! Slots in pools: taken before a run begins, free when its claim ends.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ impl Node {
                 Ok(taken) if taken[n] => {}
                 Ok(_) => {
                     decided[i] = match self.stop_begin(node, &due[i]) {
-                        true => Decision::TurnAway(Start::Wait(Wait::Pool, None)),
+                        true => Decision::Reject(Start::Wait(Wait::Pool, None)),
                         false => Decision::Stale,
                     }
                 }

@@ -50,7 +50,7 @@ impl Node {
         }
     }
 
-    /// Forgets one batch of requests that nobody sends again. Answers how many.
+    /// Deletes one batch of idempotency keys whose time is over. Answers how many.
     pub async fn forget_requests(&self) -> store::Result<u64> {
         self.store.forget_requests(self.settings.batch_max).await
     }

@@ -19,7 +19,7 @@ use crate::start_log::BegunRun;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReapReport {
     /// Nodes whose lease had run out.
-    pub buried: usize,
+    pub dead: usize,
     /// Attempts that were lost with them.
     pub lost: usize,
     /// Runs that waited long enough.
@@ -32,17 +32,17 @@ impl Node {
     /// Buries silent nodes, settles what they held and wakes what waited long enough.
     pub async fn reap(&self) -> store::Result<ReapReport> {
         let reaped = self.store.reap(self.settings.batch_max).await?;
-        let names = match reaped.buried.is_empty() && reaped.lost.is_empty() {
+        let names = match reaped.dead.is_empty() && reaped.lost.is_empty() {
             true => HashMap::new(),
             false => self.node_names().await,
         };
         let name_of = |id: &NodeId| names.get(id).cloned().unwrap_or_else(|| id.to_string());
-        for id in &reaped.buried {
+        for id in &reaped.dead {
             let node = name_of(id);
             tracing::warn!(node, node_id = %id, "node declared dead, its runs are claimed by others");
         }
         let mut report = ReapReport {
-            buried: reaped.buried.len(),
+            dead: reaped.dead.len(),
             woken: reaped.woken,
             more: reaped.lost.len() == self.settings.batch_max as usize,
             lost: 0,
@@ -53,7 +53,7 @@ impl Node {
             let lost = reaped.lost.iter().zip(&jobs);
             let finishes: Vec<(NodeId, Finish)> =
                 lost.map(|(it, job)| (it.node, self.lost(it, job, &name_of(&it.node)))).collect();
-            let applied = self.store.bury(&finishes).await?;
+            let applied = self.store.settle_lost(&finishes).await?;
             for (((id, finish), applied), job) in finishes.iter().zip(&applied).zip(&jobs) {
                 self.ends.applied(finish, *applied);
                 self.note_parts(finish, *applied);
@@ -96,7 +96,7 @@ impl Node {
              punctual run decide {run} retry|fail|complete, or it becomes {then}",
             job.name
         );
-        self.state().noticed.push(Alert {
+        self.state().pending_alerts.push(Alert {
             kind: AlertKind::RunHeld,
             tenant: job.tenant,
             job: job.id,
@@ -161,9 +161,9 @@ impl Node {
     fn may_have_begun(&self, lost: &LostRun, job: &Job) -> Option<Option<BegunRun>> {
         let LostRun { node, lease_until, is_begun, run } = lost;
         let definition = &job.definition;
-        let only_divides = definition.is_divided() && definition.parameters.from.is_none();
-        let does_no_work = only_divides && run.run.origin != Origin::Part || definition.is_dag();
-        // A node begins nothing after its lease. A run that was about to be divided, and one that
+        let only_splits = definition.is_split() && definition.parameters.from.is_none();
+        let does_no_work = only_splits && run.run.origin != Origin::Part || definition.is_dag();
+        // A node begins nothing after its lease. A run that was about to be split, and one that
         // waits for its steps, does no work itself.
         if run.run.due_at > *lease_until || does_no_work {
             return None;

@@ -3,16 +3,16 @@
 //! ```text
 //!        now          near                                look-ahead
 //!    ─────┼────────────┼──────────────────────────────────────┼──────▶ next times
-//!         │ every      │ the owner of the job's bucket        │ nobody yet
+//!         │ every      │ the owner of the job's bucket        │ none yet
 //!         │ scheduler  │                                      │
 //! ```
 //!
-//! Planning is right whoever does it: a next time is moved by compare-and-set, and a tick is a
+//! Planning is right whichever node does it: a next time is moved by compare-and-set, and a tick is a
 //! primary key. What is divided is only the effort. So a bucket has no lease: it belongs to one of
 //! the schedulers that are alive and not draining, by a hash that each of them computes for itself
 //! (`domain::bucket`), and it moves when its owner's own lease ends. Two that see each other
 //! differently for a second plan a bucket twice, or not at all, and neither matters: one of two
-//! plans loses, and what nobody has planned when its time is near, everybody plans.
+//! plans loses, and a job that is not planned when its time is near is planned by every scheduler.
 
 use domain::bucket::Buckets;
 use domain::cluster::NodeRole;
@@ -39,7 +39,7 @@ impl Share {
 }
 
 impl Settings {
-    /// A job that nobody has planned so long before its time is planned by every scheduler.
+    /// A job that is not planned so long before its time is planned by every scheduler.
     pub(crate) fn near(&self) -> SignedDuration {
         let in_time = self.prepare_ahead + self.poll_every * 2;
         (self.look_ahead / 8).max(in_time).min(self.look_ahead)
@@ -68,13 +68,13 @@ impl Node {
         let (at, many) = match before.counted.filter(fresh) {
             Some(counted) => counted,
             None => {
-                let most = self.settings.divide_planning_above;
+                let most = self.settings.planning_buckets_above;
                 (now, self.store.has_more_jobs_than(most).await?)
             }
         };
         let schedulers = if many { self.store.schedulers().await? } else { Vec::new() };
         let buckets = match schedulers.as_slice() {
-            // Everything is drained, or there are few jobs: then nobody leaves anything to others.
+            // Everything is drained, or there are few jobs: then no node leaves anything to others.
             [] => Buckets::ALL,
             among => Buckets::of_node(node, among),
         };

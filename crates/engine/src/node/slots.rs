@@ -43,7 +43,7 @@ pub(super) struct Pressure {
     /// When a slot last became free after all were taken, and the job whose run freed it.
     pub freed: Option<(Timestamp, Arc<Job>)>,
     /// Whether a run that found no slot here went to the store since the last look.
-    pub turned_away: bool,
+    pub was_rejected: bool,
     /// The jobs that occupy the slots, most slots first, and when that was counted.
     occupants: Vec<Occupant>,
     counted_at: Option<Timestamp>,
@@ -175,9 +175,9 @@ impl State {
     /// here or in the store, does not matter.
     fn notice_full_slots(&mut self, slot: SlotKind, node: &str, slots: u32, now: Timestamp) {
         let is_full = self.free[slot] == 0 && slots > 0;
-        let in_line = self.crowded[slot].len() > 0;
+        let in_line = self.slot_waiters[slot].len() > 0;
         let pressure = &mut self.pressure[slot];
-        let has_waited = std::mem::take(&mut pressure.turned_away) || in_line;
+        let has_waited = std::mem::take(&mut pressure.was_rejected) || in_line;
         if !is_full || !has_waited && pressure.full_since.is_none() {
             pressure.full_since = None;
             return;
@@ -192,7 +192,7 @@ impl State {
         let text = format!(
             "all {slots} {slot} slots of node {node} have been taken for {FULL:#}, and runs wait: {jobs}"
         );
-        self.noticed.push(Alert {
+        self.pending_alerts.push(Alert {
             kind: AlertKind::SlotsFull,
             tenant: TenantId::DEFAULT,
             job: JobId::NONE,

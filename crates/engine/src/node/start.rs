@@ -13,19 +13,22 @@ use domain::run::{ClaimedRun, Grant, Origin, Reason, ReasonCode, Wait};
 use domain::schedule::{Fate, Outage};
 use domain::shard::Shard;
 use domain::slot::SlotKind;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use store::{Finish, Verdict};
 
 use super::dag::{HeldDag, with_action_parameters};
-use super::divide::is_divided;
 use super::look::Look;
 use super::settle::job_state_after;
+use super::split::is_split;
 use super::{Ended, Node, Running, Started, State};
 use crate::start_log::BegunRun;
 
 /// So many start together. Few, so that the first need not wait until the store knows about the
 /// last; and many, so that to ask costs little.
 const START_BATCH: usize = 125;
+
+/// How soon a run is looked at again that later runs on other nodes are decided before.
+const RECHECK_AFTER: SignedDuration = SignedDuration::from_millis(100);
 
 /// Runs that are about to start.
 struct Starting<'a> {
@@ -45,7 +48,7 @@ impl<'a> Starting<'a> {
     fn count(&self, change: impl FnOnce(&mut usize)) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.id == self.node {
-            change(&mut state.starts);
+            change(&mut state.starts_in_flight);
         }
     }
 }
@@ -58,9 +61,9 @@ impl Drop for Starting<'_> {
 
 impl Node {
     /// Starts what is due and has a slot. Call it when the first prepared run is due and after
-    /// every pump.
+    /// every exchange.
     pub async fn start_due(&self) -> store::Result<Vec<Started>> {
-        self.wake_divided().await?;
+        self.wake_split().await?;
         let (node, due) = self.take_due(self.now());
         if due.is_empty() {
             return Ok(Vec::new());
@@ -71,7 +74,7 @@ impl Node {
             Err(error) => {
                 // Nothing was started: they are as due as before.
                 for run in &due {
-                    self.put_back(node, run);
+                    self.requeue(node, run);
                 }
                 Err(error)
             }
@@ -89,7 +92,7 @@ impl Node {
             state.prepared.remove(&first);
             if let Some(held) = state.held.get(&first.1) {
                 let (tenant, slot) = (held.run.run.tenant, held.run.run.slot);
-                state.crowded[slot].insert(tenant, first);
+                state.slot_waiters[slot].insert(tenant, first);
             }
         }
         let mut due = Vec::new();
@@ -111,6 +114,7 @@ impl Node {
         let parts = self.parts_of(due, &look.jobs).await?;
         let shards = self.shards_of(due).await?;
         self.renew_tokens(&mut look).await?;
+        self.note_act(node, &look);
         let now = self.now();
         let mut decided = self.decide_all(node, due, &look, &parts, now);
         self.take_places(node, due, &look, &mut decided).await;
@@ -126,7 +130,7 @@ impl Node {
                         log.begin(run.grant, BegunRun { started_at: now, token });
                     }
                     let shard = shards.get(&run.run.shard).cloned();
-                    let asks_rows = is_divided(run, job);
+                    let asks_rows = is_split(run, job);
                     let run = match run.run.origin {
                         Origin::Step | Origin::Part => with_action_parameters(run, job),
                         _ => run.clone(),
@@ -136,13 +140,13 @@ impl Node {
                     let started_at = now;
                     started.push(Started { run, job, started_at, token, shard, asks_rows, effect });
                 }
-                Decision::Divide if job.definition.is_dag() => {
+                Decision::Split if job.definition.is_dag() => {
                     let (run, job) = (Arc::clone(run), Arc::clone(job));
                     dags.push(HeldDag { run, job, has_begun: false, is_cancelled: false });
                 }
-                Decision::Divide => {
-                    let divided = self.divide(node, run, job, None).await;
-                    self.requeue_if_failed(node, run, divided);
+                Decision::Split => {
+                    let split = self.split(node, run, job, None).await;
+                    self.requeue_if_failed(node, run, split);
                 }
                 Decision::Gather => {
                     let facts = look.facts[i].as_ref();
@@ -158,18 +162,22 @@ impl Node {
                     self.requeue_if_failed(node, run, gathered);
                 }
                 // The job was changed since this node was handed the run.
-                Decision::Release => self.give_back(node, run),
+                Decision::Release => self.release(node, run),
                 Decision::ChangeSlot(slot) => self.change_slot(node, run, slot),
                 Decision::Stale | Decision::WaitsHere => {}
-                Decision::TurnAway(Start::Early(by)) => {
-                    self.put_off(node, run, now.saturating_add(by).unwrap_or(Timestamp::MAX));
+                Decision::Reject(Start::Early(by)) => {
+                    self.defer(node, run, now.saturating_add(by).unwrap_or(Timestamp::MAX));
                 }
-                Decision::TurnAway(verdict) => {
+                Decision::Reject(Start::LaterUndecided) => {
+                    let until = now.saturating_add(RECHECK_AFTER).unwrap_or(Timestamp::MAX);
+                    self.defer(node, run, until);
+                }
+                Decision::Reject(verdict) => {
                     // Other runs of the batch have begun, so an error must not end this step.
-                    if let Err(error) = self.turn_away(node, run, job, verdict).await {
+                    if let Err(error) = self.reject(node, run, job, verdict).await {
                         let attempt = run.number();
                         tracing::warn!(run = %run.grant.run, attempt, %error, "a start is put off");
-                        self.put_back(node, run);
+                        self.requeue(node, run);
                     }
                 }
             }
@@ -193,7 +201,7 @@ impl Node {
             due.iter().zip(&look.jobs).map(|(run, job)| self.is_place_of(run, job)).collect();
         let mut state = self.state();
         let mut begun = state.begun_of(due, &look.jobs);
-        // A run that was divided has begun, also while its parts are counted here.
+        // A run that was split has begun, also while its parts are counted here.
         for (run, job) in
             due.iter().zip(&look.jobs).filter(|(run, _)| parts.contains_key(&run.run.id))
         {
@@ -224,7 +232,7 @@ impl Node {
                 None => Start::Go,
             };
             let is_in_line = verdict == Start::Wait(Wait::Overlap, None) && self.skill.is_none();
-            let is_divided = is_divided(run, job);
+            let is_split = is_split(run, job);
             let active = ActiveRun { id: run.run.id, origin: run.run.origin };
             let decision = if parts.contains_key(&run.run.id) {
                 Decision::Gather
@@ -237,10 +245,10 @@ impl Node {
                     false => Decision::Stale,
                 }
             } else if verdict != Start::Go {
-                Decision::TurnAway(verdict)
-            } else if is_divided && job.definition.rows_action().is_none() {
+                Decision::Reject(verdict)
+            } else if is_split && job.definition.rows_action().is_none() {
                 of_job.push(active);
-                Decision::Divide
+                Decision::Split
             } else if !is_place[i] {
                 Decision::Release
             } else if run.run.slot != job.definition.action.slot_kind() {
@@ -312,7 +320,7 @@ impl Node {
             let definition = &look.jobs[*i].definition;
             matches!(decided[*i], Decision::Begin(_))
                 && definition.exactly_once
-                && !is_divided(&due[*i], &look.jobs[*i])
+                && !is_split(&due[*i], &look.jobs[*i])
         };
         let needed: Vec<usize> = (0..due.len()).filter(needed).collect();
         if needed.is_empty() {
@@ -341,7 +349,7 @@ impl Node {
         keys
     }
 
-    /// Whether a run may begin here. A part has its place from when its run was divided, whatever
+    /// Whether a run may begin here. A part has its place from when its run was split, whatever
     /// its job asks for by now.
     fn is_place_of(&self, run: &ClaimedRun, job: &Job) -> bool {
         run.run.id.is_part() || self.offers(&job.definition.place())
@@ -428,7 +436,7 @@ impl Node {
         Some(Reason { code: ReasonCode::Blackout, text })
     }
 
-    async fn turn_away(
+    async fn reject(
         &self,
         node: NodeId,
         run: &ClaimedRun,
@@ -436,7 +444,7 @@ impl Node {
         verdict: Start,
     ) -> store::Result<()> {
         let verdict = match verdict {
-            Start::Go | Start::Forget | Start::Early(_) => None,
+            Start::Go | Start::Forget | Start::Early(_) | Start::LaterUndecided => None,
             Start::Wait(Wait::Overlap, None) => Some(self.in_line(job)),
             Start::Wait(Wait::Backfill, None) => {
                 let places = run.run.backfill_limit().unwrap_or(1);
@@ -504,8 +512,8 @@ struct LocalRuns<'a> {
 pub(super) enum Decision {
     /// It begins, with this fencing token.
     Begin(i64),
-    /// It is divided into parts.
-    Divide,
+    /// It is split into parts.
+    Split,
     /// Its parts are looked at.
     Gather,
     /// Another node may begin it.
@@ -517,7 +525,7 @@ pub(super) enum Decision {
     /// It waits on this node for other runs of its job.
     WaitsHere,
     /// It does not begin now.
-    TurnAway(Start),
+    Reject(Start),
 }
 
 impl State {
@@ -558,7 +566,7 @@ pub(super) fn needs_record(run: &ClaimedRun, job: &Job) -> bool {
 }
 
 /// A job as it is carried out: in the database of the shard, or as the question for the rows by
-/// which the run is divided.
+/// which the run is split.
 pub(super) fn carried_out(job: &Arc<Job>, shard: Option<&Shard>, asks_rows: bool) -> Arc<Job> {
     let rows = job.definition.rows_action().filter(|_| asks_rows);
     let database = shard.and_then(|shard| shard.body.database.as_deref());

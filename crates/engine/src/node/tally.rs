@@ -9,10 +9,10 @@ use store::Cursor;
 
 use super::Node;
 
-/// What ended longer ago is not added up any more: it concerns no figure that anybody asks for.
+/// What ended longer ago is not added up any more: it is in no statistics that are shown.
 const REACH: SignedDuration = SignedDuration::from_hours(24 * 7);
 
-/// Hours that figures are kept.
+/// Hours that statistics are kept.
 const HOURS_KEPT: i64 = 24 * 30;
 
 /// What a tallying step did.

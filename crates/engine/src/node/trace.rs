@@ -31,7 +31,7 @@ impl Traces {
         Traces { tracer, ended: Mutex::default() }
     }
 
-    /// Whether somebody wants to know.
+    /// Whether a tracer is set.
     pub fn is_on(&self) -> bool {
         self.tracer.is_some()
     }

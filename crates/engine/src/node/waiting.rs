@@ -13,7 +13,7 @@ use super::{Held, Node, Running, State};
 
 impl Node {
     /// A run goes back to where others find it.
-    pub(super) fn give_back(&self, node: NodeId, run: &ClaimedRun) {
+    pub(super) fn release(&self, node: NodeId, run: &ClaimedRun) {
         let mut state = self.state();
         if state.frees_slot(node, run) {
             state.held.remove(&run.grant.run);
@@ -23,13 +23,14 @@ impl Node {
     }
 
     /// A run that could not be decided about is as due as before.
-    pub(super) fn put_back(&self, node: NodeId, run: &ClaimedRun) {
+    pub(super) fn requeue(&self, node: NodeId, run: &ClaimedRun) {
         self.put_back_in(&mut self.state(), node, run);
     }
 
     pub(super) fn put_back_in(&self, state: &mut State, node: NodeId, run: &ClaimedRun) {
         if state.frees_slot(node, run) {
-            state.crowded[run.run.slot].insert(run.run.tenant, (run.run.due_at, run.grant.run));
+            state.slot_waiters[run.run.slot]
+                .insert(run.run.tenant, (run.run.due_at, run.grant.run));
         }
     }
 
@@ -45,11 +46,12 @@ impl Node {
             moved.run.slot = slot;
             held.run = Arc::new(moved);
         }
-        state.crowded[slot].insert(run.run.tenant, (run.run.due_at, run.grant.run));
+        state.slot_waiters[slot].insert(run.run.tenant, (run.run.due_at, run.grant.run));
     }
 
-    /// A run that is early by the store's clock is prepared until then.
-    pub(super) fn put_off(&self, node: NodeId, run: &ClaimedRun, until: Timestamp) {
+    /// A run that is early by the store's clock, or that later runs are decided before, is prepared
+    /// until then.
+    pub(super) fn defer(&self, node: NodeId, run: &ClaimedRun, until: Timestamp) {
         let mut state = self.state();
         if state.frees_slot(node, run) {
             state.prepared.insert((until, run.grant.run));
@@ -87,13 +89,13 @@ impl Node {
         done: store::Result<()>,
     ) {
         if let Err(error) = done {
-            tracing::warn!(run = %run.grant.run, %error, "a run is not divided yet");
-            self.put_back(node, run);
+            tracing::warn!(run = %run.grant.run, %error, "a run is not split yet");
+            self.requeue(node, run);
         }
     }
 
     /// New grants, asked for at this time: those that are due get in line, the others are prepared.
-    pub(super) fn take_in(&self, claimed: Vec<ClaimedRun>, claimed_at: Timestamp) {
+    pub(super) fn accept_claims(&self, claimed: Vec<ClaimedRun>, claimed_at: Timestamp) {
         let now = self.now();
         let mut state = self.state();
         for run in claimed {
@@ -107,7 +109,7 @@ impl Node {
                 }
             }
             if place.0 <= now {
-                state.crowded[slot].insert(tenant, place);
+                state.slot_waiters[slot].insert(tenant, place);
             } else {
                 state.prepared.insert(place);
             }
@@ -131,7 +133,7 @@ impl State {
         };
         held.running = Some(running);
         let late = self.late_start(run, started_at);
-        self.noticed.extend(late);
+        self.pending_alerts.extend(late);
         true
     }
 
@@ -144,7 +146,7 @@ impl State {
     /// that waits for one.
     pub(super) fn take_slot(&mut self, slot: SlotKind) -> Option<Arc<ClaimedRun>> {
         while self.free[slot] > 0 {
-            let run = self.crowded[slot].pop(&self.weights)?;
+            let run = self.slot_waiters[slot].pop(&self.weights)?;
             if let Some(held) = self.held.get(&run).filter(|held| held.running.is_none()) {
                 self.free[slot] -= 1;
                 return Some(Arc::clone(&held.run));

@@ -85,7 +85,7 @@ impl<E: Executor> Dispatch for LocalDispatch<E> {
             }
             if !asks_rows {
                 driver.node.complete(grant, result);
-            } else if let Err(error) = Box::pin(driver.node.divide_by(grant, result)).await {
+            } else if let Err(error) = Box::pin(driver.node.split_by(grant, result)).await {
                 let text = format!("its parts cannot be recorded: {error}");
                 let failed = ErrorCode::Other("STORE_UNAVAILABLE".into());
                 driver.node.complete(grant, AttemptResult::failed(failed, text));
@@ -127,7 +127,7 @@ fn needs_look(run: &Started) -> bool {
 }
 
 /// Why a run may not be carried out; none when it may. A store that does not answer is no failure
-/// of the run: it waits until the store is back, or somebody has had enough.
+/// of the run: it waits until the store is back, or the run is cancelled.
 pub(super) async fn refusal(
     node: &Node,
     run: &Started,

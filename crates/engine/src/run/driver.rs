@@ -13,9 +13,9 @@ use super::Shared;
 use super::dispatch::Dispatch;
 use super::patience::{Backoff, NOT_EARLY, WATCH, Watch};
 use super::pulse::Vital;
-use crate::courier::{Notifier, Notifiers};
 use crate::error::EngineError;
 use crate::node::Node;
+use crate::notifier::{Notifier, Notifiers};
 
 /// The least time between two looks for runs that ask for a place, as far as hints make them.
 const HINT_PAUSE: Duration = Duration::from_millis(100);
@@ -41,8 +41,8 @@ const NEWS_EVERY: u32 = 5;
 /// How often what was recorded is sealed.
 const SEAL_EVERY: Duration = Duration::from_secs(1);
 
-/// Couriers that are on their way at the same time.
-const COURIERS_AT_ONCE: usize = 16;
+/// Notifiers that deliver at the same time.
+const NOTIFIERS_AT_ONCE: usize = 16;
 
 /// What a loop works with.
 pub(super) struct Driver {
@@ -84,11 +84,11 @@ impl Driver {
         }
     }
 
-    pub async fn pump(self) {
-        let mut patience = Backoff::new(&self.shared, "pump");
+    pub async fn exchange(self) {
+        let mut patience = Backoff::new(&self.shared, "exchange");
         let poll = std_duration(self.node.settings.poll_every);
         loop {
-            self.pump_news(&mut patience).await;
+            self.exchange_news(&mut patience).await;
             self.shared.pulse.beat(Vital::Claim);
             if tokio::time::timeout(poll, self.shared.news.notified()).await.is_err() {
                 self.node.hint();
@@ -96,16 +96,16 @@ impl Driver {
         }
     }
 
-    /// The same where there is more than one pump can do; it does not look by the clock.
-    pub async fn help_pump(self) {
-        let mut patience = Backoff::in_background(&self.shared, "pump");
+    /// The same where there is more than one exchange can do; it does not look by the clock.
+    pub async fn help_exchange(self) {
+        let mut patience = Backoff::in_background(&self.shared, "exchange");
         loop {
-            self.pump_news(&mut patience).await;
+            self.exchange_news(&mut patience).await;
             self.shared.news.notified().await;
         }
     }
 
-    async fn pump_news(&self, patience: &mut Backoff<'_>) {
+    async fn exchange_news(&self, patience: &mut Backoff<'_>) {
         while self.node.has_news() {
             // What was let in begins first; what ends at once is told of together.
             let mut ended = self.node.untold();
@@ -118,7 +118,7 @@ impl Driver {
             }
             // There may be work for another one.
             self.shared.news.notify_one();
-            if patience.after(self.node.pump().await).await.is_some() {
+            if patience.after(self.node.exchange().await).await.is_some() {
                 self.shared.pulse.beat(Vital::Claim);
                 self.start_due(patience).await;
                 self.shared.prepared.notify_one();
@@ -268,7 +268,7 @@ impl Driver {
                     self.start_due(&mut patience).await;
                     self.shared.prepared.notify_one();
                 }
-                if attended.moved > 0 || self.node.seeks_place() {
+                if attended.moved > 0 || self.node.has_placement_request() {
                     self.shared.places.notify_one();
                 }
                 if attended.acknowledged > 0 || self.node.has_news() {
@@ -353,7 +353,7 @@ impl Driver {
             let raised = if round.is_multiple_of(NEWS_EVERY) {
                 self.node.raise_news().await
             } else {
-                self.node.raise_noticed().await
+                self.node.raise_pending_alerts().await
             };
             patience.after(raised).await;
             tokio::time::sleep(poll).await;
@@ -361,17 +361,17 @@ impl Driver {
     }
 
     /// Carries them to a channel.
-    pub async fn deliver(self, courier: Box<dyn Notifier>) {
+    pub async fn deliver(self, notifier: Box<dyn Notifier>) {
         let mut patience = Backoff::in_background(&self.shared, "notify");
         loop {
             tokio::time::sleep(std_duration(self.node.settings.poll_every)).await;
-            patience.after(self.node.deliver(courier.as_ref()).await).await;
+            patience.after(self.node.deliver(notifier.as_ref()).await).await;
         }
     }
 
     /// What was recorded here may ask for this node.
     fn seek_places(&self) {
-        if self.node.seeks_place() {
+        if self.node.has_placement_request() {
             self.shared.places.notify_one();
         }
     }
@@ -435,7 +435,7 @@ impl Driver {
                 let mut patience = Backoff::new(&self.shared, "start");
                 self.start_due(&mut patience).await;
                 self.seek_places();
-                // What was let in begins before anybody is told.
+                // Admitted runs begin before the agent is answered.
                 tokio::task::yield_now().await;
                 let mut accepted = submitted.accepted.into_iter();
                 let mut all = runs.iter();
@@ -458,12 +458,12 @@ impl Driver {
 pub(super) async fn notify_present(
     node: Arc<Node>,
     shared: Arc<Shared>,
-    couriers: Arc<dyn Notifiers>,
+    notifiers: Arc<dyn Notifiers>,
 ) {
     let mut patience = Backoff::in_background(&shared, "notify");
     loop {
         tokio::time::sleep(std_duration(node.settings.poll_every)).await;
-        let present = match couriers.present().await {
+        let present = match notifiers.present().await {
             Ok(present) => present,
             Err(problem) => {
                 tracing::warn!(problem, "cannot load alert channels");
@@ -471,14 +471,14 @@ pub(super) async fn notify_present(
             }
         };
         let mut rounds = JoinSet::new();
-        for courier in present {
-            if rounds.len() >= COURIERS_AT_ONCE
+        for notifier in present {
+            if rounds.len() >= NOTIFIERS_AT_ONCE
                 && let Some(Ok(round)) = rounds.join_next().await
             {
                 patience.after(round).await;
             }
             let node = Arc::clone(&node);
-            rounds.spawn(async move { node.deliver(courier.as_ref()).await });
+            rounds.spawn(async move { node.deliver(notifier.as_ref()).await });
         }
         while let Some(ended) = rounds.join_next().await {
             if let Ok(round) = ended {

@@ -56,7 +56,7 @@ struct Line {
     next_at: Option<Timestamp>,
     /// Grows with every change that was heard of.
     changes: u64,
-    /// When somebody was in it.
+    /// When it was last not empty.
     used_at: Instant,
 }
 
@@ -176,7 +176,7 @@ impl Lines {
         lines.iter().filter(|(_, line)| line.is_dry).map(|(queue, _)| *queue).collect()
     }
 
-    /// Answers everybody in line with nothing: the process stops.
+    /// Answers all waiters with nothing: the process stops.
     pub fn close(&self) {
         for (_, line) in self.lines().drain() {
             line.wake.notify_one();
@@ -186,7 +186,7 @@ impl Lines {
         }
     }
 
-    /// Tells everybody in line that the store has no answer.
+    /// Tells all waiters that the store has no answer.
     fn fail(&self, queue: JobId, error: &StoreError) {
         if let Some(line) = self.lines().remove(&queue) {
             for waiter in line.waiters {
@@ -254,15 +254,34 @@ async fn serve(node: Arc<Node>, shared: Arc<Shared>, queue: JobId) {
 pub(super) async fn watch(node: Arc<Node>, shared: Arc<Shared>) {
     loop {
         let _ = tokio::time::timeout(CHECK_EVERY, shared.lines.check.notified()).await;
-        let dry = shared.lines.dry_queues();
-        if dry.is_empty() {
+        let mut asked = shared.lines.dry_queues();
+        asked.extend(node.waited_queues());
+        asked.sort_unstable();
+        asked.dedup();
+        if asked.is_empty() {
             continue;
         }
         // Without an answer every line asks for itself, and tells its workers.
-        let ready = node.store.ready_queues(&dry).await.unwrap_or(dry);
+        let ready = node.store.ready_queues(&asked).await.unwrap_or(asked);
+        deal_to_steps(&node, &shared, &ready).await;
         ready.into_iter().for_each(|queue| shared.lines.wake(queue));
         tokio::time::sleep(CHECK_PAUSE).await;
     }
+}
+
+/// Steps of DAG runs that wait for messages of these queues get them before the workers in line.
+async fn deal_to_steps(node: &Node, shared: &Shared, ready: &[JobId]) {
+    let dealt = match node.deal_messages_of(ready).await {
+        Ok(0) => return,
+        Ok(_) => node.advance_dags().await.map(drop),
+        Err(error) => Err(error),
+    };
+    if let Err(error) = dealt {
+        // What was leased is ready again when its lease ends; every look at a DAG run tries again.
+        tracing::warn!(%error, "messages for steps of DAG runs wait");
+    }
+    node.hint();
+    shared.news.notify_one();
 }
 
 async fn lease(node: &Node, queue: JobId, wanted: &Wanted) -> store::Result<store::Leased> {
@@ -293,7 +312,7 @@ async fn release(node: &Node, queue: JobId, messages: &[LeasedMessage]) {
 }
 
 /// A worker in line. If it goes away, what was dealt to it goes back.
-struct Place {
+struct WaitingWorker {
     reply: oneshot::Receiver<Reply>,
     queue: JobId,
     node: Arc<Node>,
@@ -301,7 +320,7 @@ struct Place {
     runtime: tokio::runtime::Handle,
 }
 
-impl Drop for Place {
+impl Drop for WaitingWorker {
     fn drop(&mut self) {
         self.reply.close();
         let Ok(Ok(unread)) = self.reply.try_recv() else { return };
@@ -334,7 +353,7 @@ impl Engine {
             let (node, shared) = (Arc::clone(&self.node), Arc::clone(&self.shared));
             self.runtime.spawn(serve(node, shared, queue));
         }
-        let mut place = Place {
+        let mut place = WaitingWorker {
             reply: answer,
             queue,
             node: Arc::clone(&self.node),
@@ -367,6 +386,9 @@ impl Engine {
     /// Messages of a queue may be ready.
     pub(crate) fn messages_changed(&self, queue: JobId) {
         self.shared.lines.wake(queue);
+        if self.node.is_waited_for(queue) {
+            self.shared.lines.check();
+        }
     }
 
     /// Applies reports of workers; callers that come at the same time share a commit.

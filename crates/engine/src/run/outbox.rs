@@ -101,7 +101,7 @@ impl Outbox {
             }
         }
         drop(out);
-        // Whoever waits for an earlier poll ends.
+        // An earlier poll that still waits ends.
         self.wake.notify_waiters();
         Some(freed)
     }
@@ -166,7 +166,7 @@ impl Outbox {
         out.over.remove(&grant)
     }
 
-    /// Takes back a run that nobody has fetched.
+    /// Takes back a run that the agent has not fetched.
     pub fn recall(&self, run: RunId) -> Option<Started> {
         let mut out = self.out();
         let place = out.waiting.iter().position(|(waiting, _)| waiting.run.grant.run == run)?;
@@ -183,7 +183,7 @@ impl Outbox {
         self.out().sent.values().map(|(run, _)| run).find(|run| is_meant(run)).cloned()
     }
 
-    /// Takes back everything that nobody has fetched.
+    /// Takes back all runs that the agent has not fetched.
     pub fn empty(&self) -> Vec<Started> {
         self.out().waiting.drain(..).map(|(run, _)| run).collect()
     }

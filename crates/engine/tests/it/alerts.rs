@@ -182,7 +182,7 @@ async fn full_slots_are_told_of_with_the_jobs_that_take_them() {
     node.create("waits", every(600, "2026-01-01T00:00:23Z")).await;
     for _ in 0..90 {
         world.pass(1);
-        node.hand_back_crowd();
+        node.release_slot_waiters();
         node.work().await;
         node.notify(&postbox).await;
     }
@@ -210,7 +210,7 @@ async fn an_alert_that_the_store_refuses_is_raised_again() {
         "CREATE TRIGGER full BEFORE INSERT ON alerts BEGIN SELECT RAISE(ABORT, 'not now'); END",
     )
     .unwrap();
-    let refused = node.raise_noticed().await.unwrap_err().to_string();
+    let refused = node.raise_pending_alerts().await.unwrap_err().to_string();
     assert!(refused.contains("not now"), "{refused}");
     file.execute_batch("DROP TRIGGER full").unwrap();
     node.notify(&postbox).await;

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use domain::cluster::{Class, Lead, NodeRole};
+use domain::cluster::{Class, Leadership, NodeRole};
 use domain::job::{Definition, Job, Overlap};
 use domain::run::AttemptResult;
 use engine::{NodeControl, NodeInfo, Settings};
@@ -155,7 +155,7 @@ async fn a_run_that_asks_for_its_node_has_the_next_slot_where_all_are_taken() {
     for _ in 0..8 {
         let started = node.work().await;
         if started.is_empty() {
-            assert!(node.seeks_place(), "the slot is kept for somebody");
+            assert!(node.has_placement_request(), "the slot is kept for somebody");
             node.attend_places().await.unwrap();
         }
         for started in started {
@@ -284,7 +284,7 @@ async fn a_drained_node_finishes_what_it_has_and_takes_nothing_new() {
     assert_eq!(started.len(), 2, "the tick and the run by hand");
     assert_eq!(state(&world, run).await, "RUNNING");
     assert_eq!(world.ledger(ticks.id).await[0], "00:01 RUNNING");
-    // Its last run of a leader ends, and with it its lead.
+    // Its last run of a leader ends, and with it its leadership.
     assert!(old.complete(running.run.grant, AttemptResult::completed()));
     old.flush().await;
     assert_eq!(state(&world, running.run.grant.run).await, "COMPLETED");
@@ -308,7 +308,7 @@ async fn a_node_does_what_its_roles_say() {
     planner.create("ticks", cron("* * * * *")).await;
     assert_eq!(agent.plan().await.unwrap().planned, 0);
     assert_eq!(agent.attend().await.unwrap().leads, None);
-    assert_eq!(world.store.lead().await.unwrap(), Lead { epoch: 0, node: None });
+    assert_eq!(world.store.leadership().await.unwrap(), Leadership { epoch: 0, node: None });
     assert!(planner.plan().await.unwrap().planned > 0);
     assert!(planner.attend().await.unwrap().leads.is_some());
     world.pass(2);
@@ -324,7 +324,7 @@ fn every_setting_that_all_should_share_is_in_the_hash() {
         Settings { job_timeout_max: Some(long), ..named("a") },
         Settings { tenant_max_concurrent: Some(7), ..named("a") },
         Settings { look_ahead: long, ..named("a") },
-        Settings { divide_planning_above: 7, ..named("a") },
+        Settings { planning_buckets_above: 7, ..named("a") },
         Settings { lease: long, ..named("a") },
         Settings { max_runs_per_job: 7, ..named("a") },
         Settings { renew_every: long, ..named("a") },

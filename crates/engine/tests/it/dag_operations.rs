@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use domain::access::{Actor, Privilege};
 use domain::dag::rerun::{Rerun, RerunFrom, RerunVersion};
-use domain::dag::state::StepState;
-use domain::dag::{ApprovalAnswer, CALLS_MAX, Dag, Step, StepWork, TriggerRule};
+use domain::dag::state::{Control, StepKey, StepRecord, StepState};
+use domain::dag::{ApprovalAnswer, CALLS_MAX, Dag, ForEach, Step, StepWork, TriggerRule};
 use domain::id::{RunId, TenantId, UserId};
 use domain::job::{Definition, Job, JobState, Overlap, RetryPolicy};
 use domain::queue::QueueSettings;
@@ -18,7 +18,7 @@ use engine::{
 };
 use jiff::SignedDuration;
 use store::sqlite::SqliteStore;
-use store::{DagRecords, Store};
+use store::{Advance, DagRecords, Dags, Store};
 
 use crate::present::{now, real_parts};
 
@@ -33,7 +33,10 @@ impl Executor for Worker {
     async fn execute(&self, run: Started, _: Stop) -> AttemptResult {
         let name = run.job.name.split('/').next_back().unwrap_or_default().to_owned();
         self.seen.lock().unwrap().push(name.clone());
-        match self.fails.lock().unwrap().contains(&name) {
+        // An item of a fan-out is listed with its parameters.
+        let item = format!("{name} {}", run.run.run.parameters.as_deref().unwrap_or_default());
+        let fails = self.fails.lock().unwrap();
+        match fails.contains(&name) || fails.contains(&item) {
             true => AttemptResult::failed(ErrorCode::Exit(1), "no"),
             false => AttemptResult {
                 result: Some(format!("{{\"by\":\"{name}\"}}")),
@@ -112,8 +115,14 @@ impl House {
     }
 
     async fn run(&self, job: &Job) -> RunId {
+        self.run_with(job, None).await
+    }
+
+    async fn run_with(&self, job: &Job, parameters: Option<&str>) -> RunId {
         let by = self.engine.by(&self.admin);
-        by.trigger(job.id, Trigger::default(), None).await.unwrap().id
+        let parameters = parameters.map(str::to_owned);
+        let trigger = Trigger { parameters, ..Trigger::default() };
+        by.trigger(job.id, trigger, None).await.unwrap().id
     }
 
     async fn ended(&self, run: RunId) -> Outcome {
@@ -368,9 +377,30 @@ async fn decisions_are_explained_replayed_and_verified() {
     );
     // Before the run began, nothing was decided.
     let view = house.store.run(run).await.unwrap().unwrap();
-    let before = Some(view.created_at - SignedDuration::from_secs(1));
-    let past = by.explain_step(run, "b", None, before).await.unwrap();
+    let before = view.created_at - SignedDuration::from_secs(1);
+    let past = by.explain_step(run, "b", None, Some(before)).await.unwrap();
     assert_eq!(past.step.state, StepState::Pending);
+    let unborn = format!("the DAG run did not exist at {before}: ");
+    assert!(past.lines[0].starts_with(&unborn), "{:?}", past.lines);
+    let whole = by.explain_dag_run(run, Some(before)).await.unwrap();
+    assert!(whole[0].starts_with(&unborn), "{whole:?}");
+    let begun = by.explain_dag_run(run, Some(view.created_at)).await.unwrap();
+    assert_eq!(begun, [format!("the DAG run had not begun at {}", view.created_at)]);
+    let future = Some(now() + SignedDuration::from_hours(1));
+    let refused = by.explain_step(run, "b", None, future).await.unwrap_err().to_string();
+    assert!(refused.contains("is in the future"), "{refused}");
+    assert!(by.explain_dag_run(run, future).await.is_err());
+    // While the first step executed.
+    let first = by.dag_step(run, "a", None).await.unwrap();
+    let started = first.run.unwrap().started_at.unwrap();
+    let past = by.explain_step(run, "a", None, Some(started)).await.unwrap();
+    assert_eq!((past.step.state, past.lines[0].as_str()), (StepState::Open, "it was running"));
+    let whole = by.explain_dag_run(run, Some(started)).await.unwrap();
+    assert_eq!(whole[0], "it is RUNNING");
+    let ended = by.explain_step(run, "a", None, None).await.unwrap();
+    assert_eq!(ended.lines[0], "it ended as FAILED");
+    assert!(ended.lines[1].starts_with("after 1 attempt: "), "{:?}", ended.lines);
+    assert!(ended.lines[1].ends_with(": no"), "{:?}", ended.lines);
     let whole = by.explain_dag_run(run, None).await.unwrap();
     assert!(whole[0].starts_with("it ended as FAILED"), "{whole:?}");
     assert!(whole.iter().any(|line| line.starts_with("critical path: a ")), "{whole:?}");
@@ -468,4 +498,126 @@ async fn a_cancel_reaches_the_deepest_call() {
     for run in runs {
         assert_eq!(house.ended(run).await, Outcome::Cancelled);
     }
+}
+
+#[tokio::test]
+async fn a_message_reaches_a_waiting_step_before_the_next_look() {
+    let house = House::open().await;
+    let queue = Definition { queue: Some(QueueSettings::default()), ..Definition::default() };
+    house.create("orders", queue).await;
+    let work = StepWork::WaitForMessage { queue: "orders".into(), timeout: None };
+    let wait = Step { work, ..step("wait", &[]) };
+    let job = house.dag("etl", vec![wait, step("next", &["wait"])]).await;
+    let run = house.run(&job).await;
+    house.reached(run, "wait", StepState::Open).await;
+    let by = house.engine.by(&house.admin);
+    let explained = by.explain_step(run, "wait", None, None).await.unwrap();
+    let text = "it was released and waits for a message from queue \"orders\"";
+    assert_eq!(explained.lines[0], text);
+    let message = engine::Message {
+        body: domain::queue::MessageBody {
+            payload: serde_json::from_str("{\"id\":7}").unwrap(),
+            ..domain::queue::MessageBody::default()
+        },
+        priority: None,
+        process_after: None,
+        time_to_live: None,
+        deduplication: None,
+    };
+    by.send_messages("orders", vec![message]).await.unwrap();
+    assert_eq!(house.ended(run).await, Outcome::Completed);
+    let wait = by.dag_step(run, "wait", None).await.unwrap().run.unwrap();
+    assert_eq!(wait.result.as_deref(), Some("{\"id\":7}"));
+    let replayed = by.replay_dag_run(run, &BTreeMap::new(), None).await.unwrap();
+    assert_eq!(replayed.differences, []);
+}
+
+fn each(name: &str, work: StepWork) -> Step {
+    let for_each = ForEach { list: Some("config.list".into()), ..ForEach::default() };
+    Step { for_each: Some(for_each), work, ..step(name, &[]) }
+}
+
+#[tokio::test]
+async fn an_item_that_does_not_exist_is_refused_and_stops_no_other_run() {
+    let house = House::open().await;
+    let wait = StepWork::Sleep { duration: Some(SignedDuration::from_hours(1)), until: None };
+    let job = house.dag("etl", vec![each("f", wait), step("next", &["f"])]).await;
+    let run = house.run_with(&job, Some(r#"{"list":[1,2,3]}"#)).await;
+    house.reached(run, "f", StepState::Open).await;
+    let by = house.engine.by(&house.admin);
+    for (name, item, expected) in [
+        ("f", 9, "item 9 of step \"f\" (it has 3 items: 0 to 2) does not exist"),
+        ("f", 3, "item 3 of step \"f\" (it has 3 items: 0 to 2) does not exist"),
+        ("next", 0, "item 0 of step \"next\" (the step has no items) does not exist"),
+    ] {
+        let marked = by.mark_step(run, name, Some(item), StepMark::Succeeded, "").await;
+        assert_eq!(marked.unwrap_err().to_string(), expected);
+        let explained = by.explain_step(run, name, Some(item), None).await;
+        assert_eq!(explained.unwrap_err().to_string(), expected);
+    }
+    // What an earlier version wrote: other runs go on, and so does this one.
+    let (header, records) = house.store.dag_run(run, true).await.unwrap().unwrap();
+    let damage = StepRecord {
+        key: StepKey { step: 0, item: Some(9) },
+        outcome: Some(Outcome::Completed),
+        ended_at: Some(now()),
+        run: None,
+        items: None,
+        ..records[0].clone()
+    };
+    let (revision, control) = (header.revision, Control::Running);
+    let records = vec![damage];
+    let advance = Advance { run, revision, control, records, runs: Vec::new(), is_over: false };
+    assert_eq!(house.store.advance(&[advance], None).await.unwrap().written, [true]);
+    for item in 0..3 {
+        by.mark_step(run, "f", Some(item), StepMark::Succeeded, "").await.unwrap();
+    }
+    assert_eq!(house.ended(run).await, Outcome::Completed);
+    let verified = by.verify_dag_runs(Some(job.id), None, 10).await.unwrap();
+    let problem = "\"f[9]\" is recorded, and the DAG run has no such step or item";
+    assert_eq!(verified.problems, [format!("DAG run {run}: {problem}")]);
+    let other = house.dag("other", vec![step("a", &[])]).await;
+    let other = house.run(&other).await;
+    assert_eq!(house.ended(other).await, Outcome::Completed);
+}
+
+#[tokio::test]
+async fn a_rerun_of_failed_items_is_replayed_and_verified() {
+    let house = House::open().await;
+    let job = house.dag("etl", vec![each("f", StepWork::default()), step("next", &["f"])]).await;
+    house.fails(&[r#"f {"item":2}"#]);
+    let run = house.run_with(&job, Some(r#"{"list":[1,2,3]}"#)).await;
+    assert_eq!(house.ended(run).await, Outcome::Failed);
+    house.fails(&[]);
+    let by = house.engine.by(&house.admin);
+    let again = by.rerun_dag(run, Rerun::default(), false).await.unwrap().run.unwrap().id;
+    assert_eq!(house.ended(again).await, Outcome::Completed);
+    assert_eq!(house.seen(), ["f", "next"]);
+    let replayed = by.replay_dag_run(again, &BTreeMap::new(), None).await.unwrap();
+    assert_eq!(replayed.differences, Vec::new());
+    let verified = by.verify_dag_runs(Some(job.id), None, 10).await.unwrap();
+    assert_eq!((verified.runs, verified.problems), (2, Vec::new()));
+}
+
+#[tokio::test]
+async fn a_cancel_that_races_the_last_end_leaves_records_that_agree() {
+    let house = House::open().await;
+    let job = house.dag("etl", vec![step("a", &[]), step("b", &["a"])]).await;
+    let by = house.engine.by(&house.admin);
+    for delay in 0..40 {
+        let run = house.run(&job).await;
+        tokio::time::sleep(Duration::from_micros(delay * 250)).await;
+        let answer = by.cancel(run, "enough").await;
+        let outcome = house.ended(run).await;
+        let states = house.states(run).await;
+        let has_cancelled = states.contains("CANCELLED") || states.contains("PENDING");
+        assert_eq!(outcome == Outcome::Cancelled, has_cancelled, "{outcome} {states}");
+        match answer {
+            Ok(_) => {}
+            Err(EngineError::WrongState(_)) => assert_eq!(outcome, Outcome::Completed),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    let verified = by.verify_dag_runs(Some(job.id), None, 100).await.unwrap();
+    assert_eq!(verified.problems, Vec::<String>::new());
 }

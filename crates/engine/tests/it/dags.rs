@@ -14,15 +14,15 @@ use store::{DagRecords, Store};
 
 use crate::world::{Steps, TestNode, World};
 
-const START: &str = "2026-03-01T00:00:00Z";
+pub const START: &str = "2026-03-01T00:00:00Z";
 
-fn step(name: &str, after: &[&str]) -> Step {
+pub fn step(name: &str, after: &[&str]) -> Step {
     let after = after.iter().map(|&name| name.to_owned()).collect();
     let retry = RetryPolicy { max_attempts: 1, ..RetryPolicy::default() };
     Step { name: name.to_owned(), after, retry: Some(retry), ..Step::default() }
 }
 
-fn dag(steps: Vec<Step>) -> Definition {
+pub fn dag(steps: Vec<Step>) -> Definition {
     let dag = Dag { steps, ..Dag::default() };
     Definition { dag: Some(Box::new(dag)), ..Definition::default() }
 }
@@ -46,7 +46,7 @@ fn name(started: &Started) -> String {
     started.job.name.split('/').next_back().unwrap_or_default().to_owned()
 }
 
-async fn triggered(node: &Node, job: &Job, parameters: Option<&str>) -> RunId {
+pub async fn triggered(node: &Node, job: &Job, parameters: Option<&str>) -> RunId {
     let trigger = Trigger { parameters: parameters.map(str::to_owned), ..Trigger::default() };
     let run = node.triggered(job.id, trigger).await.unwrap();
     node.submit(std::slice::from_ref(&run)).await.unwrap();
@@ -55,7 +55,7 @@ async fn triggered(node: &Node, job: &Job, parameters: Option<&str>) -> RunId {
 
 /// Works until nothing starts any more; `end` says how each step ends. Answers what started, in its
 /// order.
-async fn work(node: &TestNode, mut end: impl FnMut(&Started) -> AttemptResult) -> Vec<String> {
+pub async fn work(node: &TestNode, mut end: impl FnMut(&Started) -> AttemptResult) -> Vec<String> {
     let mut names = Vec::new();
     loop {
         let started = node.work().await;
@@ -71,7 +71,7 @@ async fn work(node: &TestNode, mut end: impl FnMut(&Started) -> AttemptResult) -
 }
 
 /// The outcomes of all steps: `a COMPLETED, b SKIPPED TRIGGER_RULE, c[0] FAILED`.
-async fn steps(world: &World, job: &Job, run: RunId) -> Vec<String> {
+pub async fn steps(world: &World, job: &Job, run: RunId) -> Vec<String> {
     let graph = Graph::compile(job.definition.dag.as_ref().unwrap()).unwrap();
     let (_, records) = world.store.dag_run(run, true).await.unwrap().unwrap();
     let line = |record: &domain::dag::state::StepRecord| {
@@ -84,7 +84,7 @@ async fn steps(world: &World, job: &Job, run: RunId) -> Vec<String> {
     records.iter().map(line).collect()
 }
 
-async fn state(world: &World, run: RunId) -> String {
+pub async fn state(world: &World, run: RunId) -> String {
     world.store.run(run).await.unwrap().unwrap().state.to_string()
 }
 

@@ -134,12 +134,12 @@ async fn what_an_agent_cannot_do_waits_for_a_server() {
     let can = |job: &Job| !matches!(job.definition.action, Action::Sql(_));
     let stay = AgentLimits { only_placed: false, can: Arc::new(can) };
     let info = NodeInfo { capacity: both(2), ..NodeInfo::named("far") };
-    let guest = server.host(info, stay, None).await.unwrap().unwrap();
+    let proxy = server.host(info, stay, None).await.unwrap().unwrap();
     let for_server = trigger(&server, &query, None).await;
     let for_anybody = trigger(&server, &plain, None).await;
     let mut seen = Vec::new();
     for poll in 1..=60 {
-        let work = guest.work(poll, both(2), &HashSet::new(), Duration::from_secs(1)).await;
+        let work = proxy.work(poll, both(2), &HashSet::new(), Duration::from_secs(1)).await;
         seen.extend(work);
         if !seen.is_empty() {
             break;
@@ -169,10 +169,10 @@ async fn without_a_server_that_executes_the_agent_says_what_it_lacks() {
     let job = create(&server, "job", Definition::default()).await;
     let stay = AgentLimits { only_placed: false, can: Arc::new(|_| false) };
     let info = NodeInfo { capacity: both(1), ..NodeInfo::named("far") };
-    let guest = server.host(info, stay, None).await.unwrap().unwrap();
+    let proxy = server.host(info, stay, None).await.unwrap().unwrap();
     let run = trigger(&server, &job, None).await;
     for poll in 1..=60 {
-        let work = guest.work(poll, both(1), &HashSet::new(), Duration::from_secs(1)).await;
+        let work = proxy.work(poll, both(1), &HashSet::new(), Duration::from_secs(1)).await;
         if let Some(first) = work.first() {
             assert_eq!(first.run.grant.run, run);
             return;

@@ -46,7 +46,7 @@ async fn a_dead_nodes_run_is_tried_again_with_a_larger_fence() {
     world.pass(11);
     heir.renew().await.unwrap();
     let report = heir.reap().await.unwrap();
-    assert_eq!((report.buried, report.lost), (1, 1));
+    assert_eq!((report.dead, report.lost), (1, 1));
     let second = heir.work().await.remove(0);
     assert!(second.run.grant.fence > first.run.grant.fence);
     // The dead one was only asleep: it finds nothing that it could change.
@@ -110,7 +110,7 @@ async fn a_node_that_leaves_gives_everything_back() {
     let job = node.create("job", cron("* * * * *")).await;
     node.work().await;
     node.drain();
-    node.hand_back();
+    node.release_prepared();
     node.leave().await.unwrap();
     world.pass(2);
     assert!(node.work().await.is_empty());

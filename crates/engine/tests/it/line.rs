@@ -37,7 +37,7 @@ async fn drain(nodes: &[&TestNode]) -> (Vec<RunId>, usize) {
         if started.len() == before.0 {
             for node in nodes {
                 if node.has_news() {
-                    node.pump().await.unwrap();
+                    node.exchange().await.unwrap();
                     calls += 1;
                 }
             }

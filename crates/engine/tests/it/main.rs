@@ -1,17 +1,20 @@
 //! The engine on a virtual clock: each test moves the time and takes the steps itself.
 
+extern crate punctual_engine as engine;
+
+mod agent_proxies;
 mod alerts;
 mod audit;
 mod calendars;
 mod clock;
 mod cluster;
 mod commands;
-mod corridor;
+mod dag_messages;
 mod dag_operations;
 mod dags;
+mod data_path;
 mod dependencies;
 mod explain;
-mod guests;
 mod held;
 mod hints;
 mod intervals;

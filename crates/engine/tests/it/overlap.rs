@@ -1,10 +1,11 @@
 //! What happens when a run is due and an earlier one has not ended.
 
+use domain::id::JobId;
 use domain::job::{Definition, Overlap};
 use domain::run::{AttemptEnd, AttemptResult};
 use store::Store;
 
-use crate::world::{Steps, World, cron};
+use crate::world::{Steps, TestNode, World, cron};
 
 fn minutely(overlap: Overlap) -> Definition {
     Definition { overlap, ..cron("* * * * *") }
@@ -102,4 +103,100 @@ async fn a_cancelled_run_never_completes() {
             .to_string()
             .contains("has ended as CANCELLED")
     );
+}
+
+/// Two due ticks of a job on two nodes, of which the later one was claimed first: the node of the
+/// earlier tick was replaced, as after a stall of the store. Answers the nodes that hold the
+/// earlier and the later one.
+async fn claimed_in_reverse(world: &World, overlap: Overlap) -> (TestNode, TestNode, JobId) {
+    let first = world.node().await;
+    let job = first.create("job", minutely(overlap)).await;
+    world.go_to("2026-01-01T00:00:59Z");
+    assert!(first.work().await.is_empty(), "the tick of 00:01 is prepared");
+    let later = world.node().await;
+    world.go_to("2026-01-01T00:01:59Z");
+    assert!(later.work().await.is_empty(), "the tick of 00:02 is prepared");
+    first.leave().await.unwrap();
+    let earlier = world.node().await;
+    earlier.exchange().await.unwrap();
+    (earlier, later, job.id)
+}
+
+#[tokio::test]
+async fn ticks_on_two_nodes_do_not_skip_each_other() {
+    for is_earlier_first in [true, false] {
+        let world = World::at("2026-01-01T00:00:30Z");
+        let (earlier, later, job) = claimed_in_reverse(&world, Overlap::Skip).await;
+        world.go_to("2026-01-01T00:02:00Z");
+        if is_earlier_first {
+            assert!(earlier.start_due().await.unwrap().is_empty(), "the later one may run");
+        }
+        assert!(later.start_due().await.unwrap().is_empty(), "the earlier one may run");
+        later.flush().await;
+        world.go_to("2026-01-01T00:02:00.1Z");
+        assert_eq!(earlier.start_due().await.unwrap().len(), 1);
+        let ledger = world.ledger(job).await;
+        let expected = ["00:01 RUNNING", "00:02 SKIPPED OVERLAP"];
+        assert_eq!(ledger[..2], expected, "{is_earlier_first}");
+    }
+}
+
+/// Two that wait in line because of each other: the first of them is woken.
+#[tokio::test]
+async fn ticks_on_two_nodes_do_not_wait_for_each_other() {
+    for is_earlier_first in [true, false] {
+        let world = World::at("2026-01-01T00:00:30Z");
+        let (earlier, later, job) = claimed_in_reverse(&world, Overlap::Queue).await;
+        world.go_to("2026-01-01T00:02:00Z");
+        let nodes = if is_earlier_first { [&earlier, &later] } else { [&later, &earlier] };
+        for node in nodes {
+            assert!(node.start_due().await.unwrap().is_empty(), "the other one may run");
+        }
+        for node in nodes {
+            node.flush().await;
+        }
+        let mut started = Vec::new();
+        for node in nodes {
+            started.extend(node.work().await);
+        }
+        assert_eq!(started.len(), 1, "{is_earlier_first}");
+        let ledger = world.ledger(job).await;
+        assert_eq!(ledger[..2], ["00:01 RUNNING", "00:02 QUEUED"], "{is_earlier_first}");
+    }
+}
+
+/// The later tick started while no node held the earlier one. The earlier one ends only when that
+/// is known for sure.
+#[tokio::test]
+async fn a_tick_waits_until_the_start_of_a_later_one_is_known() {
+    for (overlap, expected) in [
+        (Overlap::Skip, "00:01 SKIPPED OVERLAP"),
+        (Overlap::CancelPrevious, "00:01 CANCELLED CANCEL_REQUESTED"),
+    ] {
+        let world = World::at("2026-01-01T00:00:30Z");
+        let first = world.node().await;
+        let job = first.create("job", minutely(overlap)).await;
+        world.go_to("2026-01-01T00:00:59Z");
+        assert!(first.work().await.is_empty(), "the tick of 00:01 is prepared");
+        let later = world.node().await;
+        world.go_to("2026-01-01T00:01:59Z");
+        assert!(later.work().await.is_empty(), "the tick of 00:02 is prepared");
+        first.leave().await.unwrap();
+        world.go_to("2026-01-01T00:02:00Z");
+        assert_eq!(later.start_due().await.unwrap().len(), 1);
+        let earlier = world.node().await;
+        earlier.exchange().await.unwrap();
+        for tenth in 0..3 {
+            world.go_to(&format!("2026-01-01T00:02:00.{tenth}Z"));
+            assert!(earlier.start_due().await.unwrap().is_empty());
+            assert!(!earlier.has_news(), "{overlap:?}: nothing is decided");
+        }
+        later.renew().await.unwrap();
+        world.go_to("2026-01-01T00:02:00.3Z");
+        assert!(earlier.start_due().await.unwrap().is_empty());
+        earlier.flush().await;
+        let ledger = world.ledger(job.id).await;
+        assert_eq!(ledger[..2], [expected, "00:02 RUNNING"], "{overlap:?}");
+        assert_eq!(later.renew().await.unwrap(), Some(vec![]), "the later one goes on");
+    }
 }

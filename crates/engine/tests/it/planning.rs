@@ -20,7 +20,7 @@ use crate::world::{Steps, TestNode, World, cron};
 
 /// A scheduler that shares its work with others however little there is of it.
 fn sharing(name: &str) -> Settings {
-    Settings { info: NodeInfo::named(name), divide_planning_above: 0, ..Settings::default() }
+    Settings { info: NodeInfo::named(name), planning_buckets_above: 0, ..Settings::default() }
 }
 
 /// Three schedulers that know of each other, and some jobs that are due every hour.
@@ -62,7 +62,7 @@ fn own(node: &TestNode, jobs: &[JobId]) -> usize {
 #[tokio::test]
 async fn few_jobs_are_planned_by_whoever_comes_first() {
     let world = World::at("2026-01-01T00:00:10Z");
-    let settings = || Settings { divide_planning_above: 2, ..sharing("a") };
+    let settings = || Settings { planning_buckets_above: 2, ..sharing("a") };
     let node = world.node_with(settings()).await;
     let other = world.node_with(Settings { info: NodeInfo::named("b"), ..settings() }).await;
     for n in 0..2 {
@@ -197,11 +197,11 @@ async fn scheduler(url: &str, settings: Settings) -> Node {
 
 /// Lets nodes plan the same jobs at the same time, round after round, while one of them leaves in
 /// the middle, and looks at every tick.
-async fn race(nodes: usize, divide_planning_above: u32) {
+async fn race(nodes: usize, planning_buckets_above: u32) {
     let url = database().await;
     let settings = |n: usize, look_ahead| Settings {
         info: NodeInfo::named(&format!("node {n}")),
-        divide_planning_above,
+        planning_buckets_above,
         look_ahead: SignedDuration::from_secs(look_ahead),
         // Nothing expires however slow the machine is.
         lease: SignedDuration::from_hours(1),
@@ -255,7 +255,7 @@ async fn race(nodes: usize, divide_planning_above: u32) {
     let reports = tasks.join_all().await.concat();
     let runs: usize = reports.iter().map(|report| report.runs).sum();
     // Whoever is left plans what the shares of a moment left over.
-    let last = scheduler(&url, Settings { divide_planning_above: u32::MAX, ..settings(99, 600) });
+    let last = scheduler(&url, Settings { planning_buckets_above: u32::MAX, ..settings(99, 600) });
     let last = last.await;
     let mut late = 0;
     loop {

@@ -98,7 +98,7 @@ async fn a_run_that_waits_for_a_place_takes_no_slot() {
 }
 
 #[tokio::test]
-async fn the_places_of_a_dead_node_are_free_when_it_is_buried() {
+async fn a_pool_gets_the_slots_of_a_dead_node_back() {
     let world = World::at("2026-01-01T00:00:00Z");
     let dead = world.mortal_node().await;
     pool(&world, "warehouse", 1).await;

@@ -7,6 +7,7 @@ use domain::job::{Definition, OnLost, Overlap};
 use domain::run::{AttemptResult, Grant};
 use domain::schedule::CatchUpPolicy;
 use engine::{BegunRun, BegunRuns, Predecessor, Settings, StartLog};
+use jiff::Timestamp;
 use store::{Replaces, Store};
 
 use crate::world::{Steps, TestNode, World, at, cron, every, immortal};
@@ -17,6 +18,7 @@ struct MemoryLog {
     predecessor: Option<Predecessor>,
     node: Mutex<Option<NodeId>>,
     begun: Mutex<BegunRuns>,
+    acted_at: Mutex<Option<Timestamp>>,
 }
 
 impl StartLog for MemoryLog {
@@ -27,6 +29,11 @@ impl StartLog for MemoryLog {
     fn restart(&self, node: NodeId) {
         *self.node.lock().unwrap() = Some(node);
         self.begun.lock().unwrap().clear();
+        *self.acted_at.lock().unwrap() = None;
+    }
+
+    fn act(&self, at: Timestamp) {
+        *self.acted_at.lock().unwrap() = Some(at);
     }
 
     fn begin(&self, grant: Grant, begun: BegunRun) {
@@ -62,7 +69,7 @@ impl Server {
     /// A process of a cluster, with a lease that it does not renew.
     async fn start_in_cluster(world: &World, predecessor: Option<Predecessor>) -> Self {
         let mut settings = Settings::default();
-        if let Some(Predecessor { node, begun }) = &predecessor {
+        if let Some(Predecessor { node, begun, .. }) = &predecessor {
             let begun = begun.as_ref().map(|begun| begun.keys().copied().collect());
             settings.info.replaces = Replaces::Node { node: *node, begun };
         }
@@ -72,8 +79,9 @@ impl Server {
     async fn start_with(
         world: &World,
         predecessor: Option<Predecessor>,
-        settings: Settings,
+        mut settings: Settings,
     ) -> Self {
+        settings.info.acted = predecessor.as_ref().and_then(|it| Some((it.node, it.acted_at?)));
         let log = Arc::new(MemoryLog { predecessor, ..MemoryLog::default() });
         let node = world.node_logging(settings, Arc::clone(&log) as Arc<dyn StartLog>).await;
         node.recover().await.unwrap();
@@ -84,7 +92,8 @@ impl Server {
     fn kill(self) -> Option<Predecessor> {
         let begun = self.log.begun.lock().unwrap().clone();
         let node = self.log.node.lock().unwrap().unwrap();
-        Some(Predecessor { node, begun: Some(begun) })
+        let acted_at = *self.log.acted_at.lock().unwrap();
+        Some(Predecessor { node, begun: Some(begun), acted_at })
     }
 }
 
@@ -125,6 +134,62 @@ async fn what_was_prepared_before_an_outage_follows_the_catch_up_policy() {
         server.node.work_and_complete().await;
         assert_eq!(seconds(&world, job.id).await, expected, "{catch_up:?} {overlap:?}");
     }
+}
+
+/// A tick that was in line while the server was alive goes on after a kill, though the last renewal
+/// of the lease was before its time. A tick of the time without a server follows the policy.
+#[tokio::test]
+async fn a_tick_that_was_in_line_before_a_kill_is_not_missed() {
+    let world = World::at("2026-01-01T00:00:05Z");
+    let server = Server::start(&world).await;
+    let (catch_up, overlap) = (CatchUpPolicy::None, Overlap::Queue);
+    let definition = Definition { catch_up, overlap, ..every(10, "2026-01-01T00:00:10Z") };
+    let job = server.node.create("job", definition).await;
+    world.go_to("2026-01-01T00:00:10Z");
+    assert_eq!(server.node.work().await.len(), 1);
+    world.go_to("2026-01-01T00:00:20Z");
+    assert!(server.node.work().await.is_empty(), "it waits in line");
+    assert_eq!(seconds(&world, job.id).await, ["10 RUNNING", "20 QUEUED"]);
+    let before = server.kill();
+    world.go_to("2026-01-01T00:00:35Z");
+    let server = Server::start_after(&world, before).await;
+    server.node.work_and_complete().await;
+    world.go_to("2026-01-01T00:00:40Z");
+    server.node.work_and_complete().await;
+    let expected = ["10 COMPLETED", "20 COMPLETED", "30 SKIPPED CATCH_UP", "40 COMPLETED"];
+    assert_eq!(seconds(&world, job.id).await, expected);
+}
+
+/// The same for a process that was suspended until its lease had ended.
+#[tokio::test]
+async fn a_tick_that_was_in_line_before_a_suspension_is_not_missed() {
+    let world = World::at("2026-01-01T00:00:05Z");
+    let node = world.mortal_node().await;
+    let (catch_up, overlap) = (CatchUpPolicy::None, Overlap::Queue);
+    let definition = Definition { catch_up, overlap, ..every(4, "2026-01-01T00:00:08Z") };
+    let job = node.create("job", definition).await;
+    world.go_to("2026-01-01T00:00:08Z");
+    assert_eq!(node.work().await.len(), 1);
+    world.go_to("2026-01-01T00:00:12Z");
+    assert!(node.work().await.is_empty(), "it waits in line");
+    world.go_to("2026-01-01T00:00:25Z");
+    assert!(node.work().await.is_empty(), "the lease has ended");
+    assert_eq!(node.renew().await.unwrap(), None);
+    assert_eq!(node.become_another().len(), 1);
+    node.join().await.unwrap();
+    while node.reap().await.unwrap().lost > 0 {}
+    world.go_to("2026-01-01T00:00:28Z");
+    node.work_and_complete().await;
+    let ledger = seconds(&world, job.id).await;
+    let expected = [
+        "08 COMPLETED",
+        "12 COMPLETED",
+        "16 SKIPPED CATCH_UP",
+        "20 SKIPPED CATCH_UP",
+        "24 SKIPPED CATCH_UP",
+        "28 COMPLETED",
+    ];
+    assert_eq!(ledger, expected);
 }
 
 /// All processes of a cluster are killed while one of them holds prepared ticks. The other is
@@ -207,7 +272,7 @@ async fn ticks_in_the_grace_period_of_a_stop_are_missed() {
         server.node.work().await;
         server.node.retire().await.unwrap();
         server.node.drain();
-        server.node.hand_back();
+        server.node.release_prepared();
         world.go_to("2026-01-01T00:00:17Z");
         assert!(server.node.work().await.is_empty());
         server.node.renew().await.unwrap().unwrap();
@@ -370,7 +435,7 @@ async fn at_most_once_is_failed_only_if_it_had_begun() {
     let first = dead.trigger(&begun).await;
     assert_eq!(dead.work().await.len(), 1);
     let second = dead.trigger(&unbegun).await;
-    dead.pump().await.unwrap();
+    dead.exchange().await.unwrap();
     let heir = world.node().await;
     world.pass(11);
     heir.reap().await.unwrap();

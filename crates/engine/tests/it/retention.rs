@@ -5,7 +5,7 @@ use domain::run::{AttemptResult, ErrorCode};
 
 use domain::id::TenantId;
 use engine::{Deletion, Settings};
-use store::{Answer, Begun, IdempotencyKeys, JobRecords};
+use store::{Answer, IdempotencyKeys, JobRecords, RequestState};
 
 use crate::world::{Steps, World};
 
@@ -121,20 +121,23 @@ async fn requests_are_remembered_for_a_day_and_given_up_after_minutes() {
     let begin = async |key: &str| {
         world.store.begin_request(TenantId::DEFAULT, key, b"create").await.unwrap()
     };
-    assert_eq!((begin("answered").await, begin("lost").await), (Begun::New, Begun::New));
+    assert_eq!(
+        (begin("answered").await, begin("lost").await),
+        (RequestState::New, RequestState::New)
+    );
     let answer = Answer { status: 201, ..Answer::default() };
     world.store.finish_request(TenantId::DEFAULT, "answered", Some(&answer)).await.unwrap();
     world.pass(5 * 60);
-    assert_eq!(begin("lost").await, Begun::InProgress);
+    assert_eq!(begin("lost").await, RequestState::InProgress);
     world.pass(1);
     // Whoever should have answered is gone.
-    assert_eq!(begin("lost").await, Begun::New);
+    assert_eq!(begin("lost").await, RequestState::New);
     world.go_to("2026-01-02T00:00:00Z");
     assert_eq!(node.forget_requests().await.unwrap(), 0);
-    assert_eq!(begin("answered").await, Begun::Replay(answer));
+    assert_eq!(begin("answered").await, RequestState::Replay(answer));
     world.pass(1);
     assert_eq!(node.forget_requests().await.unwrap(), 1);
-    assert_eq!(begin("answered").await, Begun::New);
+    assert_eq!(begin("answered").await, RequestState::New);
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Shards and divided runs: three nodes, sixteen shards, and what can happen to them.
+//! Shards and split runs: three nodes, sixteen shards, and what can happen to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use domain::object::ObjectKind;
 use domain::partition::{Parameters, Partition, Progress, Rows};
 use domain::run::{AttemptResult, Outcome};
 use domain::shard::ShardBody;
-use engine::{NodeControl, NodeInfo, Settings, Started, Trigger};
+use engine::{Deletion, NodeControl, NodeInfo, Settings, Started, Trigger};
 use jiff::SignedDuration;
 use serde_json::json;
 use store::{Cluster, Shards, Store};
@@ -95,6 +95,28 @@ async fn s0_146_a_job_of_all_shards_has_a_run_on_each_of_sixteen() {
 }
 
 #[tokio::test]
+async fn the_parts_of_a_deleted_job_do_its_work() {
+    let mut cluster = TestCluster::create(3, 16).await;
+    let job = cluster.nodes[0].create("analyze", partitioned(Partition::AllShards)).await;
+    let run = triggered(&cluster, &job, None).await;
+    // One node divides the run and begins its own parts; the others begin theirs after the deletion.
+    let own = cluster.nodes[0].work().await;
+    cluster.nodes[0].delete_job(job.id, Deletion::default()).await.unwrap();
+    for started in &own {
+        assert!(cluster.nodes[0].complete(started.run.grant, AttemptResult::completed()));
+    }
+    let mut names = BTreeSet::new();
+    cluster
+        .until_ended(run, 30, |started| {
+            names.insert(started.job.name.clone());
+            done(started)
+        })
+        .await;
+    assert_eq!(names, BTreeSet::from(["analyze".to_owned()]));
+    assert_eq!(state(&cluster, run).await, "COMPLETED");
+}
+
+#[tokio::test]
 async fn s2_115_the_parts_of_a_run_are_carried_out_at_the_same_time() {
     let cluster = TestCluster::create(3, 16).await;
     let node = &cluster.nodes[0];
@@ -117,7 +139,7 @@ async fn s2_115_the_parts_of_a_run_are_carried_out_at_the_same_time() {
 }
 
 #[tokio::test]
-async fn a_divided_run_takes_no_slot_and_no_place_of_its_tenant() {
+async fn a_split_run_takes_no_slot_and_no_place_of_its_tenant() {
     // One slot a node, and one run at a time for the tenant: the run itself must not have it.
     let set = |settings: &mut Settings| {
         settings.max_concurrent_jobs = 1;
@@ -194,19 +216,19 @@ async fn s2_117_a_node_is_lost_in_the_middle_and_every_shard_is_done_all_the_sam
 }
 
 #[tokio::test]
-async fn s2_118_the_node_that_divided_a_run_may_die() {
+async fn s2_118_the_node_that_split_a_run_may_die() {
     let mut cluster = TestCluster::create(3, 16).await;
     let job = cluster.nodes[1].create("analyze", partitioned(Partition::AllShards)).await;
     let run = cluster.nodes[0].triggered(job.id, Trigger::default()).await.unwrap();
     cluster.nodes[0].submit(std::slice::from_ref(&run)).await.unwrap();
-    // It divides the run and is gone before it has told the store that the run waits.
+    // It splits the run and is gone before it has told the store that the run waits.
     cluster.nodes[0].start_due().await.unwrap();
     assert_eq!(progress(&cluster, run.id).await.parts, 16);
     cluster.silence(0);
     cluster.until_ended(run.id, 60, done).await;
     let whole = cluster.world.store.run(run.id).await.unwrap().unwrap();
     assert_eq!((whole.state.to_string().as_str(), whole.lost), ("COMPLETED", 0));
-    assert_eq!(cluster.job_parts(job.id).await.len(), 16, "it was divided once");
+    assert_eq!(cluster.job_parts(job.id).await.len(), 16, "it was split once");
 }
 
 #[tokio::test]
@@ -231,7 +253,7 @@ async fn only_the_shards_that_failed_are_done_again() {
     assert!(parts.iter().all(|part| !part.dead_letter), "its parts are none");
 
     cluster.log.clear();
-    let again = cluster.nodes[0].redrive_divided(run, None).await.unwrap().unwrap().id;
+    let again = cluster.nodes[0].redrive_split(run, None).await.unwrap().unwrap().id;
     cluster.until_ended(again, 30, done).await;
     assert_eq!(state(&cluster, again).await, "COMPLETED");
     let shards: BTreeSet<&str> = cluster.log.iter().map(|(_, shard, _)| shard.as_str()).collect();
@@ -260,7 +282,7 @@ async fn a_shard_that_kills_its_nodes_ends_and_the_others_are_done() {
         }
         cluster.nodes[victim].flush().await;
         cluster.silence(victim);
-        // The others bury it and find the next owner, and do nothing else meanwhile.
+        // The others declare it dead and find the next owner, and do nothing else meanwhile.
         for _ in 0..12 {
             cluster.idle_second().await;
         }
@@ -298,7 +320,7 @@ async fn who_cancels_a_run_cancels_its_parts() {
 
 /// Nothing guards the job, so that nothing but its division makes anybody look.
 #[tokio::test]
-async fn a_run_that_is_cancelled_before_it_is_divided_ends() {
+async fn a_run_that_is_cancelled_before_it_is_split_ends() {
     let mut cluster = TestCluster::create(1, 4).await;
     let all = partitioned(Partition::AllShards);
     let free = Definition { overlap: Overlap::Allow, ..all };
@@ -308,7 +330,7 @@ async fn a_run_that_is_cancelled_before_it_is_divided_ends() {
     cluster.nodes[0].cancel_run(run, "enough").await.unwrap();
     cluster.until_ended(run, 5, |_| panic!("nothing starts")).await;
     assert_eq!(state(&cluster, run).await, "CANCELLED");
-    assert_eq!(progress(&cluster, run).await, Progress::default(), "it was not divided");
+    assert_eq!(progress(&cluster, run).await, Progress::default(), "it was not split");
 }
 
 #[tokio::test]
@@ -444,7 +466,7 @@ async fn a_rule_that_names_no_shard_fails_in_clear_words() {
 }
 
 #[tokio::test]
-async fn a_job_that_changes_while_its_run_is_divided_does_not_do_the_work_itself() {
+async fn a_job_that_changes_while_its_run_is_split_does_not_do_the_work_itself() {
     let mut cluster = TestCluster::create(1, 4).await;
     let job = cluster.nodes[0].create("analyze", partitioned(Partition::AllShards)).await;
     let run = triggered(&cluster, &job, None).await;

@@ -52,7 +52,7 @@ async fn live(world: &World, node: &TestNode, seconds: i64) -> (usize, SignedDur
     let (mut count, mut latest) = (0, SignedDuration::ZERO);
     for _ in 0..seconds {
         world.pass(1);
-        node.hand_back_crowd();
+        node.release_slot_waiters();
         for run in node.work().await {
             if run.job.name.starts_with("stuck") {
                 continue;

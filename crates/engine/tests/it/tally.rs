@@ -74,7 +74,7 @@ async fn what_ended_is_added_up_once_by_many() {
 }
 
 #[tokio::test]
-async fn figures_leave_the_last_hour_and_the_last_day() {
+async fn statistics_leave_the_last_hour_and_the_last_day() {
     let world = World::at("2026-01-01T10:00:00Z");
     let node = world.node().await;
     let job = node.create("job", Definition::default()).await;

@@ -112,19 +112,19 @@ impl TestCluster {
                 log.push((node.id(), shard.to_owned(), started.run.grant.run));
                 let result = carry_out(&started);
                 if started.asks_rows {
-                    assert!(node.divide_by(started.run.grant, result).await.unwrap());
+                    assert!(node.split_by(started.run.grant, result).await.unwrap());
                 } else {
                     assert!(node.complete(started.run.grant, result));
                 }
             }
             node.flush().await;
-            node.wake_divided().await.unwrap();
+            node.wake_split().await.unwrap();
         }
         self.log.extend(log);
         count
     }
 
-    /// One second in which nodes are buried and shards move, and nothing is claimed.
+    /// One second in which nodes are declared dead and shards move, and nothing is claimed.
     pub async fn idle_second(&self) {
         self.world.pass(1);
         for node in self.awake() {

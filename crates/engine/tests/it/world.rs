@@ -176,7 +176,7 @@ pub trait Steps {
     /// Tells the store what ended.
     async fn flush(&self);
     /// Raises alerts and carries them to a channel. Answers how many arrived.
-    async fn notify(&self, courier: &dyn Notifier) -> usize;
+    async fn notify(&self, notifier: &dyn Notifier) -> usize;
 }
 
 impl Steps for TestNode {
@@ -202,7 +202,7 @@ impl Steps for TestNode {
         self.hint();
         let mut started = Vec::new();
         loop {
-            let more = self.pump().await.unwrap();
+            let more = self.exchange().await.unwrap();
             let starts = self.start_due().await.unwrap();
             let idle = starts.is_empty() && !more && !self.has_news();
             started.extend(starts);
@@ -229,12 +229,12 @@ impl Steps for TestNode {
 
     async fn flush(&self) {
         while self.has_news() {
-            self.pump().await.unwrap();
+            self.exchange().await.unwrap();
         }
     }
 
-    async fn notify(&self, courier: &dyn Notifier) -> usize {
+    async fn notify(&self, notifier: &dyn Notifier) -> usize {
         self.raise_news().await.unwrap();
-        self.deliver(courier).await.unwrap()
+        self.deliver(notifier).await.unwrap()
     }
 }

@@ -15,7 +15,7 @@ use sqlparser::ast::{
 
 use super::names::{self, call, last, name_of, nothing, object, quoted};
 use super::walk::{Step, walk};
-use super::{Places, find, folded, not_supported};
+use super::{SourceLines, find, folded, not_supported};
 use crate::error::QueryError;
 use crate::functions::aggregate;
 use crate::table::Table;
@@ -29,7 +29,7 @@ const AGGREGATES: [&str; 6] = ["count", "sum", "avg", "min", "max", "string_agg"
 /// The pass.
 pub(super) struct Prepare<'a> {
     pub tables: &'a [&'static Table],
-    pub places: &'a Places<'a>,
+    pub places: &'a SourceLines<'a>,
     /// The number of names that were made up.
     pub made: usize,
 }

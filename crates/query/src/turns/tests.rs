@@ -82,7 +82,7 @@ fn a_waiter_that_gives_up_leaves_nothing_behind() {
     let turns = Turns::new(1);
     let since = turns.take(A, || false).unwrap();
     assert!(turns.take(B, || true).is_none());
-    turns.give_back(A, since);
+    turns.release(A, since);
     assert!(!turns.is_wanted());
     let state = turns.state();
     assert_eq!((state.taken, state.tenants.len()), (0, 0));

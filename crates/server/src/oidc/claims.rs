@@ -8,7 +8,7 @@ use super::{Checked, Issuer};
 /// How far the clock of an issuer may be off.
 const LEEWAY: SignedDuration = SignedDuration::from_secs(30);
 
-/// The longest name that an issuer may have for somebody.
+/// The longest name that an issuer may have for a user.
 const SUBJECT_BYTES_MAX: usize = 255;
 
 /// Roles of one token at most.
@@ -25,7 +25,7 @@ pub struct Mapping {
     pub tenant: String,
     /// The claim with the roles: a list of words, or words with spaces between them.
     pub roles_claim: String,
-    /// The role here of each word there, `*` for everybody's; the one of the same name when empty.
+    /// The role here of each word there, `*` for all; the one of the same name when empty.
     pub roles: Vec<(String, String)>,
 }
 
@@ -47,7 +47,7 @@ impl Mapping {
             _ => false,
         };
         if !meant {
-            return Err("it is for somebody else");
+            return Err("it is for another audience");
         }
         let until = instant(&claims["exp"]).ok_or("it has no end")?;
         if now >= until.saturating_add(LEEWAY).unwrap_or(until) {
@@ -168,10 +168,10 @@ mod tests {
             (json!({}), 1_500, ""),
             (json!({"aud": ["x", "api://punctual"]}), 1_500, ""),
             (json!({"iss": "https://id.example.com/"}), 1_500, "its issuer is another one"),
-            (json!({"aud": "punctual2"}), 1_500, "it is for somebody else"),
-            (json!({"aud": []}), 1_500, "it is for somebody else"),
-            (json!({"aud": null}), 1_500, "it is for somebody else"),
-            (json!({"aud": {"punctual": 1}}), 1_500, "it is for somebody else"),
+            (json!({"aud": "punctual2"}), 1_500, "it is for another audience"),
+            (json!({"aud": []}), 1_500, "it is for another audience"),
+            (json!({"aud": null}), 1_500, "it is for another audience"),
+            (json!({"aud": {"punctual": 1}}), 1_500, "it is for another audience"),
             (json!({"exp": null}), 1_500, "it has no end"),
             (json!({"exp": "2000"}), 1_500, "it has no end"),
             (json!({}), 2_029, ""),

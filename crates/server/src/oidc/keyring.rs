@@ -98,14 +98,14 @@ impl Keyring {
         let is_fresh = within(self.state().fetched_at, FRESH, now);
         let _turn = match &known {
             Some(_) if is_fresh => return known,
-            // What is known can be used while somebody else fetches.
+            // The known keys can be used while another request fetches.
             Some(_) => match self.turn.try_lock() {
                 Ok(turn) => turn,
                 Err(_) => return known,
             },
             None => self.turn.lock().await,
         };
-        // Somebody may have fetched it meanwhile.
+        // Another request may have fetched it meanwhile.
         let known = look();
         let is_due = known.is_none() || !within(self.state().fetched_at, FRESH, now);
         if is_due && !within(self.state().tried_at, PAUSE, now) {
@@ -143,7 +143,7 @@ impl Keyring {
         if found.issuer != *url {
             return Err(format!("{place} describes {:?}", found.issuer));
         }
-        // Whoever is asked without TLS is on this machine, and so are their keys.
+        // An issuer without TLS is on this machine, and so are its keys.
         if !found.jwks_uri.starts_with("https://") && !url.starts_with("http://") {
             return Err(format!("the keys at {:?} are not protected by TLS", found.jwks_uri));
         }

@@ -175,8 +175,8 @@ impl<'a> Talk<'a> {
         described.map_err(|error| Report::of(error, &prepared.text))
     }
 
-    /// Runs a statement in the name of whoever asks, as long as they may, the statement takes no
-    /// more time than it has, and nobody wants it to end. A change is not given up half-way.
+    /// Runs a statement in the name of the actor, as long as they may, the statement takes no
+    /// more time than it has, and it is not cancelled. A change is not given up half-way.
     pub(super) async fn run(
         &mut self,
         text: &str,
@@ -190,7 +190,7 @@ impl<'a> Talk<'a> {
             true => Ok(self.sql.run(&parsed.statement, values).await),
             false => self.patiently(parsed, values).await,
         };
-        let metrics = &self.door.app.metrics;
+        let metrics = &self.listener.app.metrics;
         match done {
             Ok(Ok(answer)) => {
                 metrics.sql_statement(kind, "done");
@@ -233,22 +233,22 @@ impl<'a> Talk<'a> {
 
     /// Watches whether the client may still be here, and wants its answer.
     pub(super) fn watch(&self) -> Watch<'a> {
-        Watch::new(self.door, self.guest.clone(), self.registered.wish())
+        Watch::new(self.listener, self.login.clone(), self.registered.wish())
     }
 
-    /// How long a question may take: what the session says, and no longer than the door says.
+    /// How long a question may take: what the session says, and no longer than the listener allows.
     fn patience(&self) -> Duration {
-        let most = self.door.terms.statement_timeout;
+        let most = self.listener.terms.statement_timeout;
         self.sql.statement_timeout().map_or(most, |wish| wish.min(most))
     }
 
-    /// Nobody asks more often than their tenant may.
+    /// The rate limit of the tenant.
     fn may_ask(&self) -> Result<(), Report> {
-        let app = &self.door.app;
+        let app = &self.listener.app;
         let actor = self.sql.actor();
         let rate = crate::actor::rate_of(app, actor);
         let whose = Asker(actor.key.map_or(actor.user.0, |key| key.0));
-        self.door.limits.admit(&whose, rate, app.now())?;
+        self.listener.limits.admit(&whose, rate, app.now())?;
         Ok(())
     }
 }

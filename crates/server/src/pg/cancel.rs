@@ -46,7 +46,7 @@ impl Cancels {
         Registered { id, secret, wish, all: self.clone() }
     }
 
-    /// Ends the statement of a session, if the secret is its own. Nobody is told which it was.
+    /// Ends the statement of a session, if the secret is its own. The client is not told which it was.
     pub(crate) fn cancel(&self, id: i32, secret: &Secret) {
         let sessions = self.sessions();
         if let Some((kept, wish)) = sessions.get(&id)
@@ -76,7 +76,7 @@ impl Registered {
         self.id
     }
 
-    /// When somebody wants the end of what is done now. What they wanted before is over.
+    /// Resolves when the present statement is cancelled. Earlier cancellations do not count.
     pub(crate) fn wish(&self) -> impl Future<Output = ()> + Send + use<> {
         let wish = Arc::clone(&self.wish);
         async move { wish.notified().await }

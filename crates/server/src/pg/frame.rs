@@ -1,5 +1,5 @@
 //! Frames: what a client sends has a length that is allowed and the shape of its kind before
-//! anybody reads it.
+//! it is read.
 //!
 //! The decoders of `pgwire` trust the counts and lengths inside of a message, and read letters that
 //! are none as something else. So the shape of each kind is a row of a table here, and a frame is
@@ -65,12 +65,12 @@ pub(crate) enum Flaw {
     Letters,
 }
 
-/// What ends a conversation: nobody knows where the next message begins.
+/// An error after which the start of the next message is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lost {
     /// There is no message of this kind.
     Kind(u8),
-    /// It is shorter than its own head, or longer than anybody may send.
+    /// It is shorter than its own head, or longer than the limit.
     Length(i32),
 }
 

@@ -7,9 +7,9 @@ use super::frame::{Flaw, Lost};
 use crate::problem::{Code, Problem};
 use crate::sql::SqlError;
 
-/// Nobody logs in with that.
+/// No login works with that.
 pub(crate) const WRONG_PASSWORD: &str = "28P01";
-/// Nobody logs in like that.
+/// No login works like that.
 pub(crate) const NO_ENTRY: &str = "28000";
 /// What was sent makes no sense here.
 pub(crate) const PROTOCOL: &str = "08P01";
@@ -21,7 +21,7 @@ pub(crate) const CLASS_TOO_MUCH_AT_ONCE: &str = "53";
 pub(crate) const TOO_MUCH: &str = "54000";
 /// The server stops, or the session's key does.
 pub(crate) const SHUTDOWN: &str = "57P01";
-/// Somebody asked for the end of a statement, or it took too long.
+/// A statement was cancelled, or took too long.
 pub(crate) const CANCELLED: &str = "57014";
 /// There is no such prepared statement.
 pub(crate) const NO_STATEMENT: &str = "26000";

@@ -12,8 +12,8 @@ use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
 
 use super::cancel::Registered;
 use super::channel::Channels;
-use super::door::Door;
 use super::frame::Frame;
+use super::listener::SqlListener;
 use super::portal::{Named, Rows};
 use super::report::{self, Report};
 use super::startup::Arrived;
@@ -70,9 +70,9 @@ pub(super) struct Portal {
 
 /// A client that is in.
 pub(super) struct Talk<'a> {
-    pub(super) door: &'a Door,
+    pub(super) listener: &'a SqlListener,
     pub(super) wire: Wire,
-    pub(super) guest: SqlLogin,
+    pub(super) login: SqlLogin,
     pub(super) registered: Registered,
     pub(super) sql: Session,
     pub(super) statements: Named<Arc<Prepared>>,
@@ -88,34 +88,34 @@ pub(super) struct Talk<'a> {
 
 /// Talks to a client until one of both has enough.
 pub(crate) async fn run(
-    door: &Door,
+    listener: &SqlListener,
     arrived: Arrived,
     mut closed: watch::Receiver<()>,
 ) -> Result<(), Ended> {
-    let Arrived { wire, guest, registered, tenant, parameters } = arrived;
+    let Arrived { wire, login, registered, tenant, parameters } = arrived;
     let mut look = interval(LOOK);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let actor = match actor_of(door, &guest).await {
+    let actor = match actor_of(listener, &login).await {
         Ok(actor) => actor,
         Err(report) => return super::startup::refuse::<()>(wire, report).await.map(|_| ()),
     };
-    let _place = match door.places.take(&actor) {
+    let _place = match listener.session_slots.take(&actor) {
         Ok(place) => place,
         Err(report) => return super::startup::refuse::<()>(wire, report).await.map(|_| ()),
     };
-    let _open = door.app.metrics.sql_session();
+    let _open = listener.app.metrics.sql_session();
     let mut talk = Talk {
-        sql: Session::new(door.app.clone(), actor.into()).at(
+        sql: Session::new(listener.app.clone(), actor.into()).at(
             &tenant,
             registered.id(),
-            door.terms.statement_timeout,
+            listener.terms.statement_timeout,
         ),
-        channels: Channels::new(door.app.clone()),
+        channels: Channels::new(listener.app.clone()),
         statements: Named::statements(),
         portals: Named::portals(),
-        door,
+        listener,
         wire,
-        guest,
+        login,
         registered,
         look,
         reported: Vec::new(),
@@ -138,8 +138,8 @@ pub(crate) async fn run(
 }
 
 /// Who a client is now, or why it has to go.
-pub(super) async fn actor_of(door: &Door, guest: &SqlLogin) -> Result<Actor, Report> {
-    match door.app.authority.actor_of(guest).await {
+pub(super) async fn actor_of(listener: &SqlListener, login: &SqlLogin) -> Result<Actor, Report> {
+    match listener.app.authority.actor_of(login).await {
         Ok(Some(actor)) => Ok(actor),
         Ok(None) => Err(Report::new(report::SHUTDOWN, "the key or the user of this session ended")),
         Err(problem) => Err(problem.into()),
@@ -199,7 +199,7 @@ impl Talk<'_> {
 
     /// Looks whether the client may still be here, and as what.
     pub(super) async fn look_again(&mut self) -> Result<(), Over> {
-        let actor = actor_of(self.door, &self.guest).await.map_err(Over::Fatal)?;
+        let actor = actor_of(self.listener, &self.login).await.map_err(Over::Fatal)?;
         self.channels.set_actor(&actor);
         self.sql.set_actor(actor.into());
         Ok(())

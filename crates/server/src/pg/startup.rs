@@ -3,7 +3,7 @@
 //! ```text
 //!   SSLRequest? ──▶ S/N ──▶ StartupMessage ──▶ SCRAM ──▶ settings, key for cancelling ──▶ ready
 //!                               │
-//!                               └──▶ CancelRequest: somebody's statement ends, and this does too
+//!                               └──▶ CancelRequest: the statement of a session ends, and this connection too
 //! ```
 
 use std::collections::BTreeMap;
@@ -17,8 +17,8 @@ use pgwire::messages::startup::{Authentication, NegotiateProtocolVersion, Passwo
 use tokio::net::TcpStream;
 
 use super::cancel::{Registered, Secret};
-use super::door::{Door, Tls};
 use super::frame::Frame;
+use super::listener::{SqlListener, Tls};
 use super::report::{self, Report};
 use super::wire::{Ended, Wire};
 use crate::admission::SqlLogin;
@@ -26,8 +26,8 @@ use crate::limit::Caller;
 use crate::problem::Code;
 use crate::scram::{BOUND_MECHANISM, Binding, Exchange, MECHANISM, end_point};
 
-/// The longest message of somebody whom nobody knows.
-pub(crate) const STRANGER_BYTES_MAX: usize = 10_000;
+/// The longest message of an unauthenticated client.
+pub(crate) const UNAUTHENTICATED_BYTES_MAX: usize = 10_000;
 
 /// The first byte of TLS.
 const TLS: u8 = 0x16;
@@ -52,18 +52,18 @@ enum Line {
 
 /// What the first packet is.
 enum First {
-    /// Somebody wants to come in, with these parameters.
+    /// A client wants to log in, with these parameters.
     Start { minor: i32, parameters: BTreeMap<String, String> },
-    /// Somebody's statement shall end.
+    /// The statement of another session is to be cancelled.
     Cancel(i32, Secret),
 }
 
-/// Somebody who is in.
+/// A client with a session.
 pub(crate) struct Arrived {
     /// The client.
     pub(crate) wire: Wire,
     /// Who it is.
-    pub(crate) guest: SqlLogin,
+    pub(crate) login: SqlLogin,
     /// By what their statements are cancelled.
     pub(crate) registered: Registered,
     /// The tenant, as they call it.
@@ -74,11 +74,11 @@ pub(crate) struct Arrived {
 
 /// Brings a client to where it can ask; none if it was not worth an answer, or has got it.
 pub(crate) async fn begin(
-    door: &Door,
+    listener: &SqlListener,
     stream: TcpStream,
     caller: IpAddr,
 ) -> Result<Option<Arrived>, Ended> {
-    let (mut wire, line) = match greet(door, stream).await? {
+    let (mut wire, line) = match greet(listener, stream).await? {
         Some(greeted) => greeted,
         None => return Ok(None),
     };
@@ -91,13 +91,16 @@ pub(crate) async fn begin(
     let (minor, parameters) = match first_of(packet) {
         Ok(First::Start { minor, parameters }) => (minor, parameters),
         Ok(First::Cancel(id, secret)) => {
-            door.cancels.cancel(id, &secret);
+            listener.cancels.cancel(id, &secret);
             wire.close().await;
             return Ok(None);
         }
         Err(report) => return refuse(wire, report).await,
     };
-    if door.terms.needs_tls && matches!(line, Line::Open) && !caller.to_canonical().is_loopback() {
+    if listener.terms.needs_tls
+        && matches!(line, Line::Open)
+        && !caller.to_canonical().is_loopback()
+    {
         let report = Report::new(report::NO_ENTRY, "this server is reached over TLS only");
         return refuse(wire, report.hint("connect with sslmode=require")).await;
     }
@@ -109,12 +112,12 @@ pub(crate) async fn begin(
     let tenant = parameters.get("database").filter(|name| !name.is_empty());
     let tenant = tenant.map_or(user, String::as_str);
     let who = Claim { caller, tenant, user };
-    match authenticate(door, &mut wire, &line, &who).await? {
-        Ok(guest) => {
-            let registered = door.cancels.register((door.app.random)(), minor >= MINOR_MAX);
-            wire.bytes_max = door.terms.message_bytes_max;
+    match authenticate(listener, &mut wire, &line, &who).await? {
+        Ok(login) => {
+            let registered = listener.cancels.register((listener.app.random)(), minor >= MINOR_MAX);
+            wire.bytes_max = listener.terms.message_bytes_max;
             let tenant = tenant.to_owned();
-            Ok(Some(Arrived { wire, guest, registered, tenant, parameters }))
+            Ok(Some(Arrived { wire, login, registered, tenant, parameters }))
         }
         Err(report) => refuse(wire, report).await,
     }
@@ -128,19 +131,19 @@ pub(crate) async fn refuse<T>(mut wire: Wire, report: Report) -> Result<Option<T
 }
 
 /// Agrees on TLS, or that there is none.
-async fn greet(door: &Door, stream: TcpStream) -> Result<Option<(Wire, Line)>, Ended> {
+async fn greet(listener: &SqlListener, stream: TcpStream) -> Result<Option<(Wire, Line)>, Ended> {
     let mut byte = [0];
     if stream.peek(&mut byte).await? > 0 && byte[0] == TLS {
-        let Some(tls) = &door.tls else { return Ok(None) };
+        let Some(tls) = &listener.tls else { return Ok(None) };
         let shown = tls();
         let stream = shown.acceptor.accept(stream).await?;
         if stream.get_ref().1.alpn_protocol() != Some(ALPN) {
             return Ok(None);
         }
         let line = Line::Private(end_point(&shown.certificate));
-        return Ok(Some((Wire::new(stream, STRANGER_BYTES_MAX), line)));
+        return Ok(Some((Wire::new(stream, UNAUTHENTICATED_BYTES_MAX), line)));
     }
-    let mut wire = Wire::new(stream, STRANGER_BYTES_MAX);
+    let mut wire = Wire::new(stream, UNAUTHENTICATED_BYTES_MAX);
     // Each may be asked once; what comes then is an answer to something else.
     for _ in 0..2 {
         match wire.peek_code().await? {
@@ -150,7 +153,7 @@ async fn greet(door: &Door, stream: TcpStream) -> Result<Option<(Wire, Line)>, E
             }
             Some(SSL_REQUEST) => {
                 wire.first().await?;
-                let Some(tls) = &door.tls else {
+                let Some(tls) = &listener.tls else {
                     wire.send_byte(b'N').await?;
                     continue;
                 };
@@ -163,7 +166,7 @@ async fn greet(door: &Door, stream: TcpStream) -> Result<Option<(Wire, Line)>, E
 }
 
 async fn encrypt(mut wire: Wire, tls: &Tls) -> Result<Option<(Wire, Line)>, Ended> {
-    // Whatever came in the clear behind the request was put there by somebody else.
+    // Whatever came in the clear behind the request was put there by an attacker.
     if !wire.has_read_all() {
         let text = "there is something in the clear behind the request for TLS";
         return refuse(wire, Report::new(report::PROTOCOL, text)).await;
@@ -172,7 +175,7 @@ async fn encrypt(mut wire: Wire, tls: &Tls) -> Result<Option<(Wire, Line)>, Ende
     let shown = tls();
     let stream = shown.acceptor.accept(wire.into_line()).await?;
     let line = Line::Private(end_point(&shown.certificate));
-    Ok(Some((Wire::new(stream, STRANGER_BYTES_MAX), line)))
+    Ok(Some((Wire::new(stream, UNAUTHENTICATED_BYTES_MAX), line)))
 }
 
 fn first_of(mut packet: BytesMut) -> Result<First, Report> {
@@ -216,7 +219,7 @@ fn negotiate(
     Ok(spoken)
 }
 
-/// Who somebody says that they are.
+/// A claimed identity.
 struct Claim<'a> {
     caller: IpAddr,
     tenant: &'a str,
@@ -225,7 +228,7 @@ struct Claim<'a> {
 
 /// Asks for a proof.
 async fn authenticate(
-    door: &Door,
+    listener: &SqlListener,
     wire: &mut Wire,
     line: &Line,
     who: &Claim<'_>,
@@ -250,13 +253,13 @@ async fn authenticate(
             return Ok(Err(Report::new(report::NO_ENTRY, text)));
         }
     };
-    let challenge = match door.app.authority.challenge(tenant, user).await {
+    let challenge = match listener.app.authority.challenge(tenant, user).await {
         Ok(challenge) => challenge,
         Err(problem) => return Ok(Err(problem.into())),
     };
     let (salt, iterations) = challenge.terms();
     let malformed = |what: &str| Report::new(report::PROTOCOL, format!("the proof {what}"));
-    let begun = Exchange::begin(first, salt, iterations, (door.app.random)(), binding);
+    let begun = Exchange::begin(first, salt, iterations, (listener.app.random)(), binding);
     let (exchange, reply) = match begun {
         Ok(begun) => begun,
         Err(wrong) => return Ok(Err(malformed(wrong.0))),
@@ -267,18 +270,18 @@ async fn authenticate(
         Ok(proof) => proof,
         Err(wrong) => return Ok(Err(malformed(wrong.0))),
     };
-    match door.app.authority.admit(&challenge, &proof).await {
-        Ok(Some((guest, signature))) => {
+    match listener.app.authority.admit(&challenge, &proof).await {
+        Ok(Some((login, signature))) => {
             wire.put(&PgWireBackendMessage::Authentication(Authentication::SASLFinal(
                 signature.into(),
             )))?;
             wire.put(&PgWireBackendMessage::Authentication(Authentication::Ok))?;
-            Ok(Ok(guest))
+            Ok(Ok(login))
         }
         Ok(None) => {
-            let options = &door.app.options;
+            let options = &listener.app.options;
             let caller = Some(Caller(caller));
-            let refusal = door.limits.refuse(caller, options.failure_rate, door.app.now());
+            let refusal = listener.limits.refuse(caller, options.failure_rate, listener.app.now());
             Ok(Err(match refusal.code {
                 Code::RateLimited => refusal.into(),
                 _ => Report::new(

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use query::Row;
 use tokio::time::Interval;
 
-use super::door::Door;
+use super::listener::SqlListener;
 use super::report::{self, Report};
 use super::session::{LOOK, Over, Step, actor_of};
 use crate::admission::SqlLogin;
@@ -13,8 +13,8 @@ use crate::sql::RowStream;
 
 /// Watches a client during one statement.
 pub(super) struct Watch<'a> {
-    door: &'a Door,
-    guest: SqlLogin,
+    listener: &'a SqlListener,
+    login: SqlLogin,
     look: Interval,
     /// The same for the whole statement: a wish that comes while rows are sent is not lost.
     wish: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -23,11 +23,11 @@ pub(super) struct Watch<'a> {
 impl<'a> Watch<'a> {
     /// Watches a client whose wish to cancel is this.
     pub(super) fn new(
-        door: &'a Door,
-        guest: SqlLogin,
+        listener: &'a SqlListener,
+        login: SqlLogin,
         wish: impl Future<Output = ()> + Send + 'static,
     ) -> Self {
-        Watch { door, guest, look: tokio::time::interval(LOOK), wish: Box::pin(wish) }
+        Watch { listener, login, look: tokio::time::interval(LOOK), wish: Box::pin(wish) }
     }
 
     /// Answers when the statement must end, and why.
@@ -39,7 +39,7 @@ impl<'a> Watch<'a> {
                     return Report::new(report::CANCELLED, text).into();
                 }
                 _ = self.look.tick() => {
-                    if let Err(report) = actor_of(self.door, &self.guest).await {
+                    if let Err(report) = actor_of(self.listener, &self.login).await {
                         return Over::Fatal(report).into();
                     }
                 }

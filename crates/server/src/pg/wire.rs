@@ -80,12 +80,12 @@ impl Wire {
         self.incoming.is_empty()
     }
 
-    /// What lies below, for somebody who has read all.
+    /// The tables below it, for a reader that sees all.
     pub(crate) fn into_line(self) -> Pin<Box<dyn Line>> {
         self.line
     }
 
-    /// The next message; none when the client has gone between two of them. Whoever stops waiting
+    /// The next message; none when the client has gone between two of them. A caller that stops waiting
     /// loses nothing.
     pub(crate) async fn next(&mut self) -> Result<Option<Frame>, Ended> {
         loop {

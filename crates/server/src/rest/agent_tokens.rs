@@ -26,7 +26,7 @@ const TTL_SECONDS_MAX: u32 = 900;
 /// How many tokens are looked at for those that have expired.
 const SWEEP_MAX: u32 = 500;
 
-/// What a token shall be.
+/// The properties of a new token.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TokenSpec {
@@ -89,7 +89,7 @@ pub(crate) async fn create(
     Ok((StatusCode::CREATED, Json(view)))
 }
 
-/// A token that nobody has used yet, without the token itself.
+/// An unused token, without the token itself.
 #[derive(Serialize, ToSchema)]
 pub struct TokenEntry {
     /// Which one it is.
@@ -138,7 +138,7 @@ pub(crate) async fn revoke(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What nobody used in time goes.
+/// Unused entries expire.
 async fn forget_expired(app: &App, actor: &Actor) -> Result<()> {
     let kind = ObjectKind::JoinToken;
     let tokens = app.engine.by(actor).list_cluster_objects(kind, None, SWEEP_MAX).await?;

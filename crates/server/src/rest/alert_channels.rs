@@ -186,12 +186,12 @@ pub(crate) async fn test(
     Ok(Json(TrialView::of(&app, &actor, KIND, &object.name, trial).await?))
 }
 
-/// What a channel made of an alert.
+/// The delivery of an alert by a channel.
 #[derive(Serialize, ToSchema)]
 pub struct AlertDelivery {
     /// The alert, as `webhook-id` names it.
     alert_id: Uuid,
-    /// What happened.
+    /// The event.
     #[schema(example = "JOB_MAX_RETRIES_EXCEEDED")]
     kind: &'static str,
     /// When it happened.
@@ -202,7 +202,7 @@ pub struct AlertDelivery {
     /// The execution that it concerns.
     #[serde(skip_serializing_if = "Option::is_none")]
     execution_id: Option<Uuid>,
-    /// What a person should read.
+    /// The text for a person.
     text: String,
     /// `DELIVERED`, `WAITING` for another try, or `GIVEN_UP`.
     #[schema(example = "DELIVERED")]

@@ -68,7 +68,7 @@ pub struct AttentionItem {
     pub count: usize,
     /// The last of them.
     pub execution_id: Uuid,
-    /// What is wrong, as a sentence.
+    /// The problem, as a sentence.
     pub text: String,
     /// The version of the job that the row began with, if the run before it completed under an
     /// earlier one.

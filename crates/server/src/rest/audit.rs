@@ -1,4 +1,4 @@
-//! Who did what, and whether nobody changed the record since.
+//! The audit log, and whether its chain of hashes is intact.
 
 use std::collections::{HashMap, HashSet};
 
@@ -33,13 +33,13 @@ const LOOKS: u32 = 20;
 pub struct AuditEvent {
     /// When it was recorded.
     pub at: Timestamp,
-    /// What: `JOB_CREATED`, `JOB_MODIFIED`, `JOB_DELETED`, `JOB_EXECUTED`, `JOB_FAILED`,
+    /// The kind of event: `JOB_CREATED`, `JOB_MODIFIED`, `JOB_DELETED`, `JOB_EXECUTED`, `JOB_FAILED`,
     /// `JOB_CANCELLED`, `JOB_SKIPPED`, `DENIED`, `LOGIN`, `TENANT_CHANGED`, `USER_CHANGED`,
     /// `ROLE_CHANGED`, `GRANT_CHANGED`, `KEY_CHANGED`, `SECRET_CHANGED`, `SETTING_CHANGED`,
     /// `BACKUP`, `NODE_CHANGED`, `JOB_TRIGGERED`, `JOB_BACKFILLED`, `RUN_RETRIED`,
     /// `DEAD_LETTER_ACKNOWLEDGED`, `TESTED`, `JOBS_EXPORTED` or `STEP_DECIDED`.
     pub event_type: String,
-    /// Who; empty for what the schedule did.
+    /// The actor; empty for runs of the schedule.
     pub actor: String,
     /// The job.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,7 +56,7 @@ pub struct AuditEvent {
     /// The node that did it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker_id: Option<Uuid>,
-    /// What came of it.
+    /// The result.
     pub outcome: String,
     /// The last attempt of the execution.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -67,7 +67,7 @@ pub struct AuditEvent {
     /// Rows that its statement changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rows_affected: Option<u64>,
-    /// What else is to be known.
+    /// Details.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schema(required = false)]
     pub details: String,
@@ -151,7 +151,7 @@ pub struct AuditParams {
     event_type: Option<String>,
     /// Only those of a job, by its id or its name. A job that is gone is found by its id.
     job: Option<String>,
-    /// Only what somebody did.
+    /// Only changes by this user.
     actor: Option<String>,
     /// Only from this time on.
     since: Option<Timestamp>,
@@ -175,7 +175,7 @@ pub struct VerifyParams {
     /// `tenant` (the default), or `cluster`: what concerns no tenant.
     #[param(pattern = "^(tenant|cluster)$")]
     scope: Option<String>,
-    /// What the chain must contain: number, hash and time of an earlier head, as
+    /// An earlier head that the chain must contain: number, hash and time of an earlier head, as
     /// `12:ab…@2026-01-01T00:00:00Z`. It finds a chain that was cut off at its end or wiped.
     #[param(
         pattern = "^[0-9]{1,18}:[0-9a-fA-F]{64}(@[12][0-9]{3}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,9})?Z)?$"
@@ -190,7 +190,7 @@ pub struct VerifyRequest {
     /// `tenant` (the default), or `cluster`: what concerns no tenant.
     #[schema(pattern = "^(tenant|cluster)$")]
     scope: Option<String>,
-    /// What the chain must contain: number, hash and time of an earlier head, as
+    /// An earlier head that the chain must contain: number, hash and time of an earlier head, as
     /// `12:ab…@2026-01-01T00:00:00Z`.
     #[schema(
         pattern = "^[0-9]{1,18}:[0-9a-fA-F]{64}(@[12][0-9]{3}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,9})?Z)?$"
@@ -198,7 +198,7 @@ pub struct VerifyRequest {
     head: Option<String>,
 }
 
-/// What a look at the chain found.
+/// The result of a verification of the chain.
 #[derive(Serialize, ToSchema)]
 pub struct Verification {
     /// Whether every row is as it was sealed.
@@ -226,7 +226,7 @@ pub struct BadRow {
     pub number: u64,
     /// The number of the last row that is lost with it; the same when it is one row.
     pub until: u64,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: String,
 }
 

@@ -56,7 +56,7 @@ pub struct Backfilled {
     post, path = "/v1/jobs/{job_id}/backfill", operation_id = "backfill_job", tag = "jobs", request_body = BackfillBody,
     params(("job_id" = String, Path, description = "The job's id or name.")),
     responses(
-        (status = 200, body = Backfilled, description = "What would run."), (status = 202, body = Backfilled),
+        (status = 200, body = Backfilled, description = "The runs that would start."), (status = 202, body = Backfilled),
         (status = 409, body = ErrorBody),
     )
 )]

@@ -20,7 +20,7 @@ use crate::app::App;
 use crate::body::{Body as JsonBody, Params};
 use crate::problem::{Code, ErrorBody, Problem, Result};
 
-/// What is wanted.
+/// The request.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BackupRequest {
@@ -132,7 +132,7 @@ pub(crate) async fn download(
     Ok(response)
 }
 
-/// Records that somebody asks for a backup, before anything is read: it holds what all tenants
+/// Records the request of a backup, before anything is read: it holds what all tenants
 /// have, and what cannot be recorded does not happen.
 async fn record(app: &App, actor: &Actor, details: &Value) -> Result<()> {
     let event = Event {

@@ -51,7 +51,7 @@ impl ScopeName {
     }
 }
 
-/// What a blackout is: once, with `from` and `until`; or again and again, with `cron_expression`
+/// A blackout: once, with `from` and `until`; or again and again, with `cron_expression`
 /// and `duration_seconds`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

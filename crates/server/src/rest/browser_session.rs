@@ -22,7 +22,7 @@ use crate::limit::{Caller, Limits};
 use crate::login::Login;
 use crate::problem::{ErrorBody, Problem, Result};
 
-/// What a browser shows to open a session: a user and a password, an API key, or the token of the
+/// Credentials that open a browser session: a user and a password, an API key, or the token of the
 /// login link that a first start prints.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -47,7 +47,7 @@ pub struct SessionBody {
     login_token: Option<String>,
 }
 
-/// What a browser needs to know before anything else.
+/// The session of a browser.
 #[derive(Serialize, ToSchema)]
 pub struct SessionView {
     /// The version of the server.
@@ -56,7 +56,7 @@ pub struct SessionView {
     pub now: Timestamp,
     /// The name of this cluster's environment, from the setting `ui.environment`.
     pub environment: Option<String>,
-    /// Who is logged in; null when nobody is.
+    /// The logged-in user; null without a session.
     pub identity: Option<Whoami>,
     /// Issuers at which a browser can log in.
     pub logins: Vec<LoginView>,

@@ -19,7 +19,7 @@ use crate::problem::{Code, Detail, ErrorBody, Problem, Result};
 /// The most jobs of one request.
 const JOBS_MAX: usize = 10_000;
 
-/// What became of one job of many: `job` or `error`.
+/// The outcome for one job of many: `job` or `error`.
 #[derive(Serialize, ToSchema)]
 pub struct BulkItem {
     /// Its place in the request, from 0.
@@ -39,13 +39,13 @@ pub struct BulkItem {
 pub struct BulkError {
     /// The word for programs.
     pub code: &'static str,
-    /// What a person should read.
+    /// The text for a person.
     pub message: String,
     /// The fields that are wrong.
     pub details: Vec<Detail>,
 }
 
-/// What became of many jobs.
+/// The outcomes for many jobs.
 #[derive(Serialize, ToSchema)]
 pub struct Bulk {
     /// How many were made.

@@ -19,7 +19,7 @@ const DAYS_SHOWN: usize = 10;
 /// The longest description.
 const DESCRIPTION_CHARS_MAX: usize = 1_000;
 
-/// What a calendar is.
+/// A calendar.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CalendarSpec {

@@ -21,7 +21,7 @@ pub struct ConfigurationEntry {
     pub value: String,
     /// Where the value comes from: a flag, a variable, a file or the default.
     pub origin: String,
-    /// What it means.
+    /// The meaning.
     pub meaning: String,
 }
 

@@ -94,7 +94,7 @@ pub struct DagRunColumns {
 pub struct GraphColumns {
     /// The names of the tasks.
     pub names: Vec<String>,
-    /// What each of them does: the kind of its payload.
+    /// The kind of payload of each of them.
     #[schema(value_type = Vec<String>)]
     pub kinds: Vec<&'static str>,
     /// The length of the longest way to each.

@@ -129,7 +129,7 @@ pub struct AdoptedTask {
     request_body(content = Option<RerunBody>),
     params(("dag_run_id" = String, Path, description = "The run's id.")),
     responses(
-        (status = 200, body = RerunAnswer, description = "What a dry run would do."),
+        (status = 200, body = RerunAnswer, description = "The result of a dry run."),
         (status = 202, body = RerunAnswer), (status = 409, body = ErrorBody),
     )
 )]
@@ -171,7 +171,7 @@ pub(crate) async fn rerun(
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MarkBody {
-    /// What it counts as.
+    /// The outcome that it counts as.
     status: MarkedStatus,
     /// The position of the item, from 0; the task as a whole when absent.
     item: Option<u32>,
@@ -180,7 +180,7 @@ pub struct MarkBody {
     note: String,
 }
 
-/// What a marked task counts as.
+/// The outcome that a marked task gets.
 #[derive(Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum MarkedStatus {

@@ -136,7 +136,7 @@ pub(crate) async fn explain_task(
     }))
 }
 
-/// What a replay assumes.
+/// The assumptions of a replay.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ReplayBody {
@@ -148,14 +148,14 @@ pub struct ReplayBody {
     slots: Option<u32>,
 }
 
-/// What the recorded ends of a DAG run lead to.
+/// The decisions that follow from the recorded ends of a DAG run.
 #[derive(Serialize, ToSchema)]
 pub struct ReplayAnswer {
     /// Decisions that were made again and are the same.
     pub reproduced: usize,
     /// Decisions that differ.
     pub differences: Vec<ReplayDifference>,
-    /// What each task would come to, with the assumed outcomes.
+    /// The projected outcome of each task, with the assumed outcomes.
     pub predicted: Vec<PredictedTask>,
     /// How long the run takes by the durations of its tasks.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -167,13 +167,13 @@ pub struct ReplayAnswer {
 pub struct ReplayDifference {
     /// The task.
     pub task: String,
-    /// What is recorded.
+    /// The record.
     pub recorded: String,
-    /// What is decided now.
+    /// The decision.
     pub decided: String,
 }
 
-/// What a task would come to.
+/// The projected outcome of a task.
 #[derive(Serialize, ToSchema)]
 pub struct PredictedTask {
     /// The task.

@@ -19,7 +19,8 @@ use uuid::Uuid;
 
 use super::backfill::{BackfillBody, Backfilled, backfilled};
 use super::find;
-use super::jobs::{forget_replaced, may, merge};
+use super::job_patch::{forget_replaced, merge};
+use super::jobs::may;
 use super::shape::dag::{DagCreated, DagRecord, DagSpec, DagView, READ_ONLY, invalid, levels};
 use super::warnings::{JobWarnings, warnings};
 use crate::actor::Actor;
@@ -75,7 +76,7 @@ async fn new_dag(
     Ok((new, graph))
 }
 
-/// What a DAG would be.
+/// A preview of a DAG.
 #[derive(Serialize, ToSchema)]
 pub struct DagOutlook {
     /// The number of its tasks.
@@ -94,7 +95,7 @@ pub struct DagOutlook {
     pub longest_seconds: f64,
     /// The times to come.
     pub next_runs: Vec<Timestamp>,
-    /// What may surprise.
+    /// Warnings.
     pub warnings: Vec<String>,
 }
 
@@ -268,7 +269,7 @@ pub(crate) async fn replace(
     require_json(&request, &["application/json"])?;
     let headers = request.headers().clone();
     let bytes = read(request.into_body(), app.options.body_bytes_max).await?;
-    let defaults = app.engine.by(&actor).job_defaults().await?;
+    let defaults = app.engine.by(&actor).job_defaults().await?.for_replaced(&dag.definition);
     change(&app, &actor, dag, DagSpec::read(parse(&bytes)?)?, &defaults, &headers).await
 }
 
@@ -490,7 +491,7 @@ pub(super) fn accepted(run: &domain::run::NewRun, status: StatusCode) -> Respons
     post, path = "/v1/dags/{dag_id}/backfill", operation_id = "backfill_dag", tag = "dags", request_body = BackfillBody,
     params(("dag_id" = String, Path, description = "The DAG's id or name.")),
     responses(
-        (status = 200, body = Backfilled, description = "What would run."), (status = 202, body = Backfilled),
+        (status = 200, body = Backfilled, description = "The runs that would start."), (status = 202, body = Backfilled),
         (status = 409, body = ErrorBody),
     )
 )]

@@ -31,7 +31,7 @@ pub struct DeadLetterBody {
     execution_ids: Vec<Uuid>,
 }
 
-/// What became of one of them.
+/// The outcome for one of them.
 #[derive(Serialize, ToSchema)]
 pub struct DeadLetterItem {
     /// The dead letter.
@@ -46,14 +46,14 @@ pub struct DeadLetterItem {
     pub message: Option<String>,
 }
 
-/// What became of them.
+/// Their outcomes.
 #[derive(Serialize, ToSchema)]
 pub struct DeadLetterItems {
     /// Each of them, in the order of the request.
     pub data: Vec<DeadLetterItem>,
 }
 
-/// An empty list means nobody, and nobody asks for that.
+/// An empty list selects no user, which no caller means.
 fn checked(body: DeadLetterBody) -> Result<Vec<Uuid>> {
     match body.execution_ids.len() {
         1..=MOST => Ok(body.execution_ids),

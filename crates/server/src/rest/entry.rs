@@ -1,4 +1,4 @@
-//! What tenants, users, roles and keys have in common at this door.
+//! What tenants, users, roles and keys have in common in this API.
 
 use axum::Json;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::IntoParams;
 
-use super::jobs::merge;
+use super::job_patch::merge;
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::parse_value;

@@ -70,7 +70,7 @@ pub(super) const STATUSES: [(&str, RunState); 10] = [
     ("MISSED", RunState::Ended(Outcome::Missed)),
 ];
 
-const ORIGINS: [(&str, Origin); 8] = [
+pub(super) const ORIGINS: [(&str, Origin); 8] = [
     ("SCHEDULE", Origin::Schedule),
     ("CATCH_UP", Origin::CatchUp),
     ("MANUAL", Origin::Manual),
@@ -134,7 +134,7 @@ pub(crate) async fn list(
     Ok(List::new(named(&app, &actor, runs.items).await?, runs.next).answer(&uri))
 }
 
-/// Lists executions that failed for the last time and that nobody has looked at, newest first.
+/// Lists dead letters: executions that failed for the last time and are not acknowledged, newest first.
 #[utoipa::path(
     get, path = "/v1/dead-letters", operation_id = "list_dead_letters", tag = "executions", params(ExecutionParams),
     responses((status = 200, body = List<Execution>), (status = 404, body = ErrorBody))
@@ -190,10 +190,10 @@ async fn of_jobs(
     runs: Vec<RunView>,
     jobs: &[&Job],
 ) -> Result<Vec<Execution>> {
-    // A part stays one when its job is not divided any more.
-    let is_divided = jobs.iter().any(|job| job.definition.is_divided())
-        || runs.iter().any(|run| run.id.is_part());
-    let (progress, parents) = match is_divided {
+    // A part stays one when its job is not split any more.
+    let is_split =
+        jobs.iter().any(|job| job.definition.is_split()) || runs.iter().any(|run| run.id.is_part());
+    let (progress, parents) = match is_split {
         true => (
             app.engine.by(actor).progress(&runs).await?,
             app.engine.by(actor).parents(&runs).await?,
@@ -245,7 +245,7 @@ async fn with_shards(app: &App, actor: &Actor, executions: &mut [Execution]) -> 
     Ok(())
 }
 
-/// Lists the parts of an execution that was divided, in their order.
+/// Lists the parts of an execution that was split, in their order.
 #[utoipa::path(
     get, path = "/v1/executions/{execution_id}/parts", operation_id = "list_parts", tag = "executions",
     params(("execution_id" = String, Path, description = "The execution's id.")),
@@ -346,7 +346,7 @@ pub(crate) async fn acknowledgements(
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CancelBody {
-    /// What a person should read.
+    /// The text for a person.
     reason: Option<String>,
 }
 
@@ -373,13 +373,13 @@ pub(crate) async fn cancel(
     Ok((StatusCode::ACCEPTED, Json(execution.ok_or_else(gone)?)))
 }
 
-/// What becomes of an execution that is HELD.
+/// The decision about an execution that is HELD.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DecideBody {
     /// `RETRY`, `FAIL` or `COMPLETE`.
     answer: LostAnswer,
-    /// What a person should read.
+    /// The text for a person.
     #[serde(default)]
     reason: Option<String>,
 }

@@ -51,10 +51,10 @@ pub struct Explanation {
     pub execution_id: Option<Uuid>,
     /// Everything that is told, line by line, as SQL and the command line show it.
     pub lines: Vec<ExplanationLine>,
-    /// What a run that has not started waits for, or what may prevent the next one.
+    /// The reason that a run has not started, or what may prevent the next one.
     pub obstacles: Vec<String>,
     /// The progress of the parts of the execution, or of the last one before the time, if it was
-    /// divided: first how many, then those that did not complete.
+    /// split: first how many, then those that did not complete.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub parts: Vec<String>,
@@ -69,7 +69,7 @@ pub struct Explanation {
 /// A line of an explanation.
 #[derive(Serialize, ToSchema)]
 pub struct ExplanationLine {
-    /// What it is about: `verdict`, `job`, `schedule`, `health`, `now`, `last`, `skipped`, `waits`,
+    /// The topic: `verdict`, `job`, `schedule`, `health`, `now`, `last`, `skipped`, `waits`,
     /// `origin`, `late`, `attempt`, `run`, `parts`, `state`, `step`, `previous`, `dst`, `next` or
     /// `warning`.
     pub aspect: &'static str,
@@ -173,7 +173,7 @@ pub struct MessageExplanation {
     pub queue: String,
     /// The message.
     pub id: Uuid,
-    /// `READY`, `DELAYED`, `LEASED`, `BLOCKED`, or how it ended.
+    /// `READY`, `PAUSED` (ready, and its queue is paused), `DELAYED`, `LEASED`, `BLOCKED`, or how it ended.
     pub verdict: &'static str,
     /// The verdict and its cause, a sentence.
     pub message: String,
@@ -186,7 +186,7 @@ pub struct MessageExplanation {
     /// How long it probably waits, at the pace of the last messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimate_seconds: Option<f64>,
-    /// What keeps workers from getting it.
+    /// The reason that no worker gets it.
     pub obstacles: Vec<String>,
     /// Everything that is told, line by line, as SQL and the command line show it.
     pub lines: Vec<ExplanationLine>,

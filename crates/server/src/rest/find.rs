@@ -16,7 +16,7 @@ const PREFIX_DIGITS_MIN: usize = 4;
 /// Among how many jobs one with a similar name is looked for.
 const SIMILAR_AMONG: u32 = 500;
 
-/// The job of an id or a name. What belongs to somebody else is not there.
+/// The job of an id or a name. An object of another user is not found.
 pub(crate) async fn job(app: &App, actor: &Actor, text: &str) -> Result<Job> {
     match job_if_any(app, actor, text).await? {
         Some(job) => Ok(job),

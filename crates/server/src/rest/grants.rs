@@ -18,7 +18,7 @@ use crate::condition::etag;
 use crate::page::{self, List};
 use crate::problem::{Code, ErrorBody, Problem, Result};
 
-/// What was given to whom.
+/// A grant.
 #[derive(Serialize, ToSchema)]
 pub struct GrantView {
     /// Its identity: the same is given once.
@@ -38,7 +38,7 @@ pub struct GrantView {
     pub role: Option<String>,
 }
 
-/// What is given to whom: one of `to_user` and `to_role`, one of `privilege` and `role`.
+/// A grant: one of `to_user` and `to_role`, one of `privilege` and `role`.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GrantSpec {
@@ -179,7 +179,7 @@ fn id_of(text: &str) -> Result<Uuid> {
     text.parse().map_err(none)
 }
 
-/// Gives a privilege or a role to a user or a role. Nobody gives what they do not have.
+/// Gives a privilege or a role to a user or a role. The actor must have it itself.
 #[utoipa::path(
     post, path = "/v1/grants", operation_id = "create_grant", tag = "access", request_body = GrantSpec,
     responses(

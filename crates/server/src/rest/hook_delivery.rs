@@ -12,7 +12,7 @@ use domain::hook::{HookBody, HookScheme, HookSecret};
 use domain::id::ObjectId;
 use domain::object::{Object, ObjectKind};
 use domain::secret::SecretPlace;
-use engine::{Answer, Begun, EngineError, Trigger, as_author};
+use engine::{Answer, EngineError, RequestState, Trigger, as_author};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -157,17 +157,17 @@ async fn trigger_once(
     let key = id.map(|id| format!("hook:{}:{}", object.id, delivery::hash(id.as_bytes())));
     if let Some(key) = &key {
         match engine.begin_request(key, delivery::hash(body).as_bytes()).await? {
-            Begun::New => {}
-            Begun::Replay(answer) => {
+            RequestState::New => {}
+            RequestState::Replay(answer) => {
                 let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::ACCEPTED);
                 let kind = [(header::CONTENT_TYPE, "application/json")];
                 return Ok((status, kind, answer.body).into_response());
             }
-            Begun::Conflict => {
+            RequestState::Conflict => {
                 let text = "a delivery with this id had another body";
                 return Err(Problem::new(Code::IdempotencyKeyReused, text));
             }
-            Begun::InProgress => {
+            RequestState::InProgress => {
                 let text = "this delivery is being answered; send it again in a moment";
                 return Err(Problem::new(Code::IdempotencyKeyInUse, text));
             }

@@ -60,7 +60,7 @@ impl From<HookScheme> for HookSchemeName {
     }
 }
 
-/// What a hook is.
+/// A hook.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HookSpec {

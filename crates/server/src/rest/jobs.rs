@@ -11,7 +11,6 @@ use domain::access::Deed;
 use domain::audit::{Event, Kind};
 use domain::id::JobId;
 use domain::job::{Job, JobState};
-use domain::job_defaults::JobDefaults;
 use engine::{Deletion, JobFilter, LastRun, NewJob, Page};
 use serde::Deserialize;
 use serde_json::Value;
@@ -19,7 +18,8 @@ use utoipa::IntoParams;
 
 use super::find;
 use super::job_choice::{JobChoice, JobFacets, JobList};
-use super::shape::job::{JobSpec, READ_ONLY};
+use super::job_patch::{change, change_some, patched, strip_read_only};
+use super::shape::job::JobSpec;
 use super::shape::job_view::{JobCreated, JobView, RunOutcome};
 use super::warnings::{JobWarnings, warnings};
 use crate::actor::Actor;
@@ -73,55 +73,55 @@ pub(crate) async fn new_job(app: &App, actor: &Actor, spec: &JobSpec) -> Result<
 }
 
 /// Which jobs a list shows.
-#[derive(Deserialize, IntoParams)]
+#[derive(Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct JobParams {
     /// How many; 50 when absent, at most 500.
     #[param(minimum = 1, maximum = 500)]
-    limit: Option<u32>,
+    pub(super) limit: Option<u32>,
     /// The `next_cursor` of the page before.
-    cursor: Option<String>,
+    pub(super) cursor: Option<String>,
     /// Only jobs with one of these statuses, with commas between them. `DELETED` stands alone: it lists
     /// deleted jobs whose history is still there, the youngest job first.
     #[param(
         example = "ACTIVE,PAUSED",
         pattern = "^(DELETED|(ACTIVE|PAUSED|DISABLED|COMPLETED)( *, *(ACTIVE|PAUSED|DISABLED|COMPLETED))*)$"
     )]
-    status: Option<String>,
+    pub(super) status: Option<String>,
     /// Only jobs with this tag.
-    tag: Option<String>,
+    pub(super) tag: Option<String>,
     /// Only jobs whose names begin like this.
-    name_prefix: Option<String>,
+    pub(super) name_prefix: Option<String>,
     /// Only jobs whose names contain this, in capital or small letters. A page may be short and
     /// have a next one: it looks at some thousands of jobs.
-    q: Option<String>,
-    /// What else each job shows, with commas between them: `outcomes`, how its last 20 runs ended;
-    /// `warnings`, what may surprise.
+    pub(super) q: Option<String>,
+    /// Additional fields of each job, with commas between them: `outcomes`, how its last 20 runs ended;
+    /// `warnings`.
     #[param(pattern = "^(outcomes|warnings)( *, *(outcomes|warnings))*$")]
-    include: Option<String>,
+    pub(super) include: Option<String>,
     /// Only jobs of this kind of schedule: `CRON`, `ONE_TIME`, `INTERVAL`, `MANUAL` or `DEPENDENT`.
     #[param(pattern = "^(CRON|ONE_TIME|INTERVAL|MANUAL|DEPENDENT)$")]
-    job_type: Option<String>,
+    pub(super) job_type: Option<String>,
     /// Only jobs with this kind of payload: `HTTP`, `SQL`, `PROCEDURE`, `EXTERNAL`, `QUEUE`,
     /// `BACKUP` or `NOOP`.
     #[param(pattern = "^(HTTP|SQL|PROCEDURE|EXTERNAL|QUEUE|BACKUP|NOOP)$")]
-    payload_type: Option<String>,
+    pub(super) payload_type: Option<String>,
     /// Only jobs whose last run ended in one of these ways, with commas between them. Runs that were
     /// skipped or missed do not count.
     #[param(
         example = "FAILED,TIMEOUT",
         pattern = "^(COMPLETED|FAILED|CANCELLED|TIMEOUT)( *, *(COMPLETED|FAILED|CANCELLED|TIMEOUT))*$"
     )]
-    last_status: Option<String>,
+    pub(super) last_status: Option<String>,
     /// The order: `name` (the default), `next` (due first) or `last` (ran last).
     #[param(pattern = "^(name|next|last)$")]
-    sort: Option<String>,
+    pub(super) sort: Option<String>,
     /// Whether the answer counts jobs by status and by how their last runs ended.
-    facets: Option<bool>,
-    /// What the list is for: `list` (the default), or `export`, which is recorded in the audit.
+    pub(super) facets: Option<bool>,
+    /// The purpose of the list: `list` (the default), or `export`, which is recorded in the audit.
     #[param(pattern = "^(list|export)$")]
-    purpose: Option<String>,
+    pub(super) purpose: Option<String>,
 }
 
 impl JobParams {
@@ -131,7 +131,7 @@ impl JobParams {
         Ok(JobFilter { states: vec![JobState::Deleted], ..filter })
     }
 
-    fn filter(&self, actor: &Actor) -> Result<JobFilter> {
+    pub(super) fn filter(&self, actor: &Actor) -> Result<JobFilter> {
         let states = page::words("status", &self.status, &STATUSES)?;
         Ok(JobFilter { states, ..self.filter_but_status(actor)? })
     }
@@ -391,8 +391,10 @@ pub(crate) async fn replace(
     let mut body: Value = parse(&bytes)?;
     strip_read_only(&mut body);
     let spec: JobSpec = parse_value("", body)?;
-    let defaults = app.engine.by(&actor).job_defaults().await?;
-    change(&app, &actor, job, spec, defaults, &headers).await
+    let defaults = app.engine.by(&actor).job_defaults().await?.for_replaced(&job.definition);
+    let condition = Condition::of(&headers, spec.version, &app)?;
+    let job = change(&app, &actor, job.id, spec, defaults, condition).await?;
+    Ok(changed(&app, &job).await)
 }
 
 /// Changes some fields of a job (RFC 7396): what is null is taken away, lists are replaced.
@@ -415,132 +417,17 @@ pub(crate) async fn patch(
     require_json(&request, &PATCH_KINDS)?;
     let headers = request.headers().clone();
     let bytes = read(request.into_body(), app.options.body_bytes_max).await?;
-    let mut changes: Value = parse(&bytes)?;
-    if !changes.is_object() {
-        let text = "a merge patch is a JSON object with the fields to change";
-        return Err(Problem::new(Code::ValidationFailed, text));
-    }
-    strip_read_only(&mut changes);
-    let named_version = changes.get("version").cloned();
-    let mut merged = serde_json::to_value(JobSpec::of(&job))
-        .map_err(|error| Problem::new(Code::Internal, error.to_string()))?;
-    forget_replaced(&mut merged, &changes, job.definition.has_default_timeout());
-    merge(&mut merged, changes);
-    // What the merge is based on is what it must meet, whether the request names it or not.
-    if named_version.is_none() {
-        merged["version"] = Value::from(job.version);
-    }
-    let spec: JobSpec = parse_value("", merged)?;
-    // What the job left open before the tenant decided about it stays open.
-    let timeout = app.engine.by(&actor).job_defaults().await?.timeout;
-    let defaults = JobDefaults { timeout, ..JobDefaults::default() };
-    change(&app, &actor, job, spec, defaults, &headers).await
+    let spec = patched(&job, parse(&bytes)?)?;
+    let condition = Condition::of(&headers, spec.version, &app)?;
+    let job = change_some(&app, &actor, job.id, spec, condition).await?;
+    Ok(changed(&app, &job).await)
 }
 
-fn strip_read_only(body: &mut Value) {
-    if let Some(fields) = body.as_object_mut() {
-        fields.retain(|name, _| !READ_ONLY.contains(&name.as_str()));
-    }
-}
-
-/// Fields that a patch makes meaningless without naming them: another kind of schedule drops the
-/// fields of the old one, another interval its start, another number of attempts that of the retries,
-/// and another kind of action a time-out that was the default of the old one.
-pub(super) fn forget_replaced(job: &mut Value, changes: &Value, has_default_timeout: bool) {
-    const SCHEDULE: [&str; 9] = [
-        "job_type",
-        "cron_expression",
-        "dst",
-        "run_at",
-        "delay_seconds",
-        "interval_seconds",
-        "starts_at",
-        "ends_at",
-        "timezone",
-    ];
-    const TELLING: [&str; 4] = ["cron_expression", "run_at", "delay_seconds", "interval_seconds"];
-    let says = |field: &str| changes.get(field).is_some_and(|value| !value.is_null());
-    let fields = job.as_object_mut();
-    let Some(fields) = fields else { return };
-    let other_kind = says("job_type") && changes.get("job_type") != fields.get("job_type")
-        || TELLING.iter().any(|field| says(field) && !fields.contains_key(*field));
-    if other_kind {
-        fields.retain(|name, _| !SCHEDULE.contains(&name.as_str()));
-    }
-    // The start belongs to the old interval; the engine keeps it if the interval is the same.
-    if says("interval_seconds") && changes.get("starts_at").is_none() {
-        fields.remove("starts_at");
-    }
-    let retry = changes.get("retry_config").and_then(Value::as_object);
-    if let (Some(retry), Some(Value::Object(old))) = (retry, fields.get_mut("retry_config")) {
-        if retry.contains_key("max_attempts") {
-            old.remove("max_retries");
-        } else if retry.contains_key("max_retries") {
-            old.remove("max_attempts");
-        }
-    }
-    // An action of another kind shares no fields with the old one.
-    let payload = changes.get("payload").and_then(Value::as_object);
-    if let (Some(new), Some(Value::Object(old))) = (payload, fields.get("payload"))
-        && new.get("type").is_some_and(|kind| Some(kind) != old.get("type"))
-    {
-        fields.remove("payload");
-        if has_default_timeout {
-            fields.remove("timeout_seconds");
-        }
-    }
-}
-
-/// RFC 7396.
-pub(super) fn merge(target: &mut Value, patch: Value) {
-    let Value::Object(patch) = patch else {
-        *target = patch;
-        return;
-    };
-    if !target.is_object() {
-        *target = Value::Object(serde_json::Map::new());
-    }
-    let Some(fields) = target.as_object_mut() else { return };
-    for (name, value) in patch {
-        match value {
-            Value::Null => {
-                fields.remove(&name);
-            }
-            value => merge(fields.entry(name).or_insert(Value::Null), value),
-        }
-    }
-}
-
-async fn change(
-    app: &App,
-    actor: &Actor,
-    job: Job,
-    spec: JobSpec,
-    defaults: JobDefaults,
-    headers: &HeaderMap,
-) -> Result<Response> {
-    let condition = Condition::of(headers, spec.version, app)?;
-    let upstream = find::upstream(app, actor, &spec).await?;
-    let mut definition = spec.definition(upstream, app.now(), &app.zones)?;
-    defaults.fill(&mut definition, spec.timeout_seconds.is_some());
-    let state = spec.state()?;
-    let edit = move |job: &mut Job| {
-        condition.check(job.version)?;
-        let rescheduled = job.definition.when != definition.when;
-        job.name = spec.name;
-        job.definition = definition;
-        job.state = match (state, job.state) {
-            (Some(state), _) => state,
-            // A one-time job that has run gets another time.
-            (None, JobState::Completed) if rescheduled => JobState::Enabled,
-            (None, state) => state,
-        };
-        Ok::<(), Problem>(())
-    };
-    let job = app.engine.by(actor).alter_job(job.id, edit).await?;
-    let mut view = JobView::of(&job, app);
-    view.record.warnings = warnings(app, &job).await;
-    Ok(([etag(job.version)], Json(view)).into_response())
+/// What a change of a job is answered with.
+async fn changed(app: &App, job: &Job) -> Response {
+    let mut view = JobView::of(job, app);
+    view.record.warnings = warnings(app, job).await;
+    ([etag(job.version)], Json(view)).into_response()
 }
 
 /// What becomes of its history, and of jobs that depend on it.

@@ -31,9 +31,9 @@ const LABEL_BYTES_MAX: usize = 200;
 pub struct KeyView {
     /// Which one it is: what its text shows after `pk_`.
     pub key_id: String,
-    /// Whose it is.
+    /// The owner.
     pub user_id: Uuid,
-    /// What it is for.
+    /// A description.
     pub label: String,
     /// The only privileges that it gives; null for all that its user has.
     pub scopes: Option<Vec<&'static str>>,
@@ -52,14 +52,14 @@ pub struct KeyView {
     pub key: Option<String>,
 }
 
-/// What a key shall be.
+/// The properties of a new key.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KeySpec {
-    /// Whose it is, by name or id; the caller's own when absent.
+    /// The owner, by name or id; the caller's own when absent.
     #[serde(default)]
     user: Option<String>,
-    /// What it is for.
+    /// A description.
     #[serde(default)]
     #[schema(required = false, max_length = 200)]
     label: String,
@@ -76,11 +76,11 @@ pub struct KeySpec {
     expires_at: Option<Timestamp>,
 }
 
-/// What can be changed of a key.
+/// The fields of a key that can be changed.
 #[derive(Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KeyPatch {
-    /// What it is for.
+    /// A description.
     #[schema(max_length = 200)]
     label: String,
     /// When it stops working.
@@ -93,7 +93,7 @@ pub struct KeyPatch {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct KeyParams {
-    /// Only keys of this user; one's own when absent, those of everybody with `*`.
+    /// Only keys of this user; one's own when absent, those of all users with `*`.
     user: Option<String>,
     /// How many; 50 when absent, at most 500.
     #[param(minimum = 1, maximum = 500)]
@@ -211,7 +211,7 @@ pub(crate) async fn create(
 }
 
 fn scopes_of(names: &[String]) -> Result<Privileges> {
-    // An empty list means nothing, and nobody asks for that.
+    // An empty list selects nothing, which no caller means.
     if names.is_empty() {
         return Err(Problem::invalid("scopes", "must name at least one privilege"));
     }

@@ -52,20 +52,46 @@ pub struct LogParams {
 }
 
 /// The output of one attempt, from a position on.
-struct Log {
+pub(super) struct Log {
     app: App,
     actor: Actor,
     outputs: Outputs,
     run: RunId,
     attempt: u32,
     which: Option<Which>,
-    from: u64,
+    pub(super) from: u64,
 }
 
 impl Log {
+    /// The output of an attempt of an execution that the actor sees; of its last one when absent.
+    pub(super) async fn find(
+        app: App,
+        actor: Actor,
+        run: &str,
+        attempt: Option<u32>,
+        stream: &Option<String>,
+    ) -> Result<Self> {
+        let run = find::run(&app, &actor, run).await?;
+        let known = [("stdout", Which::Stdout), ("stderr", Which::Stderr)];
+        Ok(Log {
+            attempt: attempt.unwrap_or_else(|| last_attempt(&run)),
+            which: word("stream", stream, &known)?,
+            outputs: app.outputs.clone(),
+            run: run.id,
+            from: 0,
+            app,
+            actor,
+        })
+    }
+
+    /// Which attempt it is of.
+    pub(super) fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
     /// Reads what is here, or was kept with the record of the attempt. What is on another node is
     /// a problem that names the node; one who follows waits for the end of the attempt instead.
-    async fn read(&self, max: usize, follow: bool) -> Result<Slice> {
+    pub(super) async fn read(&self, max: usize, follow: bool) -> Result<Slice> {
         let slice = self.read_here(max).await?;
         if slice.total > 0 || !slice.is_final {
             return Ok(slice);
@@ -194,19 +220,8 @@ pub(crate) async fn logs(
     Params(params): Params<LogParams>,
     headers: HeaderMap,
 ) -> Result<Response> {
-    let run = find::run(&app, &actor, &run).await?;
-    let known = [("stdout", Which::Stdout), ("stderr", Which::Stderr)];
-    let which = word("stream", &params.stream, &known)?;
     let follow = params.follow.unwrap_or(false);
-    let mut log = Log {
-        attempt: params.attempt.unwrap_or_else(|| last_attempt(&run)),
-        outputs: app.outputs.clone(),
-        run: run.id,
-        which,
-        from: 0,
-        app,
-        actor,
-    };
+    let mut log = Log::find(app, actor, &run, params.attempt, &params.stream).await?;
     let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     if text(&header::ACCEPT).is_some_and(|kinds| kinds.contains("text/event-stream")) {
         if let Some(seen) = headers.get("last-event-id").and_then(|value| value.to_str().ok()) {

@@ -31,8 +31,11 @@ pub(super) const BODY_BYTES_MAX: usize = 16 << 20;
 /// The longest that a worker waits for messages.
 pub(super) const WAIT_MAX: SignedDuration = SignedDuration::from_secs(60);
 
-/// The most bytes of a worker's error text and result.
+/// The most bytes of a worker's error text.
 const ERROR_BYTES_MAX: usize = 16 << 10;
+
+/// The most bytes of a worker's result: as many as a step of a DAG may have.
+const RESULT_BYTES_MAX: usize = domain::dag::RESULT_BYTES_MAX as usize;
 
 /// Messages to be sent: one alone, or up to 10,000 in `messages`.
 #[derive(Deserialize, ToSchema)]
@@ -44,7 +47,7 @@ pub struct SendBody {
     messages: Vec<MessageSpec>,
 }
 
-/// What was sent.
+/// The message.
 #[derive(Serialize, ToSchema)]
 pub struct SentMessages {
     /// One for each message, in their order.
@@ -88,10 +91,10 @@ pub struct ReportedMessage {
     /// `poll`, `failed`: no other attempt can succeed, so it becomes a dead letter.
     #[serde(default)]
     is_permanent: bool,
-    /// What the attempt wrote, kept as the output of the run; the last part of a long text.
+    /// The text that the attempt wrote, kept as the output of the run; the last part of a long text.
     #[serde(default)]
     output: Option<String>,
-    /// `ack`: the result, any JSON value, up to 16 KiB.
+    /// `ack`: the result, any JSON value, up to 1 MiB.
     #[serde(default)]
     #[schema(value_type = Option<Value>)]
     result: Option<RawJson>,
@@ -118,7 +121,7 @@ pub struct ReportBody {
     lease_s: Option<Seconds>,
 }
 
-/// What became of a report.
+/// The outcome of a report.
 #[derive(Serialize, ToSchema)]
 pub struct ReportResult {
     /// The message.
@@ -131,13 +134,13 @@ pub struct ReportResult {
     /// When the lease ends now.
     #[serde(skip_serializing_if = "Option::is_none")]
     lease_until: Option<Timestamp>,
-    /// Whether somebody asked for the end of the message: its worker should stop.
+    /// Whether the message is to be cancelled: its worker should stop.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schema(required = false)]
     cancel: bool,
 }
 
-/// What became of reports.
+/// The outcomes of reports.
 #[derive(Serialize, ToSchema)]
 pub struct ReportResults {
     /// One for each message, in their order.
@@ -312,8 +315,8 @@ fn done_of(it: ReportedMessage) -> Result<Report> {
         return Err(Problem::invalid("result", format!("cannot be read: {error}")));
     }
     let result = it.result.map(|result| result.to_string());
-    if result.as_ref().is_some_and(|text| text.len() > ERROR_BYTES_MAX) {
-        return Err(Problem::invalid("result", "must have at most 16384 bytes"));
+    if result.as_ref().is_some_and(|text| text.len() > RESULT_BYTES_MAX) {
+        return Err(Problem::invalid("result", "must have at most 1048576 bytes"));
     }
     Ok(Report::Ack { result })
 }
@@ -411,7 +414,7 @@ pub(crate) async fn fail(
     report(&app, &actor, &queue, body, failed).await
 }
 
-/// Moves the ends of leases. Tells which messages somebody asked to end.
+/// Moves the ends of leases. Answers which messages are to be cancelled.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/extend", operation_id = "extend_leases", tag = "queues", request_body = ReportBody,
     params(("queue" = String, Path, description = "The queue's name or id.")),

@@ -38,9 +38,9 @@ pub struct Worker {
     pub kind: &'static str,
     /// The release that it runs.
     pub version: String,
-    /// What it does: `SCHEDULER`, `AGENT` or both.
+    /// Its kind: `SCHEDULER`, `AGENT` or both.
     pub roles: Vec<&'static str>,
-    /// What is known about its place.
+    /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// `ACTIVE`; `DRAINING` when it takes nothing new; `DOWN` when it fell silent; `GONE` when it
     /// left, was removed or came back as another one.
@@ -64,6 +64,10 @@ pub struct Worker {
     pub last_heartbeat: Timestamp,
     /// When its lease ends unless it is heard of again.
     pub lease_until: Timestamp,
+    /// How far the clock of the store is ahead of its own, in milliseconds. Only the node that
+    /// answers knows it of itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock_offset_ms: Option<f64>,
 }
 
 /// What a node is, as a word.
@@ -94,6 +98,7 @@ impl Worker {
             joined_at: node.joined_at,
             last_heartbeat: node.renewed_at,
             lease_until: node.lease_until,
+            clock_offset_ms: None,
         }
     }
 }
@@ -122,7 +127,11 @@ pub(crate) async fn list(
     let policy = app.engine.by(&actor).policy().await?.map(|policy| fingerprint(&policy.value));
     let shown = |node: &NodeView| params.gone || node.state != NodeState::Gone;
     let nodes = nodes.into_iter().filter(shown);
-    let data = nodes.map(|node| Worker::of(node, policy.as_deref())).collect();
+    let mut data: Vec<Worker> = nodes.map(|node| Worker::of(node, policy.as_deref())).collect();
+    let here = app.engine.node();
+    for worker in data.iter_mut().filter(|worker| worker.worker_id == here.id().0) {
+        worker.clock_offset_ms = Some(here.offset().as_secs_f64() * 1_000.0);
+    }
     Ok(Json(List { data, next_cursor: None }))
 }
 

@@ -15,16 +15,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
-use super::jobs::merge;
+use super::job_patch::merge;
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::{PATCH_KINDS, parse, parse_value, read, require_json};
 use crate::condition::{Condition, etag};
 use crate::problem::{Code, Problem, Result};
 
-/// The fields that an answer has and a request does not: whoever sends back what they were shown
+/// The fields that an answer has and a request does not: a client that sends back what it was shown
 /// need not take them out.
-const READ_ONLY: [&str; 23] = [
+const READ_ONLY: [&str; 24] = [
     "hook_id",
     "path",
     "created_by",
@@ -48,6 +48,7 @@ const READ_ONLY: [&str; 23] = [
     "calendar_id",
     "next_days",
     "jobs",
+    "status_page_id",
 ];
 
 /// Where a page begins, and how long it is.
@@ -62,12 +63,12 @@ pub struct PageParams {
     pub cursor: Option<String>,
 }
 
-/// What came of a trial.
+/// The result of a trial.
 #[derive(Serialize, ToSchema)]
 pub struct TrialView {
     /// Whether it worked.
     pub ok: bool,
-    /// What answered, or why nothing did.
+    /// The reply, or the reason that there is none.
     pub message: String,
     /// How long it took.
     pub duration_ms: u64,
@@ -115,6 +116,8 @@ fn word(kind: ObjectKind) -> &'static str {
         ObjectKind::Pause => "pause",
         ObjectKind::Pool => "pool",
         ObjectKind::Hook => "hook",
+        ObjectKind::StatusPage => "status page",
+        ObjectKind::Preferences => "preferences of a user",
     }
 }
 
@@ -124,6 +127,8 @@ pub(super) fn changing(kind: ObjectKind) -> Deed {
         ObjectKind::Database | ObjectKind::Shard => Deed::ChangeCluster,
         ObjectKind::AlertChannel | ObjectKind::Pool | ObjectKind::Hook => Deed::ChangeAccess,
         ObjectKind::Agent | ObjectKind::JoinToken => Deed::ChangeCluster,
+        ObjectKind::StatusPage => Deed::ChangeAccess,
+        ObjectKind::Preferences => Deed::ChangeCluster,
         ObjectKind::Calendar | ObjectKind::Blackout | ObjectKind::Pause => Deed::ChangeAccess,
     }
 }
@@ -138,7 +143,7 @@ fn name_taken(object: &Object) -> Problem {
     Problem { message: text.clone(), ..Problem::field(Code::AlreadyExists, "name", text) }
 }
 
-/// The object of an id or a name. What belongs to somebody else is not there.
+/// The object of an id or a name. An object of another user is not found.
 pub(super) async fn find(app: &App, actor: &Actor, kind: ObjectKind, text: &str) -> Result<Object> {
     if let Ok(id) = text.parse::<ObjectId>() {
         let found = app.engine.by(actor).object(id).await?;
@@ -156,7 +161,7 @@ pub(crate) trait Kept: Serialize + DeserializeOwned {
     fn sealed(&self) -> Vec<&str>;
 }
 
-/// A new value that nobody may see. It has a name of its own: the old value stays what the old body
+/// A new secret value. It has a name of its own: the old value stays what the old body
 /// means until the new body is there.
 pub(crate) struct Fresh {
     pub name: String,
@@ -252,7 +257,7 @@ pub(super) fn new_object(
     Object { id, tenant, kind, name, body, version: 0, created_at: now, changed_at: now }
 }
 
-/// Gives an object another name and body, if the condition holds and nobody is faster.
+/// Gives an object another name and body, if the condition holds and no other change is faster.
 pub(super) async fn change<T: Kept>(
     app: &App,
     actor: &Actor,
@@ -272,7 +277,7 @@ pub(super) async fn change<T: Kept>(
     }
 }
 
-/// Removes an object, if the condition holds and nobody is faster.
+/// Removes an object, if the condition holds and no other change is faster.
 pub(super) async fn remove(
     app: &App,
     actor: &Actor,

@@ -85,9 +85,9 @@ pub(crate) async fn start(
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct LoginCallbackParams {
-    /// What the ID token is redeemed with.
+    /// The nonce of the ID token.
     code: Option<String>,
-    /// What the login began with.
+    /// The request that began the login.
     state: Option<String>,
     /// Why there is no code.
     error: Option<String>,

@@ -15,13 +15,13 @@ use crate::app::App;
 use crate::body::{Body, Params};
 use crate::problem::{Code, ErrorBody, Problem, Result};
 
-/// How many times are shown when nobody says.
+/// The default number of times shown.
 const COUNT_DEFAULT: u32 = 10;
 
 /// The most times that are shown.
 const COUNT_MAX: u32 = 1_000;
 
-/// What a job would do.
+/// A preview of a job.
 #[derive(Serialize, ToSchema)]
 pub struct Outlook {
     /// The schedule in words.
@@ -29,7 +29,7 @@ pub struct Outlook {
     pub description: Option<String>,
     /// The times to come.
     pub next_runs: Vec<Timestamp>,
-    /// What may surprise.
+    /// Warnings.
     pub warnings: Vec<String>,
 }
 

@@ -26,7 +26,7 @@ pub struct PauseSpec {
     /// When it ends by itself: an instant; when RESUME ALL ends it if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
-    /// Whose jobs are paused; `TENANT` when absent.
+    /// The scope of the pause; `TENANT` when absent.
     #[serde(default)]
     #[schema(required = false)]
     pub scope: ScopeName,
@@ -35,7 +35,7 @@ pub struct PauseSpec {
 /// A pause of all jobs.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct PauseShown {
-    /// Whose jobs are paused.
+    /// The scope of the pause.
     pub scope: ScopeName,
     /// Why.
     pub reason: String,
@@ -71,9 +71,9 @@ pub struct PausedJobs {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ResumeParams {
-    /// Whose jobs are resumed; `TENANT` when absent.
+    /// The scope of the resume; `TENANT` when absent.
     scope: Option<ScopeName>,
-    /// What becomes of the times of the pause; the policy of each job when absent.
+    /// The policy for the times of the pause; the policy of each job when absent.
     catch_up: Option<CatchUp>,
 }
 

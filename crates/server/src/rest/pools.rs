@@ -15,7 +15,7 @@ use crate::actor::Actor;
 use crate::app::App;
 use crate::problem::{Code, Problem, Result};
 
-/// What a pool is.
+/// A pool.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PoolSpec {

@@ -71,7 +71,7 @@ pub struct PurgeBody {
     dry_run: bool,
 }
 
-/// What became of dead letters.
+/// The outcome for dead letters.
 #[derive(Serialize, ToSchema)]
 pub struct SettledLetterCount {
     /// How many were settled, or would be with `dry_run`.

@@ -24,7 +24,7 @@ use crate::problem::{Code, ErrorBody, Problem, Result};
 /// The path of the schedule of messages without a workspace.
 const NO_WORKSPACE: &str = "-";
 
-/// What is sent, and how often.
+/// The message, and how often it is sent.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QueueScheduleBody {

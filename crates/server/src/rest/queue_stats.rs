@@ -25,7 +25,7 @@ pub struct QueueStats {
     pub workspaces: Vec<WorkspaceStats>,
     /// Whether there are more messages than were counted for the workspaces.
     pub is_cut: bool,
-    /// What the caller may do: `ALTER`, `DROP`, `SEND`, `CONSUME`, `VIEW_HISTORY`.
+    /// Permitted operations of the caller: `ALTER`, `DROP`, `SEND`, `CONSUME`, `VIEW_HISTORY`.
     #[schema(value_type = Vec<String>)]
     pub may: Vec<&'static str>,
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
-use super::jobs::merge;
+use super::job_patch::merge;
 use super::objects::PageParams;
 use super::shape::queue::{QueueSpec, QueueView, READ_ONLY};
 use crate::actor::Actor;

@@ -16,7 +16,7 @@ use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::schema::Schema;
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, Required, ResponseBuilder, ResponsesBuilder};
 use utoipa::{IntoParams, PartialSchema, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use super::objects::{self, Fresh, Kept, PageParams, changing};
 use crate::actor::Actor;
@@ -122,7 +122,7 @@ pub(crate) trait Resource: Send + Sync + Sized + 'static {
         std::future::ready(Ok(()))
     }
 
-    /// Called after a change.
+    /// Called after one was made, changed or removed.
     fn after_change(_: &App, _: &Actor) -> impl Future<Output = Result<()>> + Send {
         std::future::ready(Ok(()))
     }
@@ -133,7 +133,9 @@ pub(crate) async fn make<R: Resource>(app: &App, actor: &Actor, spec: R::Spec) -
     actor.may(changing(R::KIND))?;
     let (body, fresh) = R::body(app, actor, &spec, None).await?;
     let name = R::name_and_version(&spec).0.to_owned();
-    objects::create(app, actor, R::KIND, name, (&body, &fresh)).await
+    let object = objects::create(app, actor, R::KIND, name, (&body, &fresh)).await?;
+    R::after_change(app, actor).await?;
+    Ok(object)
 }
 
 /// An object by its name or id, for a caller that may change it.
@@ -175,7 +177,9 @@ pub(crate) async fn remove<R: Resource>(
 ) -> Result<StatusCode> {
     actor.may(changing(R::KIND))?;
     R::check_unused(app, actor, &object, "deleted").await?;
-    objects::remove(app, actor, object, headers).await
+    let status = objects::remove(app, actor, object, headers).await?;
+    R::after_change(app, actor).await?;
+    Ok(status)
 }
 
 /// All objects of the tenant, by name.
@@ -372,7 +376,7 @@ impl Routes {
         self.methods = std::mem::take(&mut self.methods).merge(handler);
     }
 
-    fn finish(self) -> (Vec<(String, RefOr<Schema>)>, Paths, MethodRouter<App>) {
+    fn finish(self) -> UtoipaMethodRouter<App> {
         (self.schemas, self.paths, self.methods)
     }
 }

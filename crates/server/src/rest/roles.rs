@@ -37,7 +37,7 @@ pub struct RoleView {
     pub updated_at: Timestamp,
 }
 
-/// What a role is.
+/// A role.
 #[derive(Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RoleSpec {

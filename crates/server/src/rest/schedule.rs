@@ -1,4 +1,4 @@
-//! What a schedule would do.
+//! A preview of a schedule.
 
 use std::collections::BTreeMap;
 
@@ -50,14 +50,14 @@ pub struct PreviewBody {
     count: Option<u32>,
 }
 
-/// What a schedule would do.
+/// A preview of a schedule.
 #[derive(Serialize, ToSchema)]
 pub struct Preview {
     /// The schedule in words.
     pub description: String,
-    /// What each of the five fields matches.
+    /// The matches of each of the five fields.
     pub fields: Vec<PreviewField>,
-    /// What may surprise.
+    /// Warnings.
     pub warnings: Vec<String>,
     /// The times to come.
     pub runs: Vec<PreviewRun>,
@@ -67,13 +67,13 @@ pub struct Preview {
     pub longest_pause_seconds: Option<i64>,
 }
 
-/// What a field of an expression matches.
+/// The matches of a field of an expression.
 #[derive(Serialize, ToSchema)]
 pub struct PreviewField {
     /// Which field.
     #[schema(value_type = String)]
     pub field: &'static str,
-    /// What it matches.
+    /// The matches.
     pub matches: String,
 }
 

@@ -24,7 +24,7 @@ use crate::condition::{etag, is_known, not_modified, version_of};
 use crate::page::{List, bad_cursor, cursor, limit};
 use crate::problem::{Code, ErrorBody, Problem, Result};
 
-/// What may be known about a secret.
+/// The metadata of a secret.
 #[derive(Serialize, ToSchema)]
 pub struct SecretView {
     /// Its name, as in `${secrets.NAME}`.
@@ -43,7 +43,7 @@ pub struct SecretView {
     pub key_id: String,
     /// When it was last changed.
     pub updated_at: Timestamp,
-    /// Who changed it last.
+    /// The user who changed it last.
     pub updated_by: String,
 }
 
@@ -105,7 +105,7 @@ pub struct ListParams {
     cursor: Option<String>,
 }
 
-/// What became of a rotation.
+/// The outcome of a rotation.
 #[derive(Serialize, ToSchema)]
 pub struct RotationView {
     /// The name of the new master key.
@@ -127,7 +127,7 @@ fn is_cluster(scope: Option<&str>) -> Result<bool> {
     }
 }
 
-/// What somebody wants with a secret.
+/// A request about a secret.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wish {
     /// To see it.
@@ -137,7 +137,7 @@ pub(crate) enum Wish {
 }
 
 /// Those of the cluster are its administrator's, those of a tenant its administrator's, and those
-/// of a job belong to whoever may change the job.
+/// of a job belong to the users who may change the job.
 pub(crate) async fn place(
     app: &App,
     actor: &Actor,

@@ -1,4 +1,4 @@
-//! Who somebody is, and how they get in with a password.
+//! The current identity, and logins with a password.
 
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ pub(crate) async fn login(
     Ok(([(header::CACHE_CONTROL, "no-store")], Json(body)).into_response())
 }
 
-/// Who somebody is.
+/// An identity.
 #[derive(Serialize, ToSchema)]
 pub struct Whoami {
     /// Their identity.
@@ -80,7 +80,7 @@ pub struct Whoami {
     pub tenant: String,
     /// The key that they showed; null for that of the data folder and for a token.
     pub key_id: Option<String>,
-    /// What they may do there with this key.
+    /// Their privileges there with this key.
     pub privileges: Vec<&'static str>,
     /// Whether the key changes nothing.
     pub read_only: bool,
@@ -88,7 +88,7 @@ pub struct Whoami {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
     pub token_expires_at: Option<Timestamp>,
-    /// What jobs of the tenant take that say nothing.
+    /// Defaults of the jobs of the tenant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job_defaults: Option<JobDefaultsSpec>,
 }
@@ -102,17 +102,22 @@ pub(crate) async fn whoami(State(app): State<App>, actor: Actor) -> Result<Json<
     identity(&app, &actor).await.map(Json)
 }
 
-/// Who an actor is and what they may do.
-pub(super) async fn identity(app: &App, actor: &Actor) -> Result<Whoami> {
+/// The name of the tenant in which an actor acts.
+pub(super) async fn tenant_name(app: &App, actor: &Actor) -> Result<String> {
     let standing = app.engine.node().standing(actor.user).await?;
-    let tenant = match standing.filter(|standing| standing.tenant.id == actor.tenant) {
-        Some(standing) => standing.tenant.name.clone(),
+    match standing.filter(|standing| standing.tenant.id == actor.tenant) {
+        Some(standing) => Ok(standing.tenant.name.clone()),
         // An administrator of the cluster is elsewhere.
         None => {
             let id = actor.tenant.to_string();
-            app.engine.by(actor).entry(Kind::Tenant, &id).await?.entry.name()
+            Ok(app.engine.by(actor).entry(Kind::Tenant, &id).await?.entry.name())
         }
-    };
+    }
+}
+
+/// Who an actor is and what they may do.
+pub(super) async fn identity(app: &App, actor: &Actor) -> Result<Whoami> {
+    let tenant = tenant_name(app, actor).await?;
     Ok(Whoami {
         user_id: actor.user.0,
         user: actor.name.clone(),

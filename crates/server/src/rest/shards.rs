@@ -18,7 +18,7 @@ use crate::actor::Actor;
 use crate::app::App;
 use crate::problem::{Problem, Result};
 
-/// What a shard is.
+/// A shard.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShardSpec {

@@ -29,17 +29,17 @@ pub struct SqlBody {
     parameters: Vec<Value>,
 }
 
-/// What the statements answered, in their order.
+/// The results of the statements, in their order.
 #[derive(Serialize, ToSchema)]
 pub struct SqlAnswer {
     /// One for each statement.
     pub results: Vec<SqlResult>,
 }
 
-/// What a statement answered.
+/// The result of a statement.
 #[derive(Serialize, ToSchema)]
 pub struct SqlResult {
-    /// What it did.
+    /// Its result.
     #[schema(example = "CREATE JOB")]
     pub tag: String,
     /// The columns of its rows.
@@ -50,7 +50,7 @@ pub struct SqlResult {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schema(required = false)]
     pub truncated: bool,
-    /// What its author should know.
+    /// Warnings for its author.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub notices: Vec<String>,
@@ -61,7 +61,7 @@ pub struct SqlResult {
 pub struct SqlColumn {
     /// Its name.
     pub name: String,
-    /// What its values are: `bool`, `int8`, `float8`, `text`, `timestamptz`, `uuid`, `jsonb` or
+    /// The type of its values: `bool`, `int8`, `float8`, `text`, `timestamptz`, `uuid`, `jsonb` or
     /// `bytea`.
     pub r#type: &'static str,
 }

@@ -1,4 +1,4 @@
-//! Figures for dashboards.
+//! Statistics for dashboards.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::app::App;
 use crate::body::Params;
 use crate::problem::{Code, Problem, Result};
 
-/// The most hours that a job's figures reach back.
+/// The most hours that the statistics of a job reach back.
 const HOURS_MAX: u32 = 24 * 30;
 
 /// How a tenant's jobs are doing.
@@ -24,7 +24,7 @@ const HOURS_MAX: u32 = 24 * 30;
 pub struct StatsView {
     /// Runs that wait for their time or for other runs.
     pub pending: u64,
-    /// Runs that are due and that nobody holds.
+    /// Runs that are due and that no node holds.
     pub queued: u64,
     /// Runs that are due and that a node holds.
     pub running: u64,
@@ -32,13 +32,13 @@ pub struct StatsView {
     pub oldest_due: Option<Timestamp>,
     /// Dead letters, counted up to a thousand.
     pub dead_letters: u32,
-    /// What ended in this hour and the one before; a minute or two late.
+    /// The runs that ended in this hour and the one before; a minute or two late.
     pub last_hour: SummaryView,
-    /// What ended in this hour and the 24 before.
+    /// The runs that ended in this hour and the 24 before.
     pub last_day: SummaryView,
 }
 
-/// What ended runs add up to.
+/// Totals of ended runs.
 #[derive(Serialize, ToSchema)]
 pub struct SummaryView {
     /// How many ended how.
@@ -108,12 +108,12 @@ pub(crate) async fn stats(State(app): State<App>, actor: Actor) -> Result<Json<S
     }))
 }
 
-/// What ended in an hour.
+/// The runs that ended in an hour.
 #[derive(Serialize, ToSchema)]
 pub struct HourView {
     /// When the hour began.
     pub at: Timestamp,
-    /// What ended in it.
+    /// The runs that ended in it.
     #[serde(flatten)]
     pub summary: SummaryView,
 }
@@ -141,7 +141,7 @@ pub(crate) async fn series(
     Ok(Json(SeriesView { hours: hours.iter().map(view).collect() }))
 }
 
-/// How far figures reach back.
+/// How far statistics reach back.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -167,9 +167,9 @@ impl StatsParams {
 pub struct JobStats {
     /// The job.
     pub job_id: Uuid,
-    /// Hours that the figures reach back.
+    /// Hours that the statistics reach back.
     pub hours: u32,
-    /// What its runs add up to.
+    /// Totals of its runs.
     #[serde(flatten)]
     pub summary: SummaryView,
 }

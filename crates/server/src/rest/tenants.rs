@@ -37,7 +37,7 @@ pub struct TenantView {
     pub requests_per_second: Option<u32>,
     /// Whether its administrators may have commands run, and let others do so.
     pub external_jobs: bool,
-    /// What its jobs take that say nothing, when they are created or replaced.
+    /// Defaults of its jobs, when they are created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job_defaults: Option<JobDefaultsSpec>,
     /// Grows with every change.
@@ -48,7 +48,7 @@ pub struct TenantView {
     pub updated_at: Timestamp,
 }
 
-/// What a tenant is.
+/// A tenant.
 #[derive(Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TenantSpec {
@@ -74,7 +74,7 @@ pub struct TenantSpec {
     /// absent.
     #[serde(default)]
     pub external_jobs: Option<bool>,
-    /// What its jobs take that say nothing, when they are created or replaced.
+    /// Defaults of its jobs, when they are created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_defaults: Option<JobDefaultsSpec>,
 }

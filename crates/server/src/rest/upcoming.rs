@@ -34,7 +34,7 @@ pub struct UpcomingParams {
     minutes: Option<u32>,
 }
 
-/// What is due soon.
+/// The runs that are due soon.
 #[derive(Serialize, ToSchema)]
 pub struct Upcoming {
     /// The minutes in which something is due, in order.
@@ -46,7 +46,7 @@ pub struct Upcoming {
     pub computed_at: Option<Timestamp>,
 }
 
-/// What is due in a minute.
+/// The runs that are due in a minute.
 #[derive(Serialize, ToSchema)]
 pub struct UpcomingMinute {
     /// When the minute begins.

@@ -38,7 +38,7 @@ pub struct UserView {
     pub updated_at: Timestamp,
 }
 
-/// What a user is.
+/// A user.
 #[derive(Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UserSpec {

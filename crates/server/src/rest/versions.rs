@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{OriginalUri, Path, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
-use domain::job::{Job, When};
+use domain::job::{Definition, Job};
 use domain::schedule::Zones;
 use engine::JobVersion;
 use jiff::{SignedDuration, Timestamp};
@@ -37,7 +37,7 @@ pub struct VersionSummary {
     pub version: u32,
     /// When it was made.
     pub at: Timestamp,
-    /// Who made it; `punctual` for what the server did by itself.
+    /// The user who created it; `punctual` for what the server did by itself.
     pub by: String,
     /// The fields that differ from the version before; none in the first one.
     pub changed: Vec<String>,
@@ -54,7 +54,7 @@ pub struct VersionView {
     pub version: u32,
     /// When it was made.
     pub at: Timestamp,
-    /// Who made it.
+    /// The user who created it.
     pub by: String,
     /// The fields that differ from the version before; none in the first one.
     pub changed: Vec<String>,
@@ -224,8 +224,7 @@ pub(crate) async fn compare(
     let engine = app.engine.by(actor);
     let old = job_at(job, engine.job_version(job.id, from).await?);
     let new = job_at(job, engine.job_version(job.id, to).await?);
-    let (whens, now) = ((&old.definition.when, &new.definition.when), app.now());
-    let times = compare_times(whens.0, whens.1, now, &app.zones)?;
+    let times = compare_times(&old.definition, &new.definition, app.now(), &app.zones)?;
     let fields = differences(&definition(&old)?, &definition(&new)?);
     let field = |change: super::shape::diff::Change| FieldDiff {
         path: change.path,
@@ -241,15 +240,20 @@ fn definition(job: &Job) -> Result<Value> {
     serde_json::to_value(spec).map_err(|error| Problem::new(Code::Internal, error.to_string()))
 }
 
-/// The times of two schedules that differ. Where a schedule has more times than are compared, the
-/// comparison ends with the last of them.
-fn compare_times(old: &When, new: &When, now: Timestamp, zones: &Zones) -> Result<TimesDiff> {
-    if old == new {
+/// The times of two schedules, with their calendars, that differ. Where a schedule has more times
+/// than are compared, the comparison ends with the last of them.
+fn compare_times(
+    old: &Definition,
+    new: &Definition,
+    now: Timestamp,
+    zones: &Zones,
+) -> Result<TimesDiff> {
+    if old.when == new.when && old.calendars == new.calendars {
         return Ok(TimesDiff::default());
     }
     let mut until = now.saturating_add(TIMES_AHEAD).unwrap_or(Timestamp::MAX);
-    let mut times = |when: &When| -> Result<Vec<Timestamp>> {
-        let Some(schedule) = when.compile(zones)? else { return Ok(Vec::new()) };
+    let mut times = |definition: &Definition| -> Result<Vec<Timestamp>> {
+        let Some(schedule) = definition.schedule(zones)? else { return Ok(Vec::new()) };
         let all = std::iter::successors(schedule.next(now), |at| schedule.next(*at));
         let times: Vec<Timestamp> = all.take_while(|at| *at <= until).take(TIMES_MAX).collect();
         if times.len() == TIMES_MAX {
@@ -299,6 +303,8 @@ pub(crate) async fn restore(
 
 #[cfg(test)]
 mod tests {
+    use domain::job::When;
+
     use super::*;
 
     #[test]
@@ -318,7 +324,9 @@ mod tests {
             // The comparison ends with the thousandth minute.
             ("* * * * *", "*/2 * * * *", 500, 0),
         ] {
-            let diff = compare_times(&cron(old), &cron(new), now, &zones).unwrap();
+            let [old_job, new_job] = [old, new]
+                .map(|expression| Definition { when: cron(expression), ..Definition::default() });
+            let diff = compare_times(&old_job, &new_job, now, &zones).unwrap();
             assert_eq!((diff.gone.len(), diff.new.len()), (gone, appeared), "{old} -> {new}");
         }
     }

@@ -246,7 +246,7 @@ pub(crate) async fn poll(
     }))
 }
 
-/// What a worker should do.
+/// An instruction to a worker.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WorkerStateBody {
@@ -282,7 +282,7 @@ pub struct WorkerSessionView {
     session: String,
     /// The user of its worker.
     user_id: Uuid,
-    /// What its worker should do: `RUN`, `QUIET` or `STOP`.
+    /// The instruction to its worker: `RUN`, `QUIET` or `STOP`.
     state: &'static str,
     /// How many messages it held when it polled last.
     held: usize,

@@ -4,8 +4,8 @@ use domain::access::{Award, Awarded, Deed, Entry, GrantText, Kind, Record, Role,
 use domain::id::{RoleId, UserId};
 use engine::EngineError;
 use sql::{
-    Given, Grant, Grantee, GranteeKind, Hidden, RoleStatement, Spanned, Statement, UserStatement,
-    Verb,
+    Grant, Grantable, Grantee, GranteeKind, Hidden, RoleStatement, Spanned, Statement,
+    UserStatement, Verb,
 };
 use uuid::Uuid;
 
@@ -51,14 +51,14 @@ impl Session {
             let to = self.grantee(whom).await?;
             for given in &grant.what {
                 let what = match given {
-                    Given::Privilege(privilege) => Awarded::Privilege(*privilege),
-                    Given::Database(name) => Awarded::Database(name.value.clone()),
-                    Given::Queue(right, name) => {
+                    Grantable::Privilege(privilege) => Awarded::Privilege(*privilege),
+                    Grantable::Database(name) => Awarded::Database(name.value.clone()),
+                    Grantable::Queue(right, name) => {
                         let text = GrantText::Queue(*right, name.value.clone());
                         let found = self.app.engine.by(&self.actor).granted(&text).await;
                         found.map_err(|error| SqlError::from(error).or_at(name.at))?
                     }
-                    Given::Role(role) => {
+                    Grantable::Role(role) => {
                         Awarded::Role(RoleId(self.entry(Kind::Role, role).await?.entry.id()))
                     }
                 };
@@ -181,7 +181,7 @@ impl Session {
     }
 
     /// What a statement is about: something new, or something that is there. None when there is
-    /// nothing to do and nobody minds.
+    /// nothing to do and `IF EXISTS` was given.
     async fn known(&self, kind: Kind, verb: Verb, name: &Spanned<String>) -> Result<Option<Known>> {
         Ok(match verb {
             Verb::Create | Verb::CreateOrAlter => Some(Known::No),

@@ -38,7 +38,7 @@ impl Session {
     pub(super) async fn check_dag(&self, asked: &DagStatement, run: RunId) -> Result<Answer> {
         match asked {
             DagStatement::Create(create) => {
-                self.new_dag(create).await?;
+                self.new_dag(create, None).await?;
             }
             DagStatement::Alter(alter) => {
                 if let Some(dag) = self.dag_if(&alter.name, alter.if_exists).await? {
@@ -144,9 +144,12 @@ impl Session {
     }
 
     /// What a statement makes of the clauses of a DAG; an error points at its step.
-    async fn new_dag(&self, create: &CreateDag) -> Result<Defined> {
+    async fn new_dag(&self, create: &CreateDag, replaced: Option<&Job>) -> Result<Defined> {
         let (clauses, among) = (&create.clauses, JobChanges::default());
-        let defaults = self.app.engine.by(&self.actor).job_defaults().await?;
+        let mut defaults = self.app.engine.by(&self.actor).job_defaults().await?;
+        if let Some(dag) = replaced {
+            defaults = defaults.for_replaced(&dag.definition);
+        }
         let define = |context: &sql::Context<'_>| {
             let mut defined = clauses.define(None, context)?;
             defaults.fill(&mut defined.definition, true);
@@ -177,7 +180,7 @@ impl Session {
             let name = sql::quoted(&dag.name);
             return Ok(done.with_notice(format!("DAG {name} already exists, skipping")));
         }
-        let Defined { definition, state } = self.new_dag(create).await?;
+        let Defined { definition, state } = self.new_dag(create, present.as_ref()).await?;
         let job = match present {
             Some(dag) => {
                 let change = redefine(definition, state);

@@ -22,7 +22,7 @@ impl Session {
         found.map_err(|problem| SqlError::from(problem).or_at(name.at))
     }
 
-    /// The job, or none when it is not there and nobody minds.
+    /// The job, or none when it is not there and `IF EXISTS` was given.
     pub(super) async fn job_if(
         &self,
         name: &Spanned<String>,
@@ -59,17 +59,22 @@ impl Session {
         time.map_err(|error| SqlError::from(error).or_at(*at))
     }
 
-    /// What clauses make of a job that is changed together with others.
+    /// What clauses make of a job that is changed together with others: of `base`, or anew, also
+    /// where a job is replaced.
     pub(super) async fn define(
         &self,
         clauses: &Clauses,
         base: Option<&Definition>,
+        replaced: Option<&Job>,
         among: &JobChanges,
     ) -> Result<Defined> {
         let define = |context: &Context<'_>| clauses.define(base, context);
         let mut defined = self.define_with(clauses, among, define).await?;
         if base.is_none() {
-            let defaults = self.app.engine.by(&self.actor).job_defaults().await?;
+            let mut defaults = self.app.engine.by(&self.actor).job_defaults().await?;
+            if let Some(replaced) = replaced {
+                defaults = defaults.for_replaced(&replaced.definition);
+            }
             defaults.fill(&mut defined.definition, clauses.place_of("timeout").is_some());
         }
         Ok(defined)
@@ -97,7 +102,7 @@ impl Session {
     }
 
     pub(super) async fn new_job(&self, create: &CreateJob, among: &JobChanges) -> Result<NewJob> {
-        let Defined { definition, state } = self.define(&create.clauses, None, among).await?;
+        let Defined { definition, state } = self.define(&create.clauses, None, None, among).await?;
         Ok(NewJob {
             tenant: self.actor.tenant,
             owner: self.actor.user,
@@ -125,7 +130,7 @@ impl Session {
         }
         // The job becomes what the text says, in one step: nothing is lost between an old job and
         // a new one, and what depends on it still does.
-        let edit = self.redefinition(create, &JobChanges::default()).await?;
+        let edit = self.redefinition(create, &job, &JobChanges::default()).await?;
         let edit = move |job: &mut Job| {
             edit(job);
             Ok(())
@@ -153,10 +158,12 @@ impl Session {
     pub(super) async fn redefinition(
         &self,
         create: &CreateJob,
+        job: &Job,
         among: &JobChanges,
     ) -> Result<impl FnOnce(&mut Job) + Send + use<>> {
         let is_anew = create.if_present == IfPresent::Replace;
-        let Defined { mut definition, state } = self.define(&create.clauses, None, among).await?;
+        let Defined { mut definition, state } =
+            self.define(&create.clauses, None, Some(job), among).await?;
         if is_anew && definition.when.needs_start() {
             definition.when.start_at(self.app.now());
         }
@@ -171,7 +178,7 @@ impl Session {
         among: &JobChanges,
     ) -> Result<impl FnOnce(&mut Job) + Send + use<>> {
         let base = Some(&job.definition);
-        let Defined { definition, state } = self.define(&alter.clauses, base, among).await?;
+        let Defined { definition, state } = self.define(&alter.clauses, base, None, among).await?;
         let rename = alter.rename.as_ref().map(|name| name.value.clone());
         Ok(move |job: &mut Job| {
             redefine(definition, state)(job);

@@ -1,4 +1,4 @@
-//! Why a statement did not run: a problem of every door, and where in the text it is.
+//! Why a statement did not run: a problem of every interface, and where in the text it is.
 
 use domain::schedule::AtError;
 use engine::EngineError;

@@ -1,5 +1,5 @@
 //! Questions about tables: the crate `query` answers them, on a thread that may wait, in the name of
-//! whoever asks.
+//! the actor.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -53,9 +53,9 @@ impl Tables {
 }
 
 /// What a question is answered with: an engine, and a place among the statements.
-struct Desk {
+struct StatementEngine {
     engine: Engine,
-    give_back: Box<dyn FnOnce(Engine) + Send>,
+    release: Box<dyn FnOnce(Engine) + Send>,
     admitted: Admitted,
 }
 
@@ -69,23 +69,23 @@ impl Session {
     }
 
     /// Lets a statement in, and finds it an engine.
-    fn desk(&self) -> Result<Desk> {
+    fn desk(&self) -> Result<StatementEngine> {
         let admitted = self.app.queries.admit(&self.actor)?;
         let engine = self.tables.take(&self.app, &self.actor)?;
         let (idle, actor) = (Arc::clone(&self.tables.idle), self.actor.clone());
-        let give_back = Box::new(move |engine| {
+        let release = Box::new(move |engine| {
             *idle.lock().unwrap_or_else(PoisonError::into_inner) = Some((actor, engine));
         });
-        Ok(Desk { engine, give_back, admitted })
+        Ok(StatementEngine { engine, release, admitted })
     }
 
     /// Reads a question.
     pub(super) async fn prepare(&self, question: &Spanned<String>) -> Result<Prepared> {
         let text = question.value.clone();
-        let Desk { engine, give_back, admitted } = self.desk()?;
+        let StatementEngine { engine, release, admitted } = self.desk()?;
         let work = move || {
             let prepared = engine.prepare(&text);
-            give_back(engine);
+            release(engine);
             drop(admitted);
             prepared
         };
@@ -102,7 +102,7 @@ impl Session {
         parameters: &[Value],
     ) -> Result<Answer> {
         let (text, parameters) = (question.value.clone(), parameters.to_vec());
-        let Desk { engine, give_back, admitted } = self.desk()?;
+        let StatementEngine { engine, release, admitted } = self.desk()?;
         let limits = self.app.queries.statement(self.tables.time_max);
         let patience = self.app.queries.limits.read_timeout;
         let (mut batches, receive) = Batches::new(limits.rows, patience);
@@ -123,7 +123,7 @@ impl Session {
             };
             let outcome = answer();
             // Before the end is told: the next statement finds the engine.
-            give_back(engine);
+            release(engine);
             batches.finish(outcome, || drop(admitted));
         };
         self.app.queries.spawn(work).ok_or_else(SqlError::internal)?;

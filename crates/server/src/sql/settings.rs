@@ -15,7 +15,7 @@ use crate::problem::Code;
 pub struct Setting {
     /// Its name, as PostgreSQL spells it.
     pub name: &'static str,
-    /// Its value when nobody set it.
+    /// Its default value.
     pub default: &'static str,
     /// Whether clients are told its value when they connect and when it changes.
     pub is_reported: bool,

@@ -48,8 +48,12 @@ impl Session {
             jobs.into_iter().map(|job| (job.id, job.name)).collect();
         // A job that the actor does not see is known by its id.
         let name_of = |id: JobId| names.get(&id).cloned().unwrap_or_else(|| id.to_string());
-        let print = if job.definition.is_dag() { sql::create_dag } else { sql::create_job };
-        Ok(print(&job.name, job.state, &job.definition, &name_of))
+        let engine = self.app.engine.by(&self.actor);
+        let (definition, timeout) = engine.spelled_out(&job.definition).await?;
+        Ok(match definition.is_dag() {
+            true => sql::create_dag(&job.name, job.state, &definition, &name_of),
+            false => sql::create_job(&job.name, job.state, &definition, &name_of, timeout),
+        })
     }
 
     pub(super) async fn show_jobs(&self, like: Option<&str>) -> Result<Answer> {

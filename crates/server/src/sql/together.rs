@@ -82,7 +82,7 @@ impl Session {
             }
             IfPresent::Alter | IfPresent::Replace => {
                 let mut new = job.clone();
-                self.redefinition(create, changes).await?(&mut new);
+                self.redefinition(create, &job, changes).await?(&mut new);
                 let id = new.id;
                 changes.alter(job, new);
                 self.app.engine.by(&self.actor).check_change(id, changes).await.map_err(placed)?;

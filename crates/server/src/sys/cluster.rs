@@ -1,4 +1,4 @@
-//! Nodes, the audit and figures.
+//! Nodes, the audit and statistics.
 
 use domain::id::JobId;
 use domain::run::Outcome;
@@ -170,7 +170,7 @@ pub(super) fn performance(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
         "scheduler_queue_depth",
         live.queued as f64,
         "runs",
-        "Runs that are due and that nobody holds.",
+        "Runs that are due and that no node holds.",
     );
     add("jobs_running", live.running as f64, "runs", "Runs that are due and that a node holds.");
     add(
@@ -190,7 +190,7 @@ pub(super) fn performance(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
         "dead_letters",
         f64::from(stats.dead_letters),
         "runs",
-        "Runs that wait for somebody, counted up to a thousand.",
+        "Dead letters, counted up to a thousand.",
     );
     for (word, text, summary) in [
         ("last_hour", "in this hour and the one before", &stats.last_hour),

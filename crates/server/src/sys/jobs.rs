@@ -268,7 +268,7 @@ fn seconds(length: SignedDuration) -> Value {
     Value::Int(length.as_secs())
 }
 
-/// The word of an enum as every door writes it.
+/// The word of an enum as every interface writes it.
 pub(super) fn word(value: &impl Serialize) -> Value {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(word)) => Value::text(word),

@@ -56,7 +56,7 @@ pub(super) fn job_runs(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryEr
     let mut reader = Reader::new(sys);
     reader.wants_parents = scan.uses("parent_id");
     reader.wants_waits = scan.uses("waiting_reason");
-    // A run that was divided has no row of its own.
+    // A run that was split has no row of its own.
     reader.wants_progress = true;
     if let Some(found) = reader.by_identity(scan)? {
         let mut rows = Vec::new();
@@ -95,7 +95,7 @@ pub(super) fn ledger(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryErro
     whole(sys, scan, lists, ledger_row)
 }
 
-/// The runs that wait for somebody.
+/// The dead letters.
 pub(super) fn dead_letters(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryError> {
     let tenant = sys.actor.tenant;
     let jobs: Vec<Option<JobId>> = match ever_named(sys, scan)? {
@@ -148,7 +148,7 @@ pub(super) struct Reader {
     wants_parents: bool,
     /// Whether the question is about how far the parts of runs have come.
     wants_progress: bool,
-    /// How far those of the present page have come that were divided.
+    /// How far those of the present page have come that were split.
     progress: HashMap<RunId, Progress>,
     /// Of what those of the present page are parts that are some.
     parents: HashMap<RunId, RunId>,
@@ -165,7 +165,7 @@ pub(super) struct Reader {
 struct Known {
     name: Arc<str>,
     version: u32,
-    is_divided: bool,
+    is_split: bool,
 }
 
 impl Reader {
@@ -184,24 +184,24 @@ impl Reader {
         }
     }
 
-    /// Looks at the parts of a page of runs, if there may be some: a run that was divided has a row for
+    /// Looks at the parts of a page of runs, if there may be some: a run that was split has a row for
     /// each of its parts, and none of its own. Reads what the runs wait for if that is asked for.
     fn look_at_parts(&mut self, runs: &[RunView]) -> Result<(), QueryError> {
         let engine = Arc::clone(&self.sys.app.engine);
-        // A part stays one when its job is gone or not divided any more.
+        // A part stays one when its job is gone or not split any more.
         if self.wants_parents && runs.iter().any(|run| run.id.is_part()) {
             self.parents = self.sys.ask(engine.by(&self.sys.actor).parents(runs))?;
         }
         if self.wants_waits {
             self.waits = self.sys.ask(engine.by(&self.sys.actor).waiting_reasons(runs))?;
         }
-        let mut is_divided = false;
+        let mut is_split = false;
         for run in runs {
-            is_divided |= self.wants_progress
+            is_split |= self.wants_progress
                 && !run.id.is_part()
-                && self.job(run.job)?.is_none_or(|job| job.is_divided);
+                && self.job(run.job)?.is_none_or(|job| job.is_split);
         }
-        if is_divided {
+        if is_split {
             self.progress = self.sys.ask(engine.by(&self.sys.actor).progress(runs))?;
         }
         Ok(())
@@ -310,7 +310,7 @@ impl Reader {
             let known = found.first().map(|job| Known {
                 name: job.name.as_str().into(),
                 version: job.version,
-                is_divided: job.definition.is_divided(),
+                is_split: job.definition.is_split(),
             });
             self.jobs.insert(job, known);
         }

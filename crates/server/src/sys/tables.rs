@@ -34,7 +34,7 @@ tables! {
         job_name Text Equal "Its name, unique in the tenant.";
         description Text None "For people.";
         job_class Text None "Where it may run: LOCAL_SAFE, LEADER_ONLY or QUORUM_REQUIRED.";
-        job_type Text None "What it does: SQL, PROCEDURE, EXTERNAL, HTTP, QUEUE, BACKUP or NOOP.";
+        job_type Text None "Its kind: SQL, PROCEDURE, EXTERNAL, HTTP, QUEUE, BACKUP or NOOP.";
         job_sql Text None "The statements of an SQL job.";
         procedure_uuid Uuid None "The identity of the procedure, made of its database and its name; see procedure_name.";
         external_command Text None "The program of an external job.";
@@ -45,14 +45,14 @@ tables! {
         ends_at Int None "The last time of EVERY, in milliseconds since 1970.";
         schedule_tz Text None "The time zone of a CRON schedule.";
         next_run_time Int None "When it is due next, in milliseconds since 1970.";
-        on_completion Text None "What becomes of an AT job when its run has ended: PRESERVE or DROP.";
+        on_completion Text None "The policy for an AT job when its run has ended: PRESERVE or DROP.";
         partition_strategy Text None "ALL_SHARDS, SINGLE_SHARD, SHARD_SET or DYNAMIC; nothing when it runs once.";
         partition_shard_uuid Uuid None "The shard of SINGLE_SHARD.";
         partition_expression Text None "The expression of DYNAMIC.";
         max_retries Int None "How often a failed attempt is tried again.";
         retry_backoff_seconds Int None "The delay before the second attempt.";
         timeout_seconds Int None "How long an attempt may take.";
-        created_by_user_uuid Uuid None "Who made it: it runs with their rights.";
+        created_by_user_uuid Uuid None "The user who created it: it runs with their rights.";
         run_as_role_uuid Uuid None "The role of the tenant that allows run_as.";
         created_at Int None "When it was made, in milliseconds since 1970.";
         state Text None "ENABLED, DISABLED or PAUSED. An AT job whose run has ended is DISABLED; see state_detail.";
@@ -66,7 +66,7 @@ tables! {
         database_name Text None "The database of an SQL or PROCEDURE job; nothing means the default one.";
         endpoint Text None "The address of an HTTP job.";
         action Json None "The whole action.";
-        catch_up Text None "What becomes of occurrences that nobody could run: NONE, LAST or ALL.";
+        catch_up Text None "The policy for missed occurrences: NONE, LAST or ALL.";
         max_catch_up Int None "The most occurrences that catch_up ALL runs.";
         start_deadline_seconds Int None "A run that cannot start within this time is missed.";
         overlap Text None "ALLOW, SKIP, QUEUE or CANCEL_PREVIOUS.";
@@ -101,17 +101,17 @@ tables! {
         completed_at Int None "When the attempt ended, in milliseconds since 1970.";
         state Text Equal "PENDING, RUNNING, COMPLETED, FAILED or CANCELLED; state_detail says more.";
         retry_count Int None "0 for the first attempt.";
-        result_message Text None "What the attempt said.";
+        result_message Text None "The message of the attempt.";
         rows_affected Int None "Rows that a statement changed.";
-        result_data Bytes None "What the run produced.";
-        error_code Int None "What went wrong, as a number: an exit code, an HTTP status, an SQLSTATE, or a number of error_name.";
+        result_data Bytes None "The result of the run.";
+        error_code Int None "The error, as a number: an exit code, an HTTP status, an SQLSTATE, or a number of error_name.";
         job_name Text Equal "The name that the job had when the run was recorded; nothing when nothing is left of the job.";
         execution_uuid Uuid Equal "The run: the same for all of its attempts, and its id over REST.";
-        state_detail Text Equal "PENDING, QUEUED, RUNNING, COMPLETED, FAILED, CANCELLED, TIMEOUT, LOST, SKIPPED or MISSED.";
+        state_detail Text Equal "PENDING, QUEUED, HELD, RUNNING, COMPLETED, FAILED, CANCELLED, TIMEOUT, LOST, SKIPPED or MISSED.";
         reason Text None "Why the run ended so, as a word.";
         reason_message Text None "Why the run ended so, as a sentence.";
-        error_name Text None "What went wrong, as a word.";
-        origin Text Equal "Who asked for it: SCHEDULE, CATCH_UP, MANUAL, BACKFILL, DEPENDENCY or PART.";
+        error_name Text None "The error, as a name.";
+        origin Text Equal "The origin: SCHEDULE, CATCH_UP, MANUAL, BACKFILL, DEPENDENCY or PART.";
         attempt_number Int None "1 for the first attempt; 0 when none has begun.";
         is_last Bool None "Whether no later attempt of the run is known.";
         scheduled_for Time Range "scheduled_time as a timestamp.";
@@ -123,9 +123,9 @@ tables! {
         job_version Int None "The version of the job that asked for it.";
         occurrences Int None "How many times the row stands for; more than 1 for times that did not run.";
         coalesced Int None "How many missed times the run stands for besides its own.";
-        dead_letter Bool None "Whether the run waits for somebody to look at it.";
+        dead_letter Bool None "Whether the run is a dead letter that is not acknowledged.";
         parameters Json None "Values for the action.";
-        result Json None "What the run produced, as JSON.";
+        result Json None "The result of the run, as JSON.";
         due Time None "due_at as a timestamp.";
         queued_at Int None "When the run was recorded, and with that queued, in milliseconds since 1970.";
         queued Time None "queued_at as a timestamp.";
@@ -134,7 +134,7 @@ tables! {
         parent_id Uuid None "The run that it is a part of.";
         requested_by_user_uuid Uuid None "The user who asked for the run; nothing for what the schedule or another run asked for.";
         requested_by Text None "The name of that user; their id when they were removed.";
-        waiting_reason Text None "What a run that has not started waits for.";
+        waiting_reason Text None "The reason that a run has not started.";
     }
     job_run_acks "A row for each scheduler that has acknowledged a run which needs a quorum. Without a job or a run in the question, those of jobs of the class QUORUM_REQUIRED." {
         execution_uuid Uuid Equal "The run.";
@@ -152,14 +152,14 @@ tables! {
         condition Text None "How the other one must have ended: SUCCESS, COMPLETION or FAILURE.";
         dependency_rule Text None "Whether the job waits for ALL of its dependencies or for ANY of them.";
     }
-    job_secrets "The names of secrets. Values are not readable, by nobody." {
+    job_secrets "The names of secrets. Values cannot be read." {
         job_uuid Uuid None "The job that sees it; nothing for a secret of the tenant.";
         secret_key Text None "Its name, as in ${secrets.NAME}.";
         secret_value Bytes None "Always nothing.";
-        scope Text None "Who sees it: job or tenant.";
+        scope Text None "The scope: job or tenant.";
         version Int None "Grows with every change.";
         updated_at Time None "When it was last changed.";
-        updated_by Text None "Who changed it last.";
+        updated_by Text None "The user who changed it last.";
     }
     users "The users of the tenant. It takes the privilege ADMINISTER TENANT to see them." {
         user_uuid Uuid None "The user's identity.";
@@ -179,7 +179,7 @@ tables! {
         created_at Time None "When it was made.";
         updated_at Time None "When it was last changed.";
     }
-    grants "What users and roles were given. It takes the privilege ADMINISTER TENANT to see it." {
+    grants "The grants of users and roles. It takes the privilege ADMINISTER TENANT to see it." {
         grant_uuid Uuid None "The grant's identity.";
         grantee_uuid Uuid None "The user or role that has it.";
         grantee_name Text None "Their name.";
@@ -195,12 +195,12 @@ tables! {
         max_concurrent Int None "The most runs that it may have at work at a time.";
         requests_per_second Int None "The most requests a second of each of its keys.";
         external_jobs Bool None "Whether its administrators may have commands run, and let others do so.";
-        job_defaults Json None "What its jobs take that say nothing: timeout, daylight saving time and retention.";
+        job_defaults Json None "Defaults of its jobs: timeout, daylight saving time and retention.";
         version Int None "Grows with every change.";
         created_at Time None "When it was made.";
         updated_at Time None "When it was last changed.";
     }
-    settings "What the whole cluster agrees on. It takes the privilege ADMINISTER CLUSTER to see it." {
+    settings "The settings of the cluster. It takes the privilege ADMINISTER CLUSTER to see it." {
         name Text None "The setting.";
         value Json None "Its value.";
         version Int None "Grows with every change.";
@@ -226,7 +226,7 @@ tables! {
         next_run_time Time None "When it is due next.";
         steps Int None "The number of its steps.";
         max_parallel Int None "The maximum number of steps of a run that execute at the same time.";
-        on_failure Text None "What happens to the other steps when a step fails: CONTINUE, STOP or HOLD.";
+        on_failure Text None "The policy for the other steps when a step fails: CONTINUE, STOP or HOLD.";
         queue Text None "The queue of steps that workers execute.";
         config Json None "Values for its runs.";
         version Int None "Grows with every change.";
@@ -261,7 +261,7 @@ tables! {
         dag_name Text Equal "The DAG's name.";
         step_name Text None "The name of the step.";
         item Int None "The position of the item, from 0; nothing for the step as a whole.";
-        kind Text None "What it does: HTTP, SQL, MESSAGE, JOB, APPROVAL …";
+        kind Text None "Its kind: HTTP, SQL, MESSAGE, JOB, APPROVAL …";
         state Text None "PENDING, READY, RUNNING, or the outcome.";
         reason Text None "Why it was skipped, failed or was marked, as a word.";
         reason_text Text None "The same as a sentence.";
@@ -272,7 +272,7 @@ tables! {
         decided_at Time None "When it was decided.";
         started_at Time None "When its last attempt began.";
         completed_at Time None "When it ended.";
-        error_message Text None "What went wrong, as a sentence.";
+        error_message Text None "The error, as a sentence.";
         result Json None "Its result.";
         is_adopted Bool None "Whether it was adopted from the run that this one repeats.";
     }
@@ -315,7 +315,7 @@ tables! {
         node_name Text None "Its name.";
         address Text None "Where others reach it.";
         version Text None "The release that it runs.";
-        roles Text None "What it does, as an array.";
+        roles Text None "Its roles, as an array.";
         state Text None "ACTIVE, DRAINING, DOWN when it fell silent, or GONE.";
         running_jobs Int None "How many runs it holds.";
         joined_at Time None "When it joined.";
@@ -323,8 +323,8 @@ tables! {
         lease_until Time None "When its lease ends unless it is heard of again.";
         leads_epoch Int None "The epoch in which it leads; nothing for all others.";
         capacity Int None "How many runs it executes at the same time, calls of endpoints not counted.";
-        labels Text None "What is known about its place, as an array of label=value.";
-        settings_hash Text None "What its settings come to; the same on all nodes, or they drift apart.";
+        labels Text None "Its labels, as an array of label=value.";
+        settings_hash Text None "A hash of its settings; the same on all nodes, or they drift apart.";
         kind Text None "SERVER, or AGENT for one that has no store and executes runs elsewhere.";
         http_capacity Int None "How many endpoints it calls at the same time.";
     }
@@ -378,7 +378,7 @@ tables! {
         requests_per_second Int None "How many deliveries it accepts in a second.";
         disabled Bool None "Whether it refuses every delivery.";
         old_secret_until Time None "Until when the secret before the present one is accepted.";
-        description Text None "What it is for.";
+        description Text None "A description.";
         created_at Time None "When it was made.";
     }
     pools "Limits across jobs, and how much of them is in use. It takes the privilege ADMINISTER TENANT to see them." {
@@ -387,29 +387,29 @@ tables! {
         size Int None "The total weight of the runs that may be under way at the same time.";
         used Int None "The total weight of the runs that have a place.";
         waiting Int None "How many runs wait for a place.";
-        description Text None "What it is for.";
+        description Text None "A description.";
         created_at Time None "When it was made.";
     }
-    audit "Who did what, the newest first. It takes the privilege ADMINISTER TENANT to see it." {
+    audit "The audit log, the newest first. It takes the privilege ADMINISTER TENANT to see it." {
         at Time Range "When it was recorded.";
         event_type Text None "What: JOB_CREATED, JOB_EXECUTED, LOGIN and others, see docs/audit.md.";
-        actor Text Equal "Who; empty for what the schedule did.";
+        actor Text Equal "The actor; empty for runs of the schedule.";
         job_uuid Uuid Equal "The job.";
         job_run_uuid Uuid None "The run.";
         node_uuid Uuid None "The node that did it.";
-        outcome Text None "What came of it.";
-        details Text None "What else is to be known.";
+        outcome Text None "The result.";
+        details Text None "Details.";
         number Int None "The row of the chain that says so; nothing before it is sealed.";
         job_creator_uuid Uuid None "The user who created the job.";
         attempt Int None "The last attempt of a run that ended.";
         started_at Time None "When that attempt began.";
         rows_affected Int None "Rows that its statement changed.";
     }
-    performance "Figures of the scheduler, a row for each. It takes the privilege VIEW JOB HISTORY to see them." {
-        metric Text None "The figure's name.";
+    performance "Metrics of the scheduler, a row for each. It takes the privilege VIEW JOB HISTORY to see them." {
+        metric Text None "The name of the metric.";
         value Float None "Its value.";
-        unit Text None "What it counts: runs, jobs, ms, or 1 for a share.";
-        description Text None "What it says.";
+        unit Text None "The unit: runs, jobs, ms, or 1 for a share.";
+        description Text None "The text.";
     }
     next_runs "The times at which jobs are due next: ten for each job that is enabled." {
         job_uuid Uuid Equal "The job.";
@@ -432,22 +432,22 @@ tables! {
         scheduled_for Time Range "The time as a timestamp.";
         scheduled_until Time None "The last time that the row stands for.";
         occurrences Int None "How many times the row stands for.";
-        outcome Text Equal "PENDING, QUEUED, RUNNING, COMPLETED, FAILED, CANCELLED, TIMEOUT, SKIPPED or MISSED.";
+        outcome Text Equal "PENDING, QUEUED, HELD, RUNNING, COMPLETED, FAILED, CANCELLED, TIMEOUT, SKIPPED or MISSED.";
         reason Text None "Why, as a word.";
         reason_message Text None "Why, as a sentence.";
-        origin Text Equal "Who asked for it.";
+        origin Text Equal "The origin.";
         attempts Int None "How many attempts have ended, lost ones not counted.";
         lost_attempts Int None "How many attempts were lost with their nodes.";
         due_at Time None "When it may start, or might have.";
         started Time None "When its last attempt began.";
         completed Time None "When it ended.";
-        dead_letter Bool None "Whether it waits for somebody to look at it.";
+        dead_letter Bool None "Whether it is a dead letter that is not acknowledged.";
         created_at Time None "When the row was written.";
-        parts_total Int None "How many parts the run was divided into; nothing when it was not.";
+        parts_total Int None "How many parts the run was split into; nothing when it was not.";
         parts_completed Int None "Those parts that completed.";
         parts_failed Int None "Those parts that ended otherwise.";
     }
-    dead_letters "The runs that wait for somebody to look at them, the newest first." {
+    dead_letters "The dead letters that are not acknowledged, the newest first." {
         execution_uuid Uuid None "The run.";
         job_uuid Uuid Equal "The job.";
         job_name Text Equal "The job's name; nothing when the job is gone.";
@@ -455,8 +455,8 @@ tables! {
         outcome Text None "How it ended.";
         reason Text None "Why, as a word.";
         reason_message Text None "Why, as a sentence.";
-        error_name Text None "What went wrong, as a word.";
-        message Text None "What its last attempt said.";
+        error_name Text None "The error, as a name.";
+        message Text None "The message of its last attempt.";
         attempts Int None "How many attempts have ended, lost ones not counted.";
         completed Time None "When it ended.";
     }

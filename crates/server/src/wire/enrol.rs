@@ -1,7 +1,8 @@
-//! How somebody becomes an agent: with a token that is good for once and for a short time.
+//! Enrolment of agents: with a token that works once and for a short time.
 
 use std::sync::Arc;
 
+use agent_protocol::shape::{ASK_BYTES_MAX, Join, Joined, PROTOCOL};
 use axum::extract::{Request, State};
 use axum::{Extension, Json};
 use domain::cluster::Labels;
@@ -10,9 +11,8 @@ use domain::object::{Object, ObjectKind, check_name};
 use engine::as_author;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use wire::shape::{ASK_BYTES_MAX, Join, Joined, PROTOCOL};
 
-use super::{AgentBody, AgentDoor, ROLE, hash_of, hash_text, read_call, shown};
+use super::{AgentBody, AgentEndpoint, ROLE, hash_of, hash_text, read_call, shown};
 use crate::app::App;
 use crate::key::{Key, KeyKind};
 use crate::limit::{Caller, Limits};
@@ -66,11 +66,11 @@ pub(super) fn require_version(protocol: u32) -> Result<()> {
     Err(Problem::new(Code::UnsupportedVersion, text))
 }
 
-/// Makes somebody an agent who shows a token. It is spent by it.
+/// Enrols an agent that shows a token, and spends the token.
 pub(super) async fn join(
     State(app): State<App>,
     Extension(limits): Extension<Arc<Limits>>,
-    Extension(door): Extension<Arc<AgentDoor>>,
+    Extension(endpoint): Extension<Arc<AgentEndpoint>>,
     request: Request,
 ) -> Result<Json<Joined>> {
     let caller = request.extensions().get::<Caller>().copied();
@@ -78,7 +78,7 @@ pub(super) async fn join(
     let Some((key, _)) = shown(request.headers(), KeyKind::JoinToken) else {
         return Err(refused());
     };
-    let Some(token) = door.engine.join_token(&key.id().text()).await? else {
+    let Some(token) = endpoint.engine.join_token(&key.id().text()).await? else {
         return Err(refused());
     };
     let body: TokenBody = serde_json::from_str(&token.body).map_err(|_| refused())?;
@@ -106,7 +106,7 @@ pub(super) async fn join(
         );
         Problem { message: text.clone(), ..Problem::field(Code::AlreadyExists, "name", text) }
     };
-    if door.engine.agent(&join.name).await?.is_some() {
+    if endpoint.engine.agent(&join.name).await?.is_some() {
         return Err(taken());
     }
     let key = Key::drawn_for(KeyKind::Agent, app.random.as_ref());
@@ -118,10 +118,10 @@ pub(super) async fn join(
     };
     let agent = new_object(&app, ObjectKind::Agent, &join.name, text(&record)?);
     as_author(format!("agent {}", join.name), async {
-        if !door.engine.spend(&token).await? {
+        if !endpoint.engine.spend(&token).await? {
             return Err(refused());
         }
-        if door.engine.enrol(&agent).await? { Ok(()) } else { Err(taken()) }
+        if endpoint.engine.enrol(&agent).await? { Ok(()) } else { Err(taken()) }
     })
     .await?;
     tracing::info!(agent = join.name, %labels, "an agent joined");

@@ -10,7 +10,7 @@ use engine::AgentProxy;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::AgentDoor;
+use super::AgentEndpoint;
 
 /// How often it is looked whether an agent has fallen silent.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -23,18 +23,18 @@ pub(super) struct Session {
     pub id: Uuid,
     /// Which process of the agent.
     pub instance: Uuid,
-    pub guest: Arc<AgentProxy>,
+    pub proxy: Arc<AgentProxy>,
     heard_at: Mutex<Instant>,
     /// What attempts have said in this session, and how much.
     outputs: Mutex<HashMap<Grant, (Output, u64)>>,
 }
 
 impl Session {
-    pub fn new(id: Uuid, instance: Uuid, guest: Arc<AgentProxy>) -> Self {
+    pub fn new(id: Uuid, instance: Uuid, proxy: Arc<AgentProxy>) -> Self {
         Session {
             id,
             instance,
-            guest,
+            proxy,
             heard_at: Mutex::new(Instant::now()),
             outputs: Mutex::default(),
         }
@@ -55,7 +55,7 @@ impl Session {
     }
 }
 
-impl AgentDoor {
+impl AgentEndpoint {
     /// Whether another process has taken the place of this one.
     pub(super) fn is_replaced(&self, name: &str, instance: Uuid) -> bool {
         self.replaced().get(name).is_some_and(|replaced| replaced.contains(&instance))
@@ -65,7 +65,7 @@ impl AgentDoor {
     pub(super) fn begin(self: &Arc<Self>, name: &str, session: Arc<Session>, silence: Duration) {
         let before = self.sessions().insert(name.to_owned(), Arc::clone(&session));
         if let Some(before) = before {
-            before.guest.end();
+            before.proxy.end();
             if before.instance != session.instance {
                 tracing::warn!(agent = name, "another process uses the key of this agent");
                 let mut replaced = self.replaced();
@@ -76,13 +76,13 @@ impl AgentDoor {
                 }
             }
         }
-        let (name, door) = (name.to_owned(), Arc::downgrade(self));
-        tokio::spawn(watch(name, door, Arc::downgrade(&session), silence));
+        let (name, endpoint) = (name.to_owned(), Arc::downgrade(self));
+        tokio::spawn(watch(name, endpoint, Arc::downgrade(&session), silence));
     }
 
     /// A session is over.
     pub(super) fn finish(&self, name: &str, session: &Session) {
-        session.guest.end();
+        session.proxy.end();
         let mut sessions = self.sessions();
         if sessions.get(name).is_some_and(|current| current.id == session.id) {
             sessions.remove(name);
@@ -92,13 +92,20 @@ impl AgentDoor {
 
 /// Ends a session whose agent has been silent for so long that it has stopped its work, or works
 /// for another server.
-async fn watch(name: String, door: Weak<AgentDoor>, session: Weak<Session>, silence: Duration) {
+async fn watch(
+    name: String,
+    endpoint: Weak<AgentEndpoint>,
+    session: Weak<Session>,
+    silence: Duration,
+) {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
-        let (Some(door), Some(session)) = (door.upgrade(), session.upgrade()) else { return };
+        let (Some(endpoint), Some(session)) = (endpoint.upgrade(), session.upgrade()) else {
+            return;
+        };
         if session.silence() >= silence {
             tracing::warn!(agent = name, "an agent fell silent");
-            door.finish(&name, &session);
+            endpoint.finish(&name, &session);
             return;
         }
     }

@@ -5,6 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::output::Stream;
+use agent_protocol::shape::{
+    AskDatabase, AskSecret, CAPACITY_MAX, CHUNK_BYTES_MAX, Chunk, Done, Ended, Hello, Item,
+    POLL_MAX, Poll, RESULTS_BYTES_MAX, Renewed, RequestedValue, Results, SessionCall, Settled,
+    Skills, StartedAttempt, WORK_MAX, Welcome, Work,
+};
 use axum::extract::{Request, State};
 use axum::{Extension, Json};
 use domain::action::{Action, Assignment};
@@ -12,18 +17,15 @@ use domain::id::TenantId;
 use domain::job::Job;
 use domain::run::{AttemptResult, ErrorCode};
 use domain::slot::PerSlot;
-use engine::{AgentLimits, Applied, Carried, CarriedRun, Elsewhere, NodeInfo, Renewal, Started};
+use engine::{
+    AgentLimits, Applied, Carried, CarriedRun, NodeInfo, RemoteAttempt, Renewal, Started,
+};
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
-use wire::shape::{
-    AskDatabase, AskSecret, Begun, CAPACITY_MAX, CHUNK_BYTES_MAX, Chunk, Done, Ended, Hello, Item,
-    POLL_MAX, Poll, RESULTS_BYTES_MAX, Renewed, Results, Settled, Skills, Told, WORK_MAX, Welcome,
-    Word, Work,
-};
 
 use super::enrol::require_version;
 use super::session::Session;
-use super::{AgentDoor, Call, KnownAgent, read_call};
+use super::{AgentEndpoint, Call, KnownAgent, read_call};
 use crate::app::App;
 use crate::body::{Params, read};
 use crate::problem::{Code, Problem, Result};
@@ -34,7 +36,7 @@ const VERSION_CHARS_MAX: usize = 64;
 /// The longest message about an attempt, in characters.
 const MESSAGE_CHARS_MAX: usize = 16 << 10;
 
-type Door = Extension<Arc<AgentDoor>>;
+type Endpoint = Extension<Arc<AgentEndpoint>>;
 type Who = Extension<KnownAgent>;
 
 fn std_duration(duration: SignedDuration) -> Duration {
@@ -91,7 +93,7 @@ fn fits(skills: &Skills, of_servers: &BTreeSet<String>, job: &Job) -> bool {
 /// An agent comes, or comes back.
 pub(super) async fn hello(
     State(app): State<App>,
-    Extension(door): Door,
+    Extension(endpoint): Endpoint,
     Extension(agent): Who,
     Call(hello): Call<Hello>,
 ) -> Result<Json<Welcome>> {
@@ -111,7 +113,7 @@ pub(super) async fn hello(
             return Err(Problem::invalid(field, format!("must be {least} to {CAPACITY_MAX}")));
         }
     }
-    if door.is_replaced(&agent.name, hello.instance) {
+    if endpoint.is_replaced(&agent.name, hello.instance) {
         let text = format!(
             "it came later and has the key of the agent {:?}, too, and each agent needs one of its own",
             agent.name
@@ -126,7 +128,7 @@ pub(super) async fn hello(
         ..NodeInfo::default()
     };
     let begun = hello.begun.into_iter();
-    let begun = begun.map(|Begun { grant, started_at, token, slot }| {
+    let begun = begun.map(|StartedAttempt { grant, started_at, token, slot }| {
         (grant, CarriedRun { started_at, token, slot })
     });
     let begun = begun.collect();
@@ -134,29 +136,29 @@ pub(super) async fn hello(
     let databases = app.options.databases.keys().cloned().collect();
     let can = move |job: &Job| fits(&hello.skills, &databases, job);
     let stay = AgentLimits { only_placed: hello.exclusive, can: Arc::new(can) };
-    let Some(guest) = door.engine.host(info, stay, carried).await? else {
+    let Some(proxy) = endpoint.engine.host(info, stay, carried).await? else {
         let text = "the lease of that node has ended; its runs are handed on";
         return Err(Problem::new(Code::LeaseLost, text));
     };
-    let [lease, renew_every, stop_before] = door.engine.lease();
-    let session = Arc::new(Session::new(Uuid::from_u128((app.random)()), hello.instance, guest));
-    door.begin(&agent.name, Arc::clone(&session), std_duration(lease - stop_before));
-    let (session, node) = (session.id, session.guest.id());
+    let [lease, renew_every, stop_before] = endpoint.engine.lease();
+    let session = Arc::new(Session::new(Uuid::from_u128((app.random)()), hello.instance, proxy));
+    endpoint.begin(&agent.name, Arc::clone(&session), std_duration(lease - stop_before));
+    let (session, node) = (session.id, session.proxy.id());
     Ok(Json(Welcome { session, node, lease, renew_every, stop_before }))
 }
 
 /// Hands out work as it comes.
 pub(super) async fn poll(
     State(app): State<App>,
-    Extension(door): Door,
+    Extension(endpoint): Endpoint,
     Extension(agent): Who,
     Call(poll): Call<Poll>,
 ) -> Result<Json<Work>> {
-    let session = door.session(&agent, poll.session)?;
+    let session = endpoint.session(&agent, poll.session)?;
     session.hear();
     let has: HashSet<_> = poll.has.into_iter().collect();
     let free = PerSlot::from_fn(|slot| poll.free[slot].min(WORK_MAX));
-    let begun = session.guest.work(poll.number, free, &has, std_duration(POLL_MAX)).await;
+    let begun = session.proxy.work(poll.number, free, &has, std_duration(POLL_MAX)).await;
     let mut items = Vec::with_capacity(begun.len());
     for run in begun {
         app.metrics.began(&run);
@@ -171,8 +173,8 @@ pub(super) async fn poll(
                 let code = ErrorCode::Other("BAD_PARAMETERS".into());
                 let result = AttemptResult::failed(code, problem);
                 let (took, token) = (SignedDuration::ZERO, Some(run.token));
-                let ended = Elsewhere { grant, token, started_at, took, result };
-                session.guest.settle(&[ended]).await?;
+                let ended = RemoteAttempt { grant, token, started_at, took, result };
+                session.proxy.settle(&[ended]).await?;
             }
         }
     }
@@ -181,18 +183,18 @@ pub(super) async fn poll(
 
 /// The agent lives.
 pub(super) async fn renew(
-    Extension(door): Door,
+    Extension(endpoint): Endpoint,
     Extension(agent): Who,
-    Call(word): Call<Word>,
+    Call(word): Call<SessionCall>,
 ) -> Result<Json<Renewed>> {
-    let session = door.session(&agent, word.session)?;
+    let session = endpoint.session(&agent, word.session)?;
     session.hear();
-    match session.guest.renew().await? {
+    match session.proxy.renew().await? {
         Some(Renewal { cancel: stop, over, draining }) => {
             Ok(Json(Renewed { stop, over, draining }))
         }
         None => {
-            door.finish(&agent.name, &session);
+            endpoint.finish(&agent.name, &session);
             let text = "the lease has ended; its runs are handed on";
             Err(Problem::new(Code::LeaseLost, text))
         }
@@ -200,7 +202,7 @@ pub(super) async fn renew(
 }
 
 /// What an agent says about the end of an attempt, as far as it can be kept.
-fn checked(ended: Ended) -> Elsewhere {
+fn checked(ended: Ended) -> RemoteAttempt {
     let json = |text: Option<String>| {
         text.filter(|text| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok())
     };
@@ -209,7 +211,7 @@ fn checked(ended: Ended) -> Elsewhere {
         result.message.truncate(end);
     }
     let (value, details) = (json(result.result.take()), json(result.details.take()));
-    Elsewhere {
+    RemoteAttempt {
         grant,
         token: Some(token),
         started_at,
@@ -221,14 +223,14 @@ fn checked(ended: Ended) -> Elsewhere {
 /// Records what has ended, if the agent still has the right to it.
 pub(super) async fn results(
     State(app): State<App>,
-    Extension(door): Door,
+    Extension(endpoint): Endpoint,
     Extension(agent): Who,
     request: Request,
 ) -> Result<Json<Settled>> {
     let results: Results = read_call(request, RESULTS_BYTES_MAX).await?;
-    let mut ended: Vec<Elsewhere> = results.ended.into_iter().map(checked).collect();
-    let session = door.sessions().get(&agent.name).cloned();
-    let applied = match session.filter(|session| session.guest.id() == results.node) {
+    let mut ended: Vec<RemoteAttempt> = results.ended.into_iter().map(checked).collect();
+    let session = endpoint.sessions().get(&agent.name).cloned();
+    let applied = match session.filter(|session| session.proxy.id() == results.node) {
         Some(session) => {
             for ended in &mut ended {
                 let output = session.outputs().remove(&ended.grant);
@@ -240,9 +242,9 @@ pub(super) async fn results(
                     }
                 }
             }
-            session.guest.settle(&ended).await?
+            session.proxy.settle(&ended).await?
         }
-        None => door.engine.settle_late(results.node, &agent.name, &ended).await?,
+        None => endpoint.engine.settle_late(results.node, &agent.name, &ended).await?,
     };
     for (ended, applied) in ended.iter().zip(&applied) {
         if *applied == Applied::Stale {
@@ -281,17 +283,17 @@ fn stretches(mut body: &[u8]) -> Option<Vec<(Stream, &[u8])>> {
 /// Keeps what an attempt says where the outputs of this server are.
 pub(super) async fn output(
     State(app): State<App>,
-    Extension(door): Door,
+    Extension(endpoint): Endpoint,
     Extension(agent): Who,
     Params(chunk): Params<Chunk>,
     request: Request,
 ) -> Result<Json<Done>> {
-    let session = door.session(&agent, chunk.session)?;
+    let session = endpoint.session(&agent, chunk.session)?;
     let body = read(request.into_body(), CHUNK_BYTES_MAX).await?;
     let wrong = |text: &str| Problem::new(Code::InvalidRequest, text);
     let stretches = stretches(&body).ok_or_else(|| wrong("the stretches of output are torn"))?;
     let grant = domain::run::Grant { run: chunk.run, fence: chunk.fence, turn: chunk.turn };
-    let started = session.guest.sent(grant).ok_or_else(|| no_run(chunk.run))?;
+    let started = session.proxy.sent(grant).ok_or_else(|| no_run(chunk.run))?;
     let mut outputs = session.outputs();
     let open = || (app.outputs.open(grant.run, started.run.number()), 0);
     let (output, position) = outputs.entry(grant).or_insert_with(open);
@@ -318,65 +320,65 @@ fn names(assignment: &Assignment, name: &str) -> bool {
 
 /// Tells the value of a secret for a run that the agent was given.
 pub(super) async fn secret(
-    Extension(door): Door,
+    Extension(endpoint): Endpoint,
     Extension(agent): Who,
     Call(ask): Call<AskSecret>,
-) -> Result<Json<Told>> {
-    let session = door.session(&agent, ask.session)?;
-    let started = session.guest.sent_run(ask.run, ask.fence).ok_or_else(|| no_run(ask.run))?;
+) -> Result<Json<RequestedValue>> {
+    let session = endpoint.session(&agent, ask.session)?;
+    let started = session.proxy.sent_run(ask.run, ask.fence).ok_or_else(|| no_run(ask.run))?;
     let assignment =
         assignment(&started).map_err(|problem| Problem::new(Code::WrongState, problem))?;
     if !names(&assignment, &ask.name) {
         let text = format!("run {} does not use the secret {:?}", ask.run, ask.name);
         return Err(Problem::new(Code::Forbidden, text));
     }
-    match door.secrets.get(&assignment, &ask.name).await {
-        Ok(value) => Ok(Json(Told { value })),
+    match endpoint.secrets.get(&assignment, &ask.name).await {
+        Ok(value) => Ok(Json(RequestedValue { value })),
         Err(error) => Err(Problem::new(Code::WrongState, error.to_string())),
     }
 }
 
 /// Tells the address of a database for a run that the agent was given.
 pub(super) async fn database(
-    Extension(door): Door,
+    Extension(endpoint): Endpoint,
     Extension(agent): Who,
     Call(ask): Call<AskDatabase>,
-) -> Result<Json<Told>> {
-    let session = door.session(&agent, ask.session)?;
+) -> Result<Json<RequestedValue>> {
+    let session = endpoint.session(&agent, ask.session)?;
     let is_meant = |started: &Started| match &started.job.definition.action {
         Action::Sql(action) => action.database.as_deref() == Some(&ask.name),
         Action::Procedure(action) => action.database.as_deref() == Some(&ask.name),
         _ => false,
     };
-    if !session.guest.uses(ask.tenant, &is_meant) {
+    if !session.proxy.uses(ask.tenant, &is_meant) {
         let text = format!("no run of this agent uses the database {:?}", ask.name);
         return Err(Problem::new(Code::Forbidden, text));
     }
-    match door.databases.url(ask.tenant, &ask.name).await {
-        Ok(value) => Ok(Json(Told { value })),
+    match endpoint.databases.url(ask.tenant, &ask.name).await {
+        Ok(value) => Ok(Json(RequestedValue { value })),
         Err(problem) => Err(Problem::new(Code::WrongState, problem)),
     }
 }
 
 /// The agent takes nothing new.
 pub(super) async fn drain(
-    Extension(door): Door,
+    Extension(endpoint): Endpoint,
     Extension(agent): Who,
-    Call(word): Call<Word>,
+    Call(word): Call<SessionCall>,
 ) -> Result<Json<Done>> {
-    door.session(&agent, word.session)?.guest.drain();
+    endpoint.session(&agent, word.session)?.proxy.drain();
     Ok(Json(Done {}))
 }
 
 /// The agent leaves; what it has goes back.
 pub(super) async fn leave(
-    Extension(door): Door,
+    Extension(endpoint): Endpoint,
     Extension(agent): Who,
-    Call(word): Call<Word>,
+    Call(word): Call<SessionCall>,
 ) -> Result<Json<Done>> {
-    let session = door.session(&agent, word.session)?;
-    let left = session.guest.leave().await;
-    door.finish(&agent.name, &session);
+    let session = endpoint.session(&agent, word.session)?;
+    let left = session.proxy.leave().await;
+    endpoint.finish(&agent.name, &session);
     left?;
     Ok(Json(Done {}))
 }
@@ -428,7 +430,7 @@ mod tests {
             (TenantId::DEFAULT, sql(None), false, true),
             (TenantId::DEFAULT, sql(Some("main")), false, false),
             (TenantId::DEFAULT, sql(Some("sales")), false, true),
-            // One that was made over REST, or none at all: whoever has the run asks the server.
+            // One that was made over REST, or none at all: the server knows the run.
             (TenantId::DEFAULT, sql(Some("crm")), true, true),
             (other, sql(Some("main")), true, true),
         ] {

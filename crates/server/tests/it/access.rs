@@ -134,7 +134,7 @@ async fn a_key_gives_no_more_than_its_scopes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_password_opens_the_door_until_it_was_wrong_too_often() {
+async fn a_password_works_until_it_was_wrong_too_often() {
     let world = World::at(START).await;
     acme(&world).await;
     let user = json!({"name": "ann", "password": "correct horse"});
@@ -513,9 +513,9 @@ async fn another_tenant_is_there_only_for_the_cluster() {
         world.call_as(Some(key), "GET", "/v1/jobs", &headers, None).await
     };
     assert_eq!(at(&boss.key, "acme").await.status, 200);
-    let (others, nobodys) = (at(&boss.key, "other").await, at(&boss.key, "none").await);
-    assert_eq!((others.status, nobodys.status), (404, 404));
-    assert_eq!(others.text.replace("other", "none"), nobodys.text);
+    let (others, dummy) = (at(&boss.key, "other").await, at(&boss.key, "none").await);
+    assert_eq!((others.status, dummy.status), (404, 404));
+    assert_eq!(others.text.replace("other", "none"), dummy.text);
     assert_eq!(at(&world.key, "other").await.status, 200);
     // What the cluster's administrator makes elsewhere is theirs, and runs.
     let headers = [("punctual-tenant", "other")];

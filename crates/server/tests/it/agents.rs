@@ -1,4 +1,4 @@
-//! The door for agents elsewhere: who is let in, what they are given, and what they are not.
+//! the endpoint for remote agents: who is let in, what they are given, and what they are not.
 
 use std::time::Duration;
 
@@ -235,7 +235,7 @@ async fn a_token_is_good_once_for_a_short_time_and_for_what_it_says() {
         let wrong = world.post("/v1/agent-tokens", body).await;
         assert_eq!(wrong.error(), (422, "VALIDATION_FAILED".into(), field.into()));
     }
-    // Nothing that opens a door is kept.
+    // No secret is kept.
     let bytes = world.stored_bytes();
     for secret in [&spent, &late, &bound, joined["key"].as_str().unwrap()] {
         let secret = secret.split('_').nth(2).unwrap().as_bytes();
@@ -272,7 +272,7 @@ async fn nobody_is_let_in_with_the_key_of_somebody_else() {
     }
     // The session of one is none of another's.
     assert_eq!(other.call("renew", &word).await.error().1, "SESSION_ENDED");
-    // An agent is nobody at the other doors.
+    // An agent is nobody on the other interfaces.
     let asked = Request::get("/v1/jobs").header("authorization", format!("Bearer {}", agent.key));
     assert_eq!(world.send(asked.body(Body::empty()).unwrap()).await.status, 401);
 

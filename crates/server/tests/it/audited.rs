@@ -1,4 +1,4 @@
-//! What the doors record by themselves: who came in and who did not, refusals, backups.
+//! Audit rows that the interfaces write themselves: who came in and who did not, refusals, backups.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -81,7 +81,7 @@ async fn logins_are_recorded_and_a_flood_is_not() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_comes_in_unrecorded() {
+async fn every_login_is_recorded() {
     let world = World::at(START).await;
     let user = json!({"name": "ann", "password": "correct horse"});
     world.rule("default", "POST", "/v1/users", user).await;
@@ -98,7 +98,7 @@ async fn nobody_comes_in_unrecorded() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_is_refused_is_recorded() {
+async fn denied_requests_are_recorded() {
     let world = World::at(START).await;
     world.tenant("acme").await;
     let ann = world.person("acme", "ann", &[]).await;

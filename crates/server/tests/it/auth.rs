@@ -79,7 +79,7 @@ async fn ask(world: &World, method: &str, path: &str, keys: &[String]) -> Reply 
 }
 
 #[tokio::test]
-async fn every_route_refuses_everybody_in_the_same_words() {
+async fn every_route_refuses_all_clients_in_the_same_words() {
     let world = World::at("2024-01-15T10:30:00Z").await;
     // Those that were right once.
     let revoked = world.person("default", "revoked", &["ADMINISTER CLUSTER"]).await.key;

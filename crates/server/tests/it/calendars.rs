@@ -186,6 +186,13 @@ async fn sql_makes_changes_and_prints_calendars() {
     let rows = sql(&world, "SELECT calendars FROM sys.jobs").await;
     assert!(rows.contains("EXCLUDE factory SHIFT NEXT"), "{rows}");
     assert!(sql(&world, "ALTER JOB ship SET EXCLUDE CALENDAR NONE").await.contains("ALTER JOB"));
+    // Without the calendar, the job also runs on the weekends of the next 14 days.
+    let times = world.get("/v1/jobs/ship/diff").await.json()["times"].take();
+    assert_eq!(
+        (times["gone"].as_array(), &times["new"][0]),
+        (Some(&vec![]), &json!("2026-11-21T09:00:00Z"))
+    );
+    assert_eq!(times["new"].as_array().map(Vec::len), Some(4), "{times}");
     assert!(sql(&world, "DROP CALENDAR factory").await.contains("DROP CALENDAR"));
     let freeze = "CREATE BLACKOUT freeze CRON '0 18 * * FRI' FOR 60 HOURS TIMEZONE 'Europe/Berlin'";
     assert!(sql(&world, freeze).await.contains("CREATE BLACKOUT"));
@@ -196,4 +203,14 @@ async fn sql_makes_changes_and_prints_calendars() {
     assert!(paused.contains("PAUSE ALL 1"), "{paused}");
     assert!(sql(&world, "SELECT reason FROM sys.pauses").await.contains("move"));
     assert!(sql(&world, "RESUME ALL CATCH_UP = NONE").await.contains("RESUME ALL 1"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_names_the_privilege_that_shows_calendars() {
+    let world = World::at(START).await;
+    world.tenant("acme").await;
+    let ann = world.person("acme", "ann", &["VIEW JOB HISTORY"]).await;
+    let refused = world.call_as(Some(&ann.key), "GET", "/v1/calendars", &[], None).await;
+    assert_eq!(refused.status, 403, "{}", refused.text);
+    assert!(refused.text.contains("CREATE JOB"), "{}", refused.text);
 }

@@ -19,7 +19,7 @@ async fn soon<T>(work: impl Future<Output = T>) -> T {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_name_that_nobody_has_costs_the_same_work() {
+async fn an_unknown_name_costs_the_same_work() {
     let mut world = World::at(START).await;
     world.tenant("acme").await;
     let right = json!({"name": "ann", "password": "correct horse"});
@@ -115,7 +115,7 @@ async fn people_change_their_own_password() {
 }
 
 #[tokio::test]
-async fn nobody_is_not_everybody() {
+async fn an_empty_selection_is_not_everything() {
     let world = World::at(START).await;
     let job = world.job("fails", "http://fail").await;
     let run = world.trigger(&job).await;

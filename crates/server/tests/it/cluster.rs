@@ -1,4 +1,4 @@
-//! Figures, settings, and what is told to those who listen.
+//! Statistics, settings, and what is told to those who listen.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -9,7 +9,7 @@ use tower::ServiceExt;
 use crate::world::{World, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn figures_count_what_runs_and_what_waits() {
+async fn statistics_count_running_and_waiting_runs() {
     let world = World::now().await;
     world.job("bad", "http://fail").await;
     world.job("held", "http://held").await;

@@ -206,6 +206,8 @@ async fn every_payload_is_shown_as_it_was_sent(world: &World) {
             json!({"type": "APPROVAL", "role": "boss", "timeout_seconds": 60, "default": "APPROVE"})
         ),
         task("nap", json!({"type": "SLEEP", "duration_seconds": 5})),
+        task("tell", json!({"type": "ALERT", "message": "day ${config.day} is late"})),
+        task("mail", json!({"type": "WAIT_FOR_MESSAGE", "queue": "mails", "timeout_seconds": 60})),
         task("wake", json!({"type": "SLEEP", "until": "2030-01-01T00:00:00Z"})),
         rich,
     ]);

@@ -95,7 +95,7 @@ async fn dead_letters_are_listed_until_somebody_sees_to_them() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn attempts_nodes_health_and_figures() {
+async fn attempts_nodes_health_and_statistics() {
     let world = World::now().await;
     world.job("j", "http://ok").await;
     let id = world.trigger("j").await;
@@ -108,7 +108,7 @@ async fn attempts_nodes_health_and_figures() {
     let ready = world.get("/readyz?verbose").await;
     assert_eq!((ready.status, ready.json()["store"]["ok"].clone()), (200, json!(true)));
     assert_eq!(world.get("/version").await.json()["name"], "punctual");
-    let figures = world.get("/metrics").await.text;
+    let metrics = world.get("/metrics").await.text;
     for name in [
         "punctual_scheduler_queue_depth 0",
         "punctual_jobs_running ",
@@ -121,7 +121,7 @@ async fn attempts_nodes_health_and_figures() {
         "punctual_scheduler_ticks_total ",
         "punctual_http_requests_total{method=\"POST\",route=\"/v1/jobs\",status=\"201\"} 1",
     ] {
-        assert!(figures.contains(name), "{name} is not in\n{figures}");
+        assert!(metrics.contains(name), "{name} is not in\n{metrics}");
     }
 }
 
@@ -144,9 +144,9 @@ async fn a_backlog_does_not_make_the_server_unready() {
     let stats = world.get("/v1/stats").await.json();
     let counts = ["queued", "running", "pending"].map(|word| stats[word].as_u64().unwrap());
     assert_eq!(counts, [1, 64, 0], "{stats}");
-    let figures = world.get("/metrics").await.text;
+    let metrics = world.get("/metrics").await.text;
     for (name, count) in [("scheduler_queue_depth", 1), ("jobs_running", 64), ("jobs_pending", 0)] {
-        assert!(figures.contains(&format!("punctual_{name} {count}\n")), "{name}\n{figures}");
+        assert!(metrics.contains(&format!("punctual_{name} {count}\n")), "{name}\n{metrics}");
         let sql = format!("SELECT value FROM sys.performance WHERE metric = '{name}'");
         let answer = world.post("/v1/sql", json!({"sql": sql})).await.json();
         assert_eq!(answer["results"][0]["rows"][0][0].as_f64(), Some(f64::from(count)), "{answer}");

@@ -1,4 +1,4 @@
-//! Nobody asks too often, and nobody holds a place at the door without saying something.
+//! Nobody asks too often, and nobody holds a connection without saying something.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -101,14 +101,14 @@ async fn wrong_keys_are_throttled_by_address_and_right_ones_are_not() {
 }
 
 /// A server on a real port.
-struct Door {
+struct OpenListener {
     world: World,
     address: SocketAddr,
     stop: oneshot::Sender<()>,
     served: tokio::task::JoinHandle<()>,
 }
 
-async fn door(patience: ListenerLimits) -> Door {
+async fn listener(patience: ListenerLimits) -> OpenListener {
     let world = World::now().await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -117,7 +117,7 @@ async fn door(patience: ListenerLimits) -> Door {
         let _ = stopped.await;
     };
     let served = tokio::spawn(server::serve(listener, world.router.clone(), patience, stopped));
-    Door { world, address, stop, served }
+    OpenListener { world, address, stop, served }
 }
 
 /// What a caller hears who says this and then nothing more.
@@ -140,31 +140,31 @@ async fn callers_who_dawdle_lose_their_place() {
         connections_max: 2,
         ..ListenerLimits::default()
     };
-    let door = door(patience).await;
+    let listener = listener(patience).await;
     let slow: Vec<_> =
         ["", "P", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET /healthz HTTP/1.1\r\nHost: x\r\n"]
-            .map(|words| tokio::spawn(hear(door.address, words)))
+            .map(|words| tokio::spawn(hear(listener.address, words)))
             .into();
     let healthy =
-        hear(door.address, "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        hear(listener.address, "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     assert!(healthy.await.starts_with("HTTP/1.1 200 OK"));
     for caller in slow {
         let heard = caller.await.unwrap();
         assert!(!heard.contains("200 OK"), "{heard}");
     }
     // A connection that was used goes when nothing more comes.
-    let heard = hear(door.address, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    let heard = hear(listener.address, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").await;
     assert!(heard.starts_with("HTTP/1.1 200 OK"), "{heard}");
     // A body that stops half-way.
     let head = format!(
         "POST /v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\n\
          Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{{\"name\":",
-        door.world.key
+        listener.world.key
     );
-    let heard = hear(door.address, &head).await;
+    let heard = hear(listener.address, &head).await;
     assert!(heard.starts_with("HTTP/1.1 408") && heard.contains("REQUEST_TIMEOUT"), "{heard}");
-    door.stop.send(()).unwrap();
-    tokio::time::timeout(Duration::from_secs(60), door.served).await.unwrap().unwrap();
+    listener.stop.send(()).unwrap();
+    tokio::time::timeout(Duration::from_secs(60), listener.served).await.unwrap().unwrap();
 }
 
 /// A connection whose client has said this, and has heard the beginning of an answer.
@@ -182,27 +182,27 @@ async fn a_user_who_takes_all_places_makes_way() {
     let long = Duration::from_secs(600);
     let limits =
         ListenerLimits { head: long, body: long, connections_max: 8, ..ListenerLimits::default() };
-    let door = door(limits).await;
-    let user = door.world.person("default", "eve", &["VIEW JOB HISTORY"]).await;
+    let listener = listener(limits).await;
+    let user = listener.world.person("default", "eve", &["VIEW JOB HISTORY"]).await;
     let ask = |path: &str, key: &str, more: &str| {
         format!("GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n{more}\r\n")
     };
-    let key = door.world.key.clone();
+    let key = listener.world.key.clone();
     // Connections that wait for their next request, and those with an answer that does not end.
     for path in ["/v1/whoami", "/v1/events"] {
         let mut held = Vec::new();
         for _ in 0..20 {
-            held.push(begin(door.address, &ask(path, &user.key, "")).await);
+            held.push(begin(listener.address, &ask(path, &user.key, "")).await);
         }
-        let heard = hear(door.address, &ask("/v1/jobs", &key, "Connection: close\r\n")).await;
+        let heard = hear(listener.address, &ask("/v1/jobs", &key, "Connection: close\r\n")).await;
         assert!(heard.starts_with("HTTP/1.1 200"), "{path}: {heard}");
     }
     // An administrator keeps what they have.
-    let mut own = begin(door.address, &ask("/v1/events", &key, "")).await;
+    let mut own = begin(listener.address, &ask("/v1/events", &key, "")).await;
     for _ in 0..20 {
-        begin(door.address, &ask("/v1/events", &user.key, "")).await;
+        begin(listener.address, &ask("/v1/events", &user.key, "")).await;
     }
-    door.world.job("seen", "http://seen").await;
+    listener.world.job("seen", "http://seen").await;
     let mut heard = String::new();
     while !heard.contains("seen") {
         let mut more = [0; 4096];
@@ -221,10 +221,10 @@ async fn half_sent_bodies_without_a_key_make_way() {
         connections_max: 16,
         unauthenticated_per_address: 8,
     };
-    let door = door(limits).await;
+    let listener = listener(limits).await;
     let mut held = Vec::new();
     for _ in 0..64 {
-        let mut stream = TcpStream::connect(door.address).await.unwrap();
+        let mut stream = TcpStream::connect(listener.address).await.unwrap();
         let words = "POST /v1/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
                      Content-Length: 100\r\n\r\n{\"tenant\":";
         // It may have been turned away.
@@ -232,7 +232,7 @@ async fn half_sent_bodies_without_a_key_make_way() {
         held.push(stream);
     }
     let healthz = "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-    let address = door.address;
+    let address = listener.address;
     let is_healthy =
         || async move { hear(address, healthz).await.starts_with("HTTP/1.1 200").then_some(()) };
     until(is_healthy).await;
@@ -240,34 +240,34 @@ async fn half_sent_bodies_without_a_key_make_way() {
 
 #[tokio::test]
 async fn a_head_has_an_end() {
-    let door = door(ListenerLimits::default()).await;
+    let listener = listener(ListenerLimits::default()).await;
     let long = format!("GET /healthz HTTP/1.1\r\nHost: x\r\nx: {}\r\n\r\n", "y".repeat(100 << 10));
-    assert!(hear(door.address, &long).await.starts_with("HTTP/1.1 431"));
+    assert!(hear(listener.address, &long).await.starts_with("HTTP/1.1 431"));
 }
 
 #[tokio::test]
 async fn a_server_that_stops_finishes_what_it_has_begun() {
-    let door = door(ListenerLimits::default()).await;
-    door.world.job("held", "http://held").await;
-    let run = door.world.trigger("held").await;
-    door.world.begun("held").await;
+    let listener = listener(ListenerLimits::default()).await;
+    listener.world.job("held", "http://held").await;
+    let run = listener.world.trigger("held").await;
+    listener.world.begun("held").await;
     let follow = format!(
         "GET /v1/executions/{run}/logs?follow=true HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
          Authorization: Bearer {}\r\n\r\n",
-        door.world.key
+        listener.world.key
     );
-    let mut stream = TcpStream::connect(door.address).await.unwrap();
+    let mut stream = TcpStream::connect(listener.address).await.unwrap();
     stream.write_all(follow.as_bytes()).await.unwrap();
     let mut heard = vec![0; 12];
     stream.read_exact(&mut heard).await.unwrap();
     assert_eq!(heard, b"HTTP/1.1 200");
-    door.stop.send(()).unwrap();
-    door.world.finish("held", domain::run::AttemptResult::completed()).await;
+    listener.stop.send(()).unwrap();
+    listener.world.finish("held", domain::run::AttemptResult::completed()).await;
     let mut rest = String::new();
     stream.read_to_string(&mut rest).await.unwrap();
     assert!(rest.contains("begun"), "{rest}");
-    door.served.await.unwrap();
-    assert!(TcpStream::connect(door.address).await.is_err());
+    listener.served.await.unwrap();
+    assert!(TcpStream::connect(listener.address).await.is_err());
 }
 
 #[tokio::test]

@@ -1,4 +1,6 @@
-//! The doors, called in process, over a real engine and a real store.
+//! The interfaces, called in process, over a real engine and a real store.
+
+extern crate punctual_server as server;
 
 /// A test for each function and store.
 macro_rules! on_both_stores {
@@ -42,6 +44,7 @@ mod limits;
 mod logs;
 mod matrix;
 mod objects;
+mod operate;
 mod people;
 mod policies;
 mod problems;

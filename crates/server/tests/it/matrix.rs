@@ -20,6 +20,7 @@ GET    /metrics                                       401      403   403   403  
 POST   /v1/jobs                                       401      201   403   201    403      403   201     201
 GET    /v1/jobs                                       401      200   200   200    200      200   200     200
 POST   /v1/jobs:bulk                                  401      200   403   200    403      403   200     200
+POST   /v1/jobs:batch                                 401      404   404   200    200      200   200     200
 POST   /v1/jobs:validate                              401      200   403   200    403      403   200     200
 GET    /v1/jobs/{job_id}                              401      404   404   200    200      200   200     200
 PUT    /v1/jobs/{job_id}                              401      404   404   200    403      403   200     200
@@ -46,6 +47,9 @@ GET    /v1/executions/{execution_id}/acknowledgements 401      404   404   200  
 GET    /v1/executions/{execution_id}/explain          401      404   404   200    200      404   200     200
 GET    /v1/executions/{execution_id}/parts            401      404   404   200    200      404   200     200
 GET    /v1/executions/{execution_id}/logs             401      404   404   200    200      404   200     200
+GET    /v1/executions/{execution_id}/logs/index       401      404   404   200    200      404   200     200
+GET    /v1/executions/{execution_id}/logs/search      401      404   404   200    200      404   200     200
+POST   /v1/executions:batch                           401      404   404   200    200      404   200     200
 POST   /v1/executions/{execution_id}/cancel           401      404   404   409    403      404   409     409
 POST   /v1/executions/{execution_id}/retry            401      404   404   202    403      404   202     202
 GET    /v1/dead-letters                               401      200   200   200    200      200   200     200
@@ -59,6 +63,7 @@ GET    /v1/attention                                  401      200   200   200  
 GET    /v1/schedule                                   401      200   200   200    200      200   200     200
 GET    /v1/schedule/heat                              401      200   200   200    200      200   200     200
 POST   /v1/schedule:preview                           401      200   200   200    200      200   200     200
+POST   /v1/schedule:simulate                          401      404   404   200    200      200   200     200
 POST   /v1/agent-tokens                               401      403   403   403    403      403   403     201
 GET    /v1/agent-tokens                               401      403   403   403    403      403   403     200
 DELETE /v1/agent-tokens/{token_id}                    401      403   403   403    403      403   403     404
@@ -89,6 +94,13 @@ POST   /v1/pools                                      401      201   403   403  
 GET    /v1/pools/{name}                               401      404   403   403    403      403   200     200
 PATCH  /v1/pools/{name}                               401      404   403   403    403      403   200     200
 DELETE /v1/pools/{name}                               401      404   403   403    403      403   204     204
+GET    /v1/status-pages                               401      200   403   403    403      403   200     200
+POST   /v1/status-pages                               401      201   403   403    403      403   201     201
+GET    /v1/status-pages/{name}                        401      404   403   403    403      403   200     200
+PATCH  /v1/status-pages/{name}                        401      404   403   403    403      403   200     200
+DELETE /v1/status-pages/{name}                        401      404   403   403    403      403   204     204
+GET    /v1/whoami/preferences                         401      200   200   200    200      200   200     200
+PUT    /v1/whoami/preferences                         401      200   200   200    200      200   200     200
 GET    /v1/hooks                                      401      200   403   403    403      403   200     200
 POST   /v1/hooks                                      401      404   403   403    403      403   201     201
 GET    /v1/hooks/{hook}                               401      404   403   403    403      403   200     200
@@ -258,6 +270,8 @@ impl Things {
         made("/v1/calendars", calendar(&name), "calendar_id").await;
         made("/v1/blackouts", blackout(&name), "blackout_id").await;
         made("/v1/pools", json!({"name": name, "size": 1}), "pool_id").await;
+        let page = json!({"name": name, "title": "Status", "tags": ["public"]});
+        made("/v1/status-pages", page, "status_page_id").await;
         let hook = made("/v1/hooks", json!({"name": name, "job": job}), "hook_id").await;
         let queue = format!("queue-{n}");
         let reply = world.ask(owner, "POST", "/v1/queues", json!({"name": queue})).await;
@@ -349,6 +363,7 @@ impl Things {
         let path = path.replace("{task}", "ask");
         let path = match path.as_str() {
             "/v1/dag-runs/{dag_run_id}/diff" => format!("{path}?with={{dag_run_id}}"),
+            "/v1/executions/{execution_id}/logs/search" => format!("{path}?q=x"),
             _ => path,
         };
         self.0.iter().fold(path, |path, (place, id)| path.replace(place, id))
@@ -369,6 +384,20 @@ impl Things {
         Some(match (method, path) {
             ("POST", "/v1/jobs" | "/v1/jobs:validate") | ("PUT", "/v1/jobs/{job_id}") => job,
             ("POST", "/v1/jobs:bulk") => json!([job]),
+            ("POST", "/v1/jobs:batch") => {
+                json!({"action": "PAUSE", "job_ids": [self.0["{job_id}"]]})
+            }
+            ("POST", "/v1/executions:batch") => {
+                json!({"action": "RETRY", "execution_ids": [self.0["{execution_id}"]]})
+            }
+            ("POST", "/v1/schedule:simulate") => {
+                json!({"changes": [{"job": self.0["{job_id}"], "patch": {"jitter_seconds": 60}}]})
+            }
+            ("POST", "/v1/status-pages") => {
+                json!({"name": format!("new-{n}"), "title": "Status", "tags": ["public"]})
+            }
+            ("PATCH", "/v1/status-pages/{name}") => json!({"is_public": true}),
+            ("PUT", "/v1/whoami/preferences") => json!({"values": {"views": []}}),
             ("POST", "/v1/schedule:preview") => json!({"cron_expression": "0 2 * * *"}),
             ("PATCH", "/v1/jobs/{job_id}") => json!({"description": "changed"}),
             ("POST", "/v1/jobs/{job_id}/restore") => json!({"version": 1}),
@@ -502,7 +531,7 @@ async fn answer(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_route_answers_everybody_as_the_table_says() {
+async fn every_route_answers_each_user_as_the_table_says() {
     let world = World::at("2024-01-15T10:30:00Z").await;
     world.tenant("acme").await;
     world.tenant("other").await;

@@ -14,7 +14,7 @@ pub struct Person {
 }
 
 impl World {
-    /// Sends a request with somebody's key, or with none.
+    /// Sends a request with the key of a user, or with none.
     pub async fn call_as(
         &self,
         key: Option<&str>,
@@ -57,7 +57,7 @@ impl World {
     }
 }
 
-/// A request with somebody's key, or with none; a body is JSON.
+/// A request with the key of a user, or with none; a body is JSON.
 pub fn request(
     key: Option<&str>,
     method: &str,

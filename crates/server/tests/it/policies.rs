@@ -108,3 +108,51 @@ async fn parameters_follow_their_rules_on_every_interface() {
     let wrong = sql(&world, "CREATE JOB x DECLARE (n INTEGER DEFAULT 'x') AS NOOP").await;
     assert!(wrong.unwrap_err().contains("the default \"x\" is not a whole number"));
 }
+
+/// A job that is older than the defaults of its tenant does not take them with its own text.
+#[tokio::test]
+async fn the_text_of_a_job_changes_nothing_once_its_tenant_has_defaults() {
+    let world = World::at("2026-01-15T10:30:00Z").await;
+    let made = sql(
+        &world,
+        "CREATE JOB old SCHEDULE = CRON '30 2 * * *' TIMEZONE = 'Europe/Berlin' AS NOOP",
+    );
+    made.await.unwrap();
+    let defaults = json!({"job_defaults": {
+        "timeout_seconds": 77, "dst": {"gap": "SHIFT_AFTER", "overlap": "BOTH"},
+        "retention": {"days": 3, "keep_completed": "NONE"},
+    }});
+    let set = world.call("PATCH", "/v1/tenants/default", &[], Some(defaults)).await;
+    assert_eq!(set.status, 200, "{}", set.text);
+    let read = async |name: &str| {
+        let mut job = world.get(&format!("/v1/jobs/{name}")).await.json();
+        for field in ["job_id", "name", "version", "created_at", "updated_at"] {
+            job.as_object_mut().unwrap().remove(field);
+        }
+        job
+    };
+    let before = read("old").await;
+    // Its own document.
+    let document = world.get("/v1/jobs/old").await.json();
+    let put = world.call("PUT", "/v1/jobs/old", &[], Some(document)).await;
+    assert_eq!(put.status, 200, "{}", put.text);
+    assert_eq!(read("old").await, before);
+    let short = "RECREATE JOB old SCHEDULE = CRON '30 2 * * *' TIMEZONE = 'Europe/Berlin' AS NOOP";
+    sql(&world, short).await.unwrap();
+    assert_eq!(read("old").await, before);
+    // Another job that is made of its text follows the same rules.
+    let printed = sql(&world, "SHOW CREATE JOB old").await.unwrap();
+    let Cell::Text(text) = &printed[0][1] else { panic!("{printed:?}") };
+    let expected = "CREATE JOB old\n  SCHEDULE = CRON '30 2 * * *'\n  TIMEZONE = 'Europe/Berlin'\n  \
+         DST GAP = SKIP\n  DST OVERLAP = FIRST\n  TIMEOUT = ";
+    assert!(text.starts_with(expected), "{text}");
+    assert!(text.contains("RETENTION (DAYS = 30, KEEP_COMPLETED = ALL)"), "{text}");
+    sql(&world, &text.replace("JOB old", "JOB copy")).await.unwrap();
+    let copy = read("copy").await;
+    assert_eq!(copy["timeout_seconds"], before["timeout_seconds"]);
+    assert_eq!(copy["retention"]["days"], 30);
+    // A new job takes the defaults, and keeps them.
+    sql(&world, "CREATE JOB new SCHEDULE = CRON '30 2 * * *' AS NOOP").await.unwrap();
+    let new = read("new").await;
+    assert_eq!((&new["timeout_seconds"], &new["retention"]["days"]), (&json!(77), &json!(3)));
+}

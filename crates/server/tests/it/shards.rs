@@ -1,4 +1,4 @@
-//! Shards and divided executions, over REST and in SQL.
+//! Shards and split executions, over REST and in SQL.
 
 use domain::access::Actor as Somebody;
 use query::Value as Cell;
@@ -92,7 +92,7 @@ async fn an_execution_shows_how_many_of_its_shards_are_done() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_divided_execution_is_retried_where_it_failed_and_cancelled_as_a_whole() {
+async fn a_split_execution_is_retried_where_it_failed_and_cancelled_with_its_parts() {
     let world = with_shards(3).await;
     assert_eq!(world.post("/v1/jobs", spread("bad", "http://fail")).await.status, 201);
     let id = world.trigger("bad").await;
@@ -252,7 +252,7 @@ async fn sql_tells_how_far_the_parts_of_a_run_have_come() {
     assert_eq!(over_rest["parts"], json!(told));
 
     // A column that nobody asks for costs no look, and one that somebody does one for a page.
-    // A run that was divided has a row for each of its parts, and stands in the ledger as a whole.
+    // A run that was split has a row for each of its parts, and stands in the ledger as a whole.
     let looks = || world.calls.of(Operation::Parents);
     let before = looks();
     let plain = "SELECT execution_uuid, state, shard_uuid FROM sys.job_runs";

@@ -198,7 +198,7 @@ async fn access() {
     let bob = world.person("default", "bob", &["DROP JOB"]).await;
     let stranger = world.person("other", "boss", &["ADMINISTER TENANT"]).await;
     let mut people = admin();
-    // What bob is given in the script he has when he comes to the door.
+    // What bob is given in the script he has when he logs in.
     for privilege in ["CREATE JOB", "ALTER JOB"] {
         let grant = json!({"to_user": "bob", "privilege": privilege});
         world.rule("default", "POST", "/v1/grants", grant).await;
@@ -276,7 +276,7 @@ fn shown_id(answer: &Answer) -> String {
     }
 }
 
-/// The door for browsers.
+/// The endpoint for browsers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_http() {
     let world = World::at("2024-01-15T10:30:00Z").await;

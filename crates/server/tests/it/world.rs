@@ -47,6 +47,15 @@ impl Executor for Hands {
                 (0..16).for_each(|_| output.write(Stream::Stdout, &[b'x'; 1 << 16]));
                 AttemptResult::completed()
             }
+            "http://long" => {
+                // About three megabytes of lines, with a colour in one of them.
+                let line = |n: u32| match n {
+                    40_000 => "\u{1b}[31mthe needle\u{1b}[0m of line 40000\n".to_owned(),
+                    n => format!("line {n:06} {}\n", "-".repeat(40)),
+                };
+                (0..60_000).for_each(|n| output.write(Stream::Stdout, line(n).as_bytes()));
+                AttemptResult::completed()
+            }
             "http://fail" => AttemptResult::failed(ErrorCode::Http(500), "it answered 500"),
             "http://talk" => {
                 output.write(Stream::Stdout, b"one\ntwo\n");
@@ -363,7 +372,7 @@ impl World {
             node_names: Arc::default(),
             options: Arc::new(options),
         });
-        let agents = server::AgentDoor::new(Arc::clone(&engine), vault, Arc::new(Bench));
+        let agents = server::AgentEndpoint::new(Arc::clone(&engine), vault, Arc::new(Bench));
         let router = server::router_with_agents(app.clone(), agents);
         let key = key.reveal().to_owned();
         World { router, store, app, engine, calls, key, clock, held, folder }

@@ -7,8 +7,8 @@ use domain::run::{Grant, NewRun, Reason};
 use store::{
     Advance, Advanced, Applied, Cancelled, ClaimFor, DagRun, Dags, Extended, HeldLease, Lapsed,
     LastRun, LeaseExtension, LeaseRequest, Leased, LiveCounts, LiveRun, Messages, Move, NewMessage,
-    OwnedShard, Page, QueueDepth, RecentEnd, Records, Result, RunQueries, RunView, Sent,
-    SettledMessage, Shards, StartFilter, StartKey, Whole,
+    OwnedShard, Page, ParentRun, QueueDepth, RecentEnd, Records, Result, RunQueries, RunView, Sent,
+    SettledMessage, Shards, StartFilter, StartKey,
 };
 
 use super::FaultyStore;
@@ -70,7 +70,7 @@ impl<S: Shards + Records> Shards for FaultyStore<S> {
         shards(tenant: Option<TenantId>) -> Vec<OwnedShard>;
         parts(runs: &[RunId]) -> Vec<Part>;
         parents(parts: &[RunId]) -> Vec<(RunId, RunId)>;
-        wake_divided(runs: &[RunId]) -> u64;
+        wake_split(runs: &[RunId]) -> u64;
         prune_parts(limit: u32) -> u64;
     }
 
@@ -85,15 +85,15 @@ impl<S: Shards + Records> Shards for FaultyStore<S> {
         self.link.back(moved).await
     }
 
-    async fn divide(&self, run: Whole<'_>, parts: &[NewRun]) -> Result<bool> {
+    async fn split_run(&self, run: ParentRun<'_>, parts: &[NewRun]) -> Result<bool> {
         self.link.there().await?;
         let at = self.link.clock.stamp();
-        let divided = self.inner.divide(run, parts).await;
-        if let Ok(true) = &divided {
+        let split = self.inner.split_run(run, parts).await;
+        if let Ok(true) = &split {
             for part in parts {
                 self.link.saw(SimEvent::Submitted { at, run: part.clone() });
             }
         }
-        self.link.back(divided).await
+        self.link.back(split).await
     }
 }

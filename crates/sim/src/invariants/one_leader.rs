@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::cluster::{Class, Lead};
+use domain::cluster::{Class, Leadership};
 use domain::id::{JobId, NodeId};
 use store::{Applied, Verdict};
 
@@ -12,7 +12,7 @@ use crate::oracle::Oracle;
 
 #[derive(Default)]
 pub struct OneLeader {
-    lead: Lead,
+    leadership: Leadership,
     leaders: BTreeMap<i64, NodeId>,
     /// Grants that only a leader is given, by fence, and the jobs that they are for.
     grants: BTreeMap<i64, JobId>,
@@ -25,26 +25,26 @@ impl Invariant for OneLeader {
 
     fn see(&mut self, event: &SimEvent, _oracle: &Oracle) -> Held {
         match event {
-            SimEvent::Led { lead, .. } => {
-                if lead.epoch < self.lead.epoch {
-                    return Err(format!("{lead:?} after {:?}", self.lead));
+            SimEvent::Led { leadership, .. } => {
+                if leadership.epoch < self.leadership.epoch {
+                    return Err(format!("{leadership:?} after {:?}", self.leadership));
                 }
-                if let Some(node) = lead.node {
-                    let leader = *self.leaders.entry(lead.epoch).or_insert(node);
+                if let Some(node) = leadership.node {
+                    let leader = *self.leaders.entry(leadership.epoch).or_insert(node);
                     if leader != node {
-                        return Err(format!("{lead:?}, whose epoch is {leader}'s"));
+                        return Err(format!("{leadership:?}, whose epoch is {leader}'s"));
                     }
                 }
-                self.lead = *lead;
+                self.leadership = *leadership;
             }
             SimEvent::Resigned { node } | SimEvent::Unleased { node }
-                if self.lead.node == Some(*node) =>
+                if self.leadership.node == Some(*node) =>
             {
-                self.lead.node = None;
+                self.leadership.node = None;
             }
             SimEvent::Claimed { node, run, .. } if run.run.place.is_leader() => {
-                if self.lead.node != Some(*node) {
-                    return Err(format!("{run:?} was given to {node} under {:?}", self.lead));
+                if self.leadership.node != Some(*node) {
+                    return Err(format!("{run:?} was given to {node} under {:?}", self.leadership));
                 }
                 self.grants.insert(run.grant.fence, run.run.job);
             }
@@ -61,8 +61,8 @@ impl Invariant for OneLeader {
                     .iter()
                     .any(|attempt| attempt.result.end == domain::run::AttemptEnd::Lost);
                 let of_leader = self.grants.remove(&finish.grant.fence).is_some();
-                if of_leader && !lost && self.lead.node != Some(*node) {
-                    return Err(format!("{node} ended {finish:?} under {:?}", self.lead));
+                if of_leader && !lost && self.leadership.node != Some(*node) {
+                    return Err(format!("{node} ended {finish:?} under {:?}", self.leadership));
                 }
             }
             _ => {}

@@ -78,7 +78,7 @@ impl Invariant for Overlap {
                     job: run.run.job,
                     node: node.unwrap_or(NodeId(uuid::Uuid::nil())),
                     early: *at < run.run.due_at,
-                    // The run that was divided stands for its parts.
+                    // The run that was split stands for its parts.
                     allowed: if began_before(run, oracle) || run.run.id.is_part() {
                         usize::MAX
                     } else {

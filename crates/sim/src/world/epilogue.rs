@@ -18,10 +18,10 @@ const USUAL_ROUNDS: usize = 12;
 /// How often machines plan until nothing is due any more.
 const PLANS_MAX: usize = 100;
 
-/// How often machines pump in a round, at least.
+/// How often machines exchange results for work in a round, at least.
 const TURNS: usize = 20;
 
-/// How often machines pump in a round at most, where much is left.
+/// How often machines exchange results for work in a round at most, where much is left.
 const TURNS_MAX: u64 = 2_000;
 
 /// Rounds in which something must end, after all jobs were switched off.
@@ -137,7 +137,7 @@ impl World {
             let before = self.stats.started;
             for index in 0..self.machines.len() {
                 self.begin_on(index, StepKind::Attend);
-                self.begin_on(index, StepKind::Pump);
+                self.begin_on(index, StepKind::Exchange);
                 self.begin_on(index, StepKind::Start);
                 self.judge_events()?;
             }

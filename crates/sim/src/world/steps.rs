@@ -52,7 +52,7 @@ impl World {
         }
         match self.random.weighted(&[5, 10, 10, 3, 1, 6]) {
             0 => StepKind::Plan,
-            1 => StepKind::Pump,
+            1 => StepKind::Exchange,
             2 => StepKind::Start,
             3 => StepKind::Reap,
             4 => StepKind::Prune,
@@ -62,7 +62,7 @@ impl World {
 
     pub(super) fn begin_on(&mut self, index: usize, kind: StepKind) {
         let now = self.clock.true_us();
-        let hint = kind == StepKind::Pump && self.random.percent(70);
+        let hint = kind == StepKind::Exchange && self.random.percent(70);
         let machine = &mut self.machines[index];
         let Some(node) = machine.node.as_ref().filter(|_| machine.has_room_for(kind)) else {
             return;
@@ -94,7 +94,7 @@ impl World {
                 self.stats.helped += report.as_ref().map_or(0, |report| report.helped as u64);
                 format!("plan {report:?}")
             }
-            StepResult::Pump(more) => format!("pump {more:?}"),
+            StepResult::Exchange(more) => format!("exchange {more:?}"),
             StepResult::Start(Ok(started)) => self.start(index, started),
             StepResult::Start(Err(error)) => format!("start failed: {error}"),
             StepResult::Reap(report) => format!("reap {report:?}"),

@@ -6,7 +6,7 @@ use sqlparser::tokenizer::Token;
 use super::job::JOB;
 use crate::reader::Reader;
 use crate::statement::{
-    Given, Grant, Grantee, GranteeKind, Hidden, RoleStatement, SecretScope, SecretStatement,
+    Grant, Grantable, Grantee, GranteeKind, Hidden, RoleStatement, SecretScope, SecretStatement,
     Spanned, Statement, UserStatement, Verb,
 };
 use crate::syntax::Result;
@@ -26,18 +26,18 @@ fn given(reader: &mut Reader<'_>, preposition: &str) -> Result<Grant> {
             reader.eat(&words) || reader.eat(&[&words.join("_")])
         });
         if let Some(privilege) = privilege {
-            return Ok(Given::Privilege(privilege));
+            return Ok(Grantable::Privilege(privilege));
         }
         if reader.eat(&["USE", "ON", "DATABASE"]) {
-            return Ok(Given::Database(reader.name("the name of a database")?));
+            return Ok(Grantable::Database(reader.name("the name of a database")?));
         }
         for right in QueueRight::ALL {
             if reader.eat(&[right.name(), "ON", "QUEUE"]) {
-                return Ok(Given::Queue(right, reader.name("the name of a queue")?));
+                return Ok(Grantable::Queue(right, reader.name("the name of a queue")?));
             }
         }
         reader.eat(&["ROLE"]);
-        Ok(Given::Role(reader.name("a privilege or the name of a role")?))
+        Ok(Grantable::Role(reader.name("a privilege or the name of a role")?))
     })?;
     if reader.is(&["ON"]) {
         let hint = "A privilege holds for all jobs of the tenant; RUN AS needs a grant of a role, \
@@ -48,7 +48,7 @@ fn given(reader: &mut Reader<'_>, preposition: &str) -> Result<Grant> {
         // An unknown privilege that was parsed as the name of a role.
         let names = Privilege::ALL.map(Privilege::name).join(", ");
         let error = reader.unexpected_word(preposition, [preposition]);
-        let is_role = matches!(what.last(), Some(Given::Role(_)));
+        let is_role = matches!(what.last(), Some(Grantable::Role(_)));
         return Err(match error.hint.is_none() && is_role {
             true => error.with_hint(format!("The privileges are {names}.")),
             false => error,

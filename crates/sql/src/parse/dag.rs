@@ -319,7 +319,9 @@ fn for_each(reader: &mut Reader<'_>) -> Result<ForEach> {
 
 /// Whether work follows that only steps have.
 fn is_work(reader: &Reader<'_>) -> bool {
-    ["MESSAGE", "JOB", "DAG", "APPROVAL", "SLEEP", "WAIT"].iter().any(|word| reader.is(&[word]))
+    ["MESSAGE", "JOB", "DAG", "APPROVAL", "SLEEP", "ALERT", "WAIT"]
+        .iter()
+        .any(|word| reader.is(&[word]))
 }
 
 /// The work that only steps have.
@@ -362,6 +364,8 @@ fn work(reader: &mut Reader<'_>) -> Result<Option<WorkClause>> {
             true => WorkClause::SleepUntil(reader.text("a time in quotes")?.value),
             false => WorkClause::Sleep(reader.duration()?.value),
         }
+    } else if reader.eat(&["ALERT"]) {
+        WorkClause::Alert(reader.text("the text of the alert in quotes")?.value)
     } else if reader.eat(&["WAIT"]) {
         reader.expect(&["FOR", "MESSAGE", "FROM"])?;
         let queue = reader.text_or_name("the name of a queue")?.value;

@@ -132,6 +132,7 @@ fn work(work: &StepWork) -> String {
         StepWork::Sleep { until, .. } => {
             format!("SLEEP UNTIL {}", text(until.as_deref().unwrap_or_default()))
         }
+        StepWork::Alert { message } => format!("ALERT {}", text(message)),
         StepWork::WaitForMessage { queue, timeout } => {
             format!("WAIT FOR MESSAGE FROM {}{}", text(queue), within(timeout))
         }

@@ -244,6 +244,8 @@ pub enum WorkClause {
     Sleep(SignedDuration),
     /// SLEEP UNTIL.
     SleepUntil(String),
+    /// ALERT.
+    Alert(String),
     /// WAIT FOR MESSAGE.
     WaitForMessage {
         /// The name of the queue.

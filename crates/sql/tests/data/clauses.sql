@@ -199,7 +199,7 @@ CREATE OR ALTER DAG nightly
     STEP call AFTER count AS JOB report,
     STEP ask AFTER sub, call TRIGGER RULE = NONE_SKIPPED AS APPROVAL BY approvers WITHIN 2 DAYS DEFAULT APPROVE,
     STEP ask_any AFTER ask AS APPROVAL,
-    STEP nap AFTER ask_any AS SLEEP 90 SECONDS,
+    STEP nap AFTER ask_any AS SLEEP 90 SECONDS ON FAILURE DO ALERT 'it did not wake',
     STEP wake AFTER nap AS SLEEP UNTIL '${run.scheduled_for}',
     STEP mail AFTER wake TRIGGER RULE = NONE_FAILED AS NOOP,
     STEP "step" AFTER mail TRIGGER RULE = ONE_SUCCESS AS SEND TO mails PAYLOAD 'text',

@@ -12,7 +12,7 @@ fn printed(clauses: &Clauses, name: &str, base: Option<&Definition>) -> String {
     match define(clauses, base) {
         Ok(defined) => {
             let state = defined.state.unwrap_or(JobState::Enabled);
-            sql::create_job(name, state, &defined.definition, &name_of)
+            sql::create_job(name, state, &defined.definition, &name_of, None)
         }
         Err(refused) => format!("refused at {}: {refused}", refused.at),
     }
@@ -137,7 +137,7 @@ fn printed_examples_are_read_back() {
                 let Ok(defined) = define(&create.clauses, None) else { continue };
                 let state = defined.state.unwrap_or(JobState::Enabled);
                 let name = &create.name.value;
-                let text = sql::create_job(name, state, &defined.definition, &name_of);
+                let text = sql::create_job(name, state, &defined.definition, &name_of, None);
                 let again = sql::parse(&text).unwrap();
                 let [sql::Parsed { statement: Statement::CreateJob(again), .. }] = &again[..]
                 else {
@@ -148,7 +148,8 @@ fn printed_examples_are_read_back() {
                 assert_eq!(defined_again.definition, defined.definition, "{text}");
                 assert_eq!(defined_again.state.unwrap_or(JobState::Enabled), state);
                 // Printing is idempotent: the canonical text prints as itself.
-                let printed = sql::create_job(name, state, &defined_again.definition, &name_of);
+                let printed =
+                    sql::create_job(name, state, &defined_again.definition, &name_of, None);
                 assert_eq!(printed, text);
             }
         }

@@ -333,7 +333,7 @@ fn what_is_printed_is_read_back() {
 }
 
 fn read_back(name: &str, state: JobState, definition: &Definition) -> Result<(), TestCaseError> {
-    let text = sql::create_job(name, state, definition, &name_of);
+    let text = sql::create_job(name, state, definition, &name_of, None);
     let parsed = sql::parse(&text);
     prop_assert!(parsed.is_ok(), "{text}\n{parsed:?}");
     let parsed = parsed.unwrap();
@@ -347,6 +347,6 @@ fn read_back(name: &str, state: JobState, definition: &Definition) -> Result<(),
     let defined = defined.unwrap();
     prop_assert_eq!(&defined.definition, definition, "{}", text);
     prop_assert_eq!(defined.state.unwrap_or(JobState::Enabled), state);
-    prop_assert_eq!(sql::create_job(name, state, &defined.definition, &name_of), text);
+    prop_assert_eq!(sql::create_job(name, state, &defined.definition, &name_of, None), text);
     Ok(())
 }

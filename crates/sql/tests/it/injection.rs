@@ -73,7 +73,7 @@ fn printed_names_and_texts_are_one_statement() {
             tags: vec![evil.to_owned()],
             ..Definition::default()
         };
-        let text = sql::create_job(evil, JobState::Enabled, &definition, &name_of);
+        let text = sql::create_job(evil, JobState::Enabled, &definition, &name_of, None);
         let parsed = sql::parse(&text).unwrap();
         assert_eq!(parsed.len(), 1, "{text}");
         let Statement::CreateJob(created) = &parsed[0].statement else { panic!("{text}") };

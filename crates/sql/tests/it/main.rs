@@ -1,6 +1,8 @@
 //! Parser tests: examples, errors with their positions, random input, and jobs that are printed and
 //! parsed back.
 
+extern crate punctual_sql as sql;
+
 mod dags;
 mod docs;
 mod examples;

@@ -26,7 +26,7 @@ CREATE TABLE nodes (
     name text NOT NULL,
     joined_at bigint NOT NULL,
     lease_until bigint NOT NULL,
-    buried boolean NOT NULL,
+    dead boolean NOT NULL,
     -- What a node reports about itself, and when it last renewed its lease.
     address text,
     version text NOT NULL DEFAULT '',
@@ -40,7 +40,7 @@ CREATE TABLE nodes (
     settings_hash text NOT NULL DEFAULT '',
     -- An administrator asked it to take nothing new.
     draining boolean NOT NULL DEFAULT false,
-    -- Buried, and the last of its runs was handed on.
+    -- Dead, and the last of its runs was handed on.
     cleared boolean NOT NULL DEFAULT false,
     -- It left, was removed or came back as another one. A node that fell silent stays listed until then.
     gone_at bigint
@@ -234,12 +234,13 @@ CREATE TABLE message_keys (
 );
 CREATE INDEX message_keys_until ON message_keys (until);
 
--- The workspace of a queue that was served last, and the tokens of its rate limit.
+-- The workspace of a queue that was served last, how many messages it got in that turn, and the tokens of the rate limit.
 CREATE TABLE queue_cursors (
     queue_id uuid PRIMARY KEY,
     workspace text NOT NULL COLLATE "C",
     tokens double precision NOT NULL,
-    refilled_at bigint NOT NULL
+    refilled_at bigint NOT NULL,
+    served bigint NOT NULL
 ) WITH (fillfactor = 50);
 
 -- Runs that ended, and times that ended without a run: one row for each, for ever the same. Partitioned by id, which begins
@@ -476,7 +477,7 @@ CREATE TABLE quotas (
 CREATE TABLE identity_generation (
     one smallint PRIMARY KEY CHECK (one = 1),
     generation bigint NOT NULL,
-    -- What the salts of the users' passwords and keys are made of at the SQL door; drawn at the first start
+    -- What the salts of the users' passwords and keys are made of at the SQL interface; drawn at the first start
     -- that needs it.
     salt bytea
 );
@@ -568,7 +569,7 @@ CREATE TABLE shard_owners (
 );
 CREATE INDEX shard_owners_node ON shard_owners (node_id) WHERE node_id IS NOT NULL;
 
--- The parts of runs that were divided, in their order. Each is a run of its own.
+-- The parts of runs that were split, in their order. Each is a run of its own.
 CREATE TABLE parts (
     parent_id uuid NOT NULL,
     number integer NOT NULL,
@@ -602,12 +603,12 @@ BEGIN
     RETURN ended;
 END $$;
 
--- Whether a node may be handed runs. It is not buried until the transaction ends: its writes share this lock, and its
--- burial takes it alone.
+-- Whether a node may be handed runs. It is not declared dead until the transaction ends: its writes share this lock, and its
+-- death takes it alone.
 CREATE FUNCTION lives(lock bigint, node uuid) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock_shared(lock);
-    RETURN EXISTS (SELECT 1 FROM nodes WHERE id = node AND NOT buried);
+    RETURN EXISTS (SELECT 1 FROM nodes WHERE id = node AND NOT dead);
 END $$;
 
 -- Ends a transaction that would wait for another one in the wrong order. It begins again.

@@ -20,7 +20,7 @@ CREATE TABLE nodes (
     id BLOB PRIMARY KEY,
     name TEXT NOT NULL,
     lease_until INTEGER NOT NULL,
-    buried INTEGER NOT NULL,
+    dead INTEGER NOT NULL,
     -- What a node reports about itself, and when it last renewed its lease.
     address TEXT,
     version TEXT NOT NULL DEFAULT '',
@@ -35,7 +35,7 @@ CREATE TABLE nodes (
     settings_hash TEXT NOT NULL DEFAULT '',
     -- An administrator asked it to take nothing new.
     draining INTEGER NOT NULL DEFAULT 0,
-    -- Buried, and the last of its runs was handed on.
+    -- Dead, and the last of its runs was handed on.
     cleared INTEGER NOT NULL DEFAULT 0,
     -- It left, was removed or came back as another one. A node that fell silent stays listed until then.
     gone_at INTEGER
@@ -272,10 +272,11 @@ CREATE TABLE message_keys (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX message_keys_until ON message_keys (until);
 
--- The workspace of a queue that was served last, and the tokens of its rate limit.
+-- The workspace of a queue that was served last, how many messages it got in that turn, and the tokens of the rate limit.
 CREATE TABLE queue_cursors (
     queue_id BLOB PRIMARY KEY,
     workspace TEXT NOT NULL,
+    served INTEGER NOT NULL,
     tokens REAL NOT NULL,
     refilled_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
@@ -453,7 +454,7 @@ CREATE TABLE quotas (
 CREATE TABLE identity_generation (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     generation INTEGER NOT NULL,
-    -- What the salts of the users' passwords and keys are made of at the SQL door; drawn at the first start
+    -- What the salts of the users' passwords and keys are made of at the SQL interface; drawn at the first start
     -- that needs it.
     salt BLOB
 ) STRICT;
@@ -540,7 +541,7 @@ CREATE TABLE shard_owners (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX shard_owners_node ON shard_owners (node_id) WHERE node_id IS NOT NULL;
 
--- The parts of runs that were divided, in their order. Each is a run of its own.
+-- The parts of runs that were split, in their order. Each is a run of its own.
 CREATE TABLE parts (
     parent_id BLOB NOT NULL,
     number INTEGER NOT NULL,

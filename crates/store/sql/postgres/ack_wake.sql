@@ -1,6 +1,6 @@
 -- Runs that a majority of the registered schedulers has acknowledged in the present epoch can be claimed. Under the gate.
 WITH epoch AS MATERIALIZED (
-    SELECT l.epoch FROM roles l JOIN nodes n ON n.id = l.node_id AND NOT n.buried WHERE l.name = 'LEADER'
+    SELECT l.epoch FROM roles l JOIN nodes n ON n.id = l.node_id AND NOT n.dead WHERE l.name = 'LEADER'
 ),
 schedulers AS MATERIALIZED (SELECT id FROM nodes WHERE gone_at IS NULL AND 'SCHEDULER' = ANY (roles)),
 woken AS (

@@ -25,7 +25,7 @@ busy AS MATERIALIZED (
     LEFT JOIN front f ON f.tenant_id = l.tenant_id AND f.lane = l.lane
     WHERE l.first <= (SELECT now FROM clock)
 ),
--- What the tenants with work may have and how they share, and whether anybody is counted.
+-- The limits and weights of tenants with work, and whether any tenant is counted.
 shares AS MATERIALIZED (
     SELECT l.tenant_id, q.max_concurrent AS n, coalesce(q.weight, $10::integer) AS weight
     FROM (SELECT DISTINCT tenant_id FROM lanes) AS l

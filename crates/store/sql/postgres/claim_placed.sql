@@ -1,4 +1,4 @@
--- Hands runs that ask for something to a node that offers it, under the gate and a share of the lead: fair between tenants
+-- Hands runs that ask for something to a node that offers it, under the gate and a share of the leadership: fair between tenants
 -- by their weights, then by priority with ageing, then by time, for each kind of slot. A lane is ten times its kind of slot,
 -- and a priority. $1 node, $2 how many due runs of each kind of slot, $3 how many that are due soon, $4 how soon, $5 the most
 -- a tenant may hold, $6 the epoch that the node believes to lead in, $7 what a point of priority is worth in waiting, $8 the
@@ -12,7 +12,7 @@ offer AS MATERIALIZED (
     ) THEN ARRAY['LEADER_ONLY'] ELSE '{}' END || coalesce(
         (SELECT array_agg('SHARD:' || s.shard_id::text) FROM shard_owners s WHERE s.node_id = n.id), '{}'
     ) AS words
-    FROM nodes n WHERE n.id = $1 AND NOT n.buried AND NOT n.draining
+    FROM nodes n WHERE n.id = $1 AND NOT n.dead AND NOT n.draining
 ),
 lanes (place, tenant_id, lane) AS (
     (

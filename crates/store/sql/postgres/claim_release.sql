@@ -1,4 +1,4 @@
--- Claims that nobody knows of: their answer was lost on the way. Under the gate.
+-- Claims whose reply was lost on the way. Under the gate.
 WITH orphan AS (
     DELETE FROM claims WHERE node_id = $1 AND id = ANY ($2::bigint[])
     RETURNING run_ids, turns

@@ -10,7 +10,7 @@ WHERE r.id = $1 AND r.cancel_code IS NULL
         SELECT 1 FROM nodes n
         JOIN claims c ON c.node_id = n.id
         CROSS JOIN LATERAL unnest(c.run_ids, c.turns) WITH ORDINALITY AS h (id, turn, k)
-        WHERE n.id = $11 AND NOT n.buried AND h.id = r.id AND h.turn = r.turn AND c.id + h.k = $12::bigint
+        WHERE n.id = $11 AND NOT n.dead AND h.id = r.id AND h.turn = r.turn AND c.id + h.k = $12::bigint
     )
 ON CONFLICT (run_id) DO NOTHING
 RETURNING run_id

@@ -1,18 +1,18 @@
 -- Runs that are about to start and that the node still holds, with the runs of their jobs that come before: a row for
 -- each of these, or one without. $1 node, $2 to $4 grants, $5 jobs, $6 whether other runs matter. $7 are the claims that
--- all grants are from, if known: as long as these are there and whole, nobody needs to look into them.
+-- all grants are from, if known: as long as these are there and whole, they need not be looked into.
 WITH known AS MATERIALIZED (
     SELECT count(*) = cardinality($7::bigint[]) AS yes
     FROM nodes n
     JOIN claims c ON c.node_id = n.id
-    WHERE n.id = $1 AND NOT n.buried AND n.lease_until >= clock() AND c.id = ANY ($7) AND c.whole
+    WHERE n.id = $1 AND NOT n.dead AND n.lease_until >= clock() AND c.id = ANY ($7) AND c.whole
 ),
 held AS (
     SELECT h.run_id, c.id + h.k AS fence
     FROM nodes n
     JOIN claims c ON c.node_id = n.id
     CROSS JOIN LATERAL unnest(c.run_ids) WITH ORDINALITY AS h (run_id, k)
-    WHERE n.id = $1 AND NOT n.buried AND n.lease_until >= clock()
+    WHERE n.id = $1 AND NOT n.dead AND n.lease_until >= clock()
 )
 SELECT u.place, r.cancel_code IS NOT NULL AS cancel_requested, j.state, e.id, e.origin, e.wait,
     CASE WHEN r.origin IN (1, 2) AND r.scheduled_for > clock() THEN r.scheduled_for - clock() END AS early_by,

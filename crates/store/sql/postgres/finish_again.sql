@@ -1,5 +1,5 @@
 -- Grants end and their runs go on: due again, waiting, or as they were. Under the gate.
--- $1 is the holder; without one, the grants are those of buried nodes. $15 are the claims to look into, if known.
+-- $1 is the holder; without one, the grants are those of dead nodes. $15 are the claims to look into, if known.
 -- The time of a decision (7) counts from now on.
 -- A column that has no value at all may be left empty: unnest fills it up.
 WITH clock AS MATERIALIZED (SELECT clock() AS now),
@@ -8,7 +8,7 @@ held AS (
     FROM nodes n
     JOIN claims c ON c.node_id = n.id
     CROSS JOIN LATERAL unnest(c.run_ids) WITH ORDINALITY AS h (run_id, k)
-    WHERE CASE WHEN $1::uuid IS NULL THEN n.buried ELSE n.id = $1 AND NOT n.buried END
+    WHERE CASE WHEN $1::uuid IS NULL THEN n.dead ELSE n.id = $1 AND NOT n.dead END
         AND ($15::bigint[] IS NULL OR c.id = ANY ($15))
 ),
 again AS (
@@ -36,7 +36,7 @@ again AS (
                 WHERE d.job_id = r.job_id
                     AND (SELECT l.fence FROM last_ends l WHERE l.job_id = d.depends_on) >= u.fence
             ) THEN 2
-            -- Whoever acknowledges passes the gate too, and finds it waiting.
+            -- An acknowledgement passes the gate too, and finds it waiting.
             WHEN u.wait = 3 THEN 3
             -- The holder looks for free places afterwards, and so does every reaper.
             WHEN u.wait = 6 THEN 6

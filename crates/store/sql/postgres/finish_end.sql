@@ -1,20 +1,20 @@
 -- Runs end: they leave the live table for the history, if their grants are still valid.
--- $1 is the holder; without one, the grants are those of buried nodes. $19 are the claims that all grants are from, if
--- known: as long as these are there and whole, nobody needs to look into them.
+-- $1 is the holder; without one, the grants are those of dead nodes. $19 are the claims that all grants are from, if
+-- known: as long as these are there and whole, they need not be looked into.
 -- $21 are the fencing tokens of attempts: history shows them, and a finish that is sent again is known by them.
 -- A column that has no value at all may be left empty: unnest fills it up. One with a single value has it for all rows.
 WITH known AS MATERIALIZED (
     SELECT count(*) = cardinality($19::bigint[]) AS yes
     FROM nodes n
     JOIN claims c ON c.node_id = n.id
-    WHERE n.id = $1 AND NOT n.buried AND c.id = ANY ($19) AND c.whole
+    WHERE n.id = $1 AND NOT n.dead AND c.id = ANY ($19) AND c.whole
 ),
 held AS (
     SELECT h.run_id, c.id + h.k AS fence
     FROM nodes n
     JOIN claims c ON c.node_id = n.id
     CROSS JOIN LATERAL unnest(c.run_ids) WITH ORDINALITY AS h (run_id, k)
-    WHERE CASE WHEN $1::uuid IS NULL THEN n.buried ELSE n.id = $1 AND NOT n.buried END
+    WHERE CASE WHEN $1::uuid IS NULL THEN n.dead ELSE n.id = $1 AND NOT n.dead END
         AND ($19::bigint[] IS NULL OR c.id = ANY ($19))
 ),
 ended AS (
@@ -31,7 +31,7 @@ ended AS (
     WHERE r.id BETWEEN u.run_id AND u.run_id
         AND r.turn = CASE WHEN cardinality($4) = 1 THEN ($4)[1] ELSE u.turn END
         AND ((SELECT yes FROM known) OR (u.run_id, u.fence) IN (SELECT run_id, fence FROM held)) IS TRUE
-        -- A retry ends only if somebody asked for the end of the run.
+        -- A retry ends only if the cancellation of the run was requested.
         AND (u.if_cancelled IS NOT TRUE OR r.cancel_code IS NOT NULL)
     RETURNING
         r.id, r.job_id, r.tenant_id, u.node_id, r.scheduled_for, r.due_at, u.finished_at, u.started_at, u.fence,

@@ -1,2 +1,2 @@
--- Passes the gate if somebody depends on one of these jobs; where nobody does, their runs end beside each other.
+-- Passes the gate if another job depends on one of these jobs; otherwise their runs end beside each other.
 UPDATE gate SET fence = fence WHERE EXISTS (SELECT 1 FROM upstream WHERE depends_on = ANY ($1::uuid[]))

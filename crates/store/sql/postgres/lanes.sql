@@ -2,7 +2,7 @@
 WITH RECURSIVE lanes (tenant_id, lane, first) AS (
     (
         SELECT tenant_id, lane, due_at FROM runs
-        WHERE wait = 0 AND place IS NULL AND EXISTS (SELECT 1 FROM nodes WHERE id = $1 AND NOT buried)
+        WHERE wait = 0 AND place IS NULL AND EXISTS (SELECT 1 FROM nodes WHERE id = $1 AND NOT dead)
         ORDER BY tenant_id, lane, due_at LIMIT 1
     )
     UNION ALL

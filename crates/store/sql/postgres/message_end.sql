@@ -1,5 +1,5 @@
 -- Messages end: they leave the live tables for the history. $1 the node that reports. Of each: $2 id, $3 the token of its
--- lease, none if it must not be leased, $4 whether it ends only if somebody asked for that, $5 outcome, $6 and $7 reason,
+-- lease, none if it must not be leased, $4 whether it ends only if its cancellation was requested, $5 outcome, $6 and $7 reason,
 -- $8 whether it is a dead letter, $9 how the attempt ended, if one was made, $10 its message, $11 its error, $12 its
 -- result, $13 its queue, $14 whether it leaves no row in the history if it completes.
 WITH clock AS MATERIALIZED (SELECT clock() AS now),

@@ -1,10 +1,15 @@
--- Leases ready messages of a queue, under its lock: workspaces take turns, beginning after the one that was served last.
+-- Leases ready messages of a queue, under its lock: workspaces take turns, beginning with the one that was served last if it
+-- got fewer messages than its weight, otherwise after it.
 -- $1 the queue, $2 how many at most, $3 for how long, $4 the node, $5 the most leased ones of the queue, $6 of a workspace,
 -- $7 the most per second, $8 and $9 workspaces and their weights, $10 the time limit if it begins with the lease.
 WITH RECURSIVE clock AS MATERIALIZED (SELECT clock() AS now),
 served AS MATERIALIZED (
     SELECT
-        coalesce(c.workspace, '') AS workspace,
+        coalesce(c.workspace, '') AS workspace, coalesce(c.served, 0) AS served,
+        -- What is left of the last turn.
+        CASE WHEN c.served > 0 THEN greatest(t.weight - c.served, 0) ELSE 0 END AS carry,
+        -- The first workspace in line: no name is between a name and the same name with this character.
+        (coalesce(c.workspace, '') || CASE WHEN c.served > 0 AND t.weight > c.served THEN '' ELSE chr(1) END) COLLATE "C" AS start,
         -- The tokens of the rate limit, at most those of one second.
         CASE
             WHEN $7::double precision IS NULL THEN NULL
@@ -16,6 +21,11 @@ served AS MATERIALIZED (
         END AS tokens
     FROM clock n
     LEFT JOIN queue_cursors c ON c.queue_id = $1
+    CROSS JOIN LATERAL (
+        SELECT greatest(coalesce((
+            SELECT w.weight FROM unnest($8::text[], $9::integer[]) AS w (workspace, weight) WHERE w.workspace = c.workspace LIMIT 1
+        ), 1), 1) AS weight
+    ) AS t
 ),
 room AS MATERIALIZED (
     SELECT greatest(0, least(
@@ -39,7 +49,7 @@ later AS (
         ) END AS free
         FROM (
             SELECT workspace FROM messages
-            WHERE queue_id = $1 AND state = 0 AND workspace > (SELECT workspace FROM served) AND (SELECT n FROM room) > 0
+            WHERE queue_id = $1 AND state = 0 AND workspace >= (SELECT start FROM served) AND (SELECT n FROM room) > 0
             ORDER BY workspace LIMIT 1
         ) AS m
     ) AS w
@@ -72,7 +82,7 @@ earlier AS (
         ) END AS free
         FROM (
             SELECT workspace FROM messages
-            WHERE queue_id = $1 AND state = 0 AND workspace <= (SELECT workspace FROM served)
+            WHERE queue_id = $1 AND state = 0 AND workspace < (SELECT start FROM served)
                 AND (SELECT n FROM passed) < (SELECT n FROM room)
             ORDER BY workspace LIMIT 1
         ) AS m
@@ -89,7 +99,7 @@ earlier AS (
         FROM (
             SELECT m.workspace FROM messages m
             WHERE m.queue_id = $1 AND m.state = 0 AND m.workspace > e.workspace
-                AND m.workspace <= (SELECT workspace FROM served)
+                AND m.workspace < (SELECT start FROM served)
             ORDER BY m.workspace LIMIT 1
         ) AS m
     ) AS w
@@ -107,9 +117,10 @@ share AS MATERIALIZED (
     FROM room r CROSS JOIN (SELECT count(*) AS n FROM visited) AS c
 ),
 chosen AS MATERIALIZED (
-    SELECT m.run_id, m.workspace, row_number() OVER (ORDER BY (m.nth - 1) / v.weight, v.place, m.nth) AS nth
+    SELECT m.run_id, m.workspace, r.round, row_number() OVER (ORDER BY r.round, v.place, m.nth) AS nth
     FROM visited v
     CROSS JOIN share s
+    CROSS JOIN served t
     CROSS JOIN LATERAL (
         SELECT f.run_id, f.workspace, row_number() OVER (ORDER BY f.urgency, f.at, f.order_at, f.run_id) AS nth
         FROM (
@@ -120,6 +131,11 @@ chosen AS MATERIALIZED (
             LIMIT least(s.n * v.weight, s.room, v.free)
         ) AS f
     ) AS m
+    -- A turn that goes on has begun with the messages that the workspace got before.
+    CROSS JOIN LATERAL (
+        SELECT (m.nth - 1 + CASE WHEN t.carry > 0 AND v.workspace = t.workspace THEN v.weight - t.carry ELSE 0 END)
+            / v.weight AS round
+    ) AS r
     ORDER BY nth
     LIMIT (SELECT n FROM room)
 ),
@@ -132,17 +148,24 @@ leased AS (
     FROM chosen c
     -- By the primary key: no index of states is of use here.
     WHERE m.run_id BETWEEN c.run_id AND c.run_id AND m.state + 0 = 0
-    RETURNING m.run_id, m.fence, m.workspace, m.urgency, m.at, c.nth
+    RETURNING m.run_id, m.fence, m.workspace, m.urgency, m.at, c.round, c.nth
 ),
+last AS MATERIALIZED (SELECT l.workspace, l.round FROM leased l ORDER BY l.nth DESC LIMIT 1),
 moved AS (
-    INSERT INTO queue_cursors (queue_id, workspace, tokens, refilled_at)
+    INSERT INTO queue_cursors (queue_id, workspace, served, tokens, refilled_at)
     SELECT
-        $1, coalesce((SELECT l.workspace FROM leased l ORDER BY l.nth DESC LIMIT 1), c.workspace),
+        $1, coalesce(l.workspace, c.workspace),
+        CASE
+            WHEN l.workspace IS NULL THEN c.served
+            ELSE (SELECT count(*) FROM leased o WHERE o.workspace = l.workspace AND o.round = l.round)
+                + CASE WHEN c.carry > 0 AND l.workspace = c.workspace AND l.round = 0 THEN c.served ELSE 0 END
+        END,
         coalesce(c.tokens - (SELECT count(*) FROM leased), 'infinity'::double precision), (SELECT now FROM clock)
     FROM served c
+    LEFT JOIN last l ON true
     WHERE $7::double precision IS NOT NULL OR EXISTS (SELECT 1 FROM leased)
     ON CONFLICT (queue_id) DO UPDATE
-    SET workspace = excluded.workspace, tokens = excluded.tokens, refilled_at = excluded.refilled_at
+    SET workspace = excluded.workspace, served = excluded.served, tokens = excluded.tokens, refilled_at = excluded.refilled_at
 )
 SELECT
     l.run_id, l.fence, l.workspace, r.parameters, (9 - l.urgency)::smallint AS priority, r.attempts + r.lost + 1 AS attempt,

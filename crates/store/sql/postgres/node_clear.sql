@@ -1,7 +1,7 @@
--- Buried nodes whose last run was handed on. Under the lock of the list of nodes; claims are locked by id.
+-- Dead nodes whose last run was handed on. Under the lock of the list of nodes; claims are locked by id.
 WITH spent AS MATERIALIZED (
     SELECT c.id FROM claims c
-    WHERE c.node_id = ANY (ARRAY(SELECT id FROM nodes WHERE buried AND NOT cleared)) AND NOT EXISTS (
+    WHERE c.node_id = ANY (ARRAY(SELECT id FROM nodes WHERE dead AND NOT cleared)) AND NOT EXISTS (
         SELECT 1 FROM unnest(c.run_ids, c.turns) AS h (id, turn)
         JOIN runs r ON r.id BETWEEN h.id AND h.id AND r.turn = h.turn
     )
@@ -12,6 +12,6 @@ claim AS (
     DELETE FROM claims c USING spent s WHERE c.id BETWEEN s.id AND s.id RETURNING c.id
 )
 UPDATE nodes n SET cleared = true
-WHERE n.buried AND NOT n.cleared AND NOT EXISTS (
+WHERE n.dead AND NOT n.cleared AND NOT EXISTS (
     SELECT 1 FROM claims c WHERE c.node_id = n.id AND (c.id IN (SELECT id FROM claim)) IS NOT TRUE
 )

@@ -1,9 +1,9 @@
--- A node begins. One that was buried cannot come back; one of its name that fell silent has come back with it.
+-- A node begins. One that was declared dead cannot come back; one of its name that fell silent has come back with it.
 WITH back AS (
-    UPDATE nodes SET gone_at = clock() WHERE name = $2 AND id <> $1 AND buried AND gone_at IS NULL RETURNING draining
+    UPDATE nodes SET gone_at = clock() WHERE name = $2 AND id <> $1 AND dead AND gone_at IS NULL RETURNING draining
 )
 INSERT INTO nodes AS n (
-    id, name, joined_at, lease_until, buried, address, version, roles, renewed_at, labels, capacity, settings_hash, draining,
+    id, name, joined_at, lease_until, dead, address, version, roles, renewed_at, labels, capacity, settings_hash, draining,
     http_capacity
 )
 VALUES (
@@ -14,4 +14,4 @@ ON CONFLICT (id) DO UPDATE SET
     name = excluded.name, lease_until = excluded.lease_until, address = excluded.address, version = excluded.version,
     roles = excluded.roles, renewed_at = excluded.renewed_at, labels = excluded.labels, capacity = excluded.capacity,
     settings_hash = excluded.settings_hash, http_capacity = excluded.http_capacity
-WHERE NOT n.buried
+WHERE NOT n.dead

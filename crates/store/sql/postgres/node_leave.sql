@@ -9,9 +9,9 @@ WITH left_over AS (
     ) AS any_run
 ),
 gone AS (
-    UPDATE nodes SET buried = true, cleared = NOT l.any_run, gone_at = clock(), renewed_at = clock()
+    UPDATE nodes SET dead = true, cleared = NOT l.any_run, gone_at = clock(), renewed_at = clock()
     FROM left_over l
-    WHERE id = $1 AND NOT buried
+    WHERE id = $1 AND NOT dead
     RETURNING id, cleared
 )
 DELETE FROM claims WHERE node_id IN (SELECT id FROM gone WHERE cleared)

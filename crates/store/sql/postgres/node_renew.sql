@@ -2,7 +2,7 @@
 -- them it has had for long although most of their runs may have ended, and which tenants have another weight than usual
 -- ($3), and whether some may have only so many runs at work. A lease that has ended is not extended.
 UPDATE nodes SET lease_until = clock() + $2::bigint, renewed_at = clock()
-WHERE id = $1 AND NOT buried AND lease_until >= clock()
+WHERE id = $1 AND NOT dead AND lease_until >= clock()
 RETURNING
     clock() AS now,
     ARRAY(

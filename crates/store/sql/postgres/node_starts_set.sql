@@ -1,5 +1,5 @@
--- What a node executes and since when. A buried node has nothing to say.
+-- What a node executes and since when. A dead node has nothing to say.
 INSERT INTO node_starts (node_id, run_ids, turns, started_at)
-SELECT n.id, $2::uuid[], $3::integer[], $4::bigint[] FROM nodes n WHERE n.id = $1 AND NOT n.buried
+SELECT n.id, $2::uuid[], $3::integer[], $4::bigint[] FROM nodes n WHERE n.id = $1 AND NOT n.dead
 ON CONFLICT (node_id) DO UPDATE
 SET run_ids = excluded.run_ids, turns = excluded.turns, started_at = excluded.started_at

@@ -3,7 +3,7 @@ WITH done AS (
     UPDATE nodes SET
         draining = CASE $2::text WHEN 'DRAINED' THEN true WHEN 'RESUMED' THEN false ELSE draining END,
         gone_at = CASE $2::text WHEN 'REMOVED' THEN clock() END
-    WHERE id = $1 AND gone_at IS NULL AND buried = ($2::text = 'REMOVED')
+    WHERE id = $1 AND gone_at IS NULL AND dead = ($2::text = 'REMOVED')
     RETURNING id
 ),
 audited AS (

@@ -3,5 +3,5 @@ INSERT INTO outages (since, until)
 SELECT max(coalesce(retired_at, renewed_at)), clock()
 FROM nodes
 WHERE id <> $1 AND 'SCHEDULER' = ANY (roles)
-HAVING max(coalesce(retired_at, renewed_at)) < clock() AND NOT bool_or(NOT buried AND lease_until >= clock())
+HAVING max(coalesce(retired_at, renewed_at)) < clock() AND NOT bool_or(NOT dead AND lease_until >= clock())
 ON CONFLICT (since) DO NOTHING

@@ -1,4 +1,4 @@
--- The parts of a run ($1), unless it has some, or somebody asked for its end. Under the gate. $2 is the node that holds it
+-- The parts of a run ($1), unless it has some, or its cancellation was requested. Under the gate. $2 is the node that holds it
 -- with the fence $3; without one, the run was recorded by this very transaction, and waits for its parts from the beginning.
 WITH clock AS MATERIALIZED (SELECT clock() AS now),
 parent AS MATERIALIZED (
@@ -11,7 +11,7 @@ parent AS MATERIALIZED (
                 SELECT 1 FROM nodes n
                 JOIN claims c ON c.node_id = n.id
                 CROSS JOIN LATERAL unnest(c.run_ids, c.turns) WITH ORDINALITY AS h (id, turn, k)
-                WHERE n.id = $2 AND NOT n.buried AND h.id = r.id AND h.turn = r.turn AND c.id + h.k = $3::bigint
+                WHERE n.id = $2 AND NOT n.dead AND h.id = r.id AND h.turn = r.turn AND c.id + h.k = $3::bigint
             )
         END
 ),
@@ -34,4 +34,4 @@ recorded AS (
 listed AS (
     INSERT INTO parts (parent_id, number, run_id, shard) SELECT $1, u.number, u.id, u.shard FROM given u
 )
-SELECT (SELECT count(*) FROM parent) > 0 AS divided
+SELECT (SELECT count(*) FROM parent) > 0 AS split

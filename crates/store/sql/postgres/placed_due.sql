@@ -7,7 +7,7 @@ offer AS MATERIALIZED (
     ) THEN ARRAY['LEADER_ONLY'] ELSE '{}' END || coalesce(
         (SELECT array_agg('SHARD:' || s.shard_id::text) FROM shard_owners s WHERE s.node_id = n.id), '{}'
     ) AS words
-    FROM nodes n WHERE n.id = $2 AND NOT n.buried AND NOT n.draining
+    FROM nodes n WHERE n.id = $2 AND NOT n.dead AND NOT n.draining
 ),
 places (place) AS (
     (SELECT place FROM runs WHERE wait = 0 AND place IS NOT NULL ORDER BY place LIMIT 1)

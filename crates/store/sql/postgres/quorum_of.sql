@@ -9,5 +9,5 @@ SELECT
     (SELECT count(*) FROM schedulers) AS schedulers
 FROM unnest($1::uuid[]) AS u (id)
 CROSS JOIN roles l
-LEFT JOIN nodes n ON n.id = l.node_id AND NOT n.buried
+LEFT JOIN nodes n ON n.id = l.node_id AND NOT n.dead
 WHERE l.name = 'LEADER'

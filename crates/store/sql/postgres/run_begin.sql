@@ -4,7 +4,7 @@ WITH held AS (
     FROM nodes n
     JOIN claims c ON c.node_id = n.id
     CROSS JOIN LATERAL unnest(c.run_ids) WITH ORDINALITY AS h (run_id, k)
-    WHERE n.id = $1 AND NOT n.buried AND n.lease_until >= clock()
+    WHERE n.id = $1 AND NOT n.dead AND n.lease_until >= clock()
 )
 UPDATE runs r SET begun = r.turn + 1
 FROM unnest($2::uuid[], $3::bigint[], $4::integer[]) AS u (run_id, fence, turn)

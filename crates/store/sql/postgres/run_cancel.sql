@@ -1,8 +1,10 @@
--- Ends a run that nobody holds, or asks its holder to. Under the gate. $4 whether the run waits: if it does, the transaction
+-- Ends a run that no node holds, or asks its holder to. Under the gate. $4 whether the run waits: if it does, the transaction
 -- has the lock of waits alone, otherwise it has locked the run before the gate. A run that began or ceased to wait in between
--- is left alone, and the last column tells so.
+-- is left alone, and the last column but one tells so. So is a DAG run that has begun, which the last column tells.
 WITH target AS MATERIALIZED (
-    SELECT id, turn FROM runs WHERE id = $1 AND (wait <> 0) = $4::boolean FOR UPDATE NOWAIT
+    SELECT id, turn FROM runs WHERE id = $1 AND (wait <> 0) = $4::boolean
+        AND NOT EXISTS (SELECT 1 FROM dag_runs AS d WHERE d.run_id = $1)
+    FOR UPDATE NOWAIT
 ),
 holder AS MATERIALIZED (
     SELECT c.node_id
@@ -37,4 +39,5 @@ SELECT
     (SELECT node_id FROM holder) AS holder,
     EXISTS (SELECT 1 FROM record) AS ended,
     (SELECT outcome FROM history WHERE id = $1) AS outcome,
-    EXISTS (SELECT 1 FROM runs WHERE id = $1 AND (wait <> 0) <> $4::boolean) AS has_moved
+    EXISTS (SELECT 1 FROM runs WHERE id = $1 AND (wait <> 0) <> $4::boolean) AS has_moved,
+    EXISTS (SELECT 1 FROM dag_runs WHERE run_id = $1) AS has_steps

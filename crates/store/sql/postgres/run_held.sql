@@ -6,5 +6,5 @@ FROM nodes n
 JOIN claims c ON c.node_id = n.id
 CROSS JOIN LATERAL unnest(c.run_ids, c.turns) WITH ORDINALITY AS h (id, turn, k)
 JOIN runs r ON r.id BETWEEN h.id AND h.id AND r.turn = h.turn
-WHERE n.id = $1 AND NOT n.buried
+WHERE n.id = $1 AND NOT n.dead
 ORDER BY fence

@@ -1,6 +1,6 @@
--- Shards move to other owners, if the node ($1) leads in its epoch ($2) and nobody has moved them since. Under the lead.
+-- Shards move to other owners, if the node ($1) leads in its epoch ($2) and they were not moved since. Under the lock of the leader's row.
 WITH leads AS MATERIALIZED (
-    SELECT 1 AS yes FROM roles l JOIN nodes n ON n.id = l.node_id AND NOT n.buried
+    SELECT 1 AS yes FROM roles l JOIN nodes n ON n.id = l.node_id AND NOT n.dead
     WHERE l.name = 'LEADER' AND l.node_id = $1 AND l.epoch = $2::bigint
 ),
 moved AS (

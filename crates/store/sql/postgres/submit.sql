@@ -1,4 +1,4 @@
--- Goes on behind audit_requested, to hand what was just recorded to the node that asked. Nobody else can claim it, so the
+-- Goes on behind audit_requested, to hand what was just recorded to the node that asked. No other node can claim it, so the
 -- gate is passed on the way, for the numbers. A tenant that is counted gets its runs from the queue.
 -- $18 lock of the node, $19 node, $20 how many at most that take a process slot, $21 that take an HTTP slot, $22 and $23 as
 -- in job_changed_lately.

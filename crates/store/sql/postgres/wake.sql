@@ -1,4 +1,4 @@
--- Runs of jobs have ended or stepped aside: whoever waited for that goes on. While nobody begins to wait, and under the
+-- Runs of jobs have ended or stepped aside: the runs that waited for that go on. While no run begins to wait, and under the
 -- gate where others depend on these jobs or runs step aside.
 -- $1 jobs, $2 how many in line go on for each, $3 all runs that may have ended, $4 those of them whose job is not known,
 -- $5 runs that may wait for other jobs or in line now, $6 how many fences the gate has just handed out, $7 and $8 the first and the last
@@ -87,7 +87,7 @@ record AS (
 next AS MATERIALIZED (
     SELECT DISTINCT d.job_id FROM dependent d WHERE (d.depends_on IN (SELECT job_id FROM ended)) IS TRUE
 ),
--- They stood aside meanwhile and get in line anew: whoever has begun since is before them.
+-- They stood aside meanwhile and get in line anew: runs that have begun since are before them.
 upstream AS (
     UPDATE runs r SET wait = 0, wait_until = NULL, order_at = greatest(r.order_at, (SELECT now FROM clock))
     FROM next n

@@ -1,2 +1,2 @@
--- A buried node whose last run was handed on.
-UPDATE nodes SET cleared = 1 WHERE id = ?1 AND buried
+-- A dead node whose last run was handed on.
+UPDATE nodes SET cleared = 1 WHERE id = ?1 AND dead

@@ -1,6 +1,6 @@
 -- How far a run is acknowledged by the schedulers that are registered, in the present epoch.
 SELECT
-    EXISTS (SELECT 1 FROM roles AS r JOIN nodes AS n ON n.id = r.node_id AND NOT n.buried WHERE r.name = 'LEADER'),
+    EXISTS (SELECT 1 FROM roles AS r JOIN nodes AS n ON n.id = r.node_id AND NOT n.dead WHERE r.name = 'LEADER'),
     (
         SELECT count(*) FROM acknowledgements AS a
         JOIN nodes AS n ON n.id = a.node_id AND n.gone_at IS NULL

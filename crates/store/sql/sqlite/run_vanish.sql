@@ -1,2 +1,2 @@
--- A run that never was, or that nobody wants to know of any more.
+-- Deletes a run: a tick that was taken back, or one whose retention is over.
 DELETE FROM runs WHERE seq = ?1

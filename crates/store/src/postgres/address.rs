@@ -4,7 +4,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use deadpool_postgres::{HookError, PoolError, TimeoutType, Timeouts};
-use dial::{Address, AddressError, Manner, Tls, Trouble};
+use postgres_connect::{Address, AddressError, Manner, Tls, Trouble};
 use tokio_postgres::Config;
 use tokio_postgres::config::TargetSessionAttrs;
 use tokio_postgres::error::{DbError, SqlState};
@@ -114,7 +114,8 @@ impl PostgresAddress {
 
     /// Why there are no tables. A user without rights is told which ones are needed.
     pub(super) fn no_tables(&self, error: Unmade) -> StoreError {
-        let found = dial::causes(&error).find_map(|cause| cause.downcast_ref::<DbError>());
+        let found =
+            postgres_connect::causes(&error).find_map(|cause| cause.downcast_ref::<DbError>());
         if let Some(db) = found.filter(|db| *db.code() == SqlState::INSUFFICIENT_PRIVILEGE) {
             let user = self.config().get_user().unwrap_or("punctual");
             let database = self.config().get_dbname().unwrap_or(user);

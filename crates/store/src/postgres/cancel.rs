@@ -103,6 +103,7 @@ impl Shared {
         let before: Option<i16> = answer.try_get(2)?;
         Ok(Some(match before {
             Some(before) => Cancelled::EndedBefore(outcome(before)?),
+            None if answer.try_get(4)? => Cancelled::HasSteps,
             None => Cancelled::NotFound,
         }))
     }

@@ -1,11 +1,11 @@
-//! The lead, runs that not every node may execute, and acknowledgements.
+//! The leadership, runs that not every node may execute, and acknowledgements.
 //!
 //! Locks are taken in the order of docs/decisions/023-ends-beside-each-other.md: the node's, waits,
-//! the gate, the lead.
+//! the gate, the leadership.
 
 use std::collections::HashMap;
 
-use domain::cluster::{Lead, Place, Quorum};
+use domain::cluster::{Leadership, Placement, Quorum};
 use domain::fairness::{AGEING, ROUND, Tier};
 use domain::id::{NodeId, RunId};
 use domain::pool::CALL_HOLDS;
@@ -13,8 +13,8 @@ use domain::run::{ClaimedRun, Grant};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use super::exchange::{fences, wanted};
 use super::pipeline::{Pipeline, values};
-use super::pump::{fences, wanted};
 use super::row::{claimed, signed, span_us, text, unsigned};
 use super::{PostgresStore, Shared, first, lock_of};
 use crate::author::author;
@@ -30,30 +30,30 @@ impl Cluster for PostgresStore {
         self.shared.nodes().await
     }
 
-    async fn take_lead(&self, node: NodeId) -> Result<Lead> {
-        let lead = self.shared.lead().await?;
-        if lead.node.is_some() {
-            return Ok(lead);
+    async fn take_leadership(&self, node: NodeId) -> Result<Leadership> {
+        let leadership = self.shared.leadership().await?;
+        if leadership.node.is_some() {
+            return Ok(leadership);
         }
         let mut pipeline = Pipeline::default();
         pipeline.push(sql!("lock_node"), values![lock_of(node)]);
-        pipeline.push(sql!("lead_lock"), values![]);
-        pipeline.push(sql!("lead_take"), values![node.0]);
-        let lead = pipeline.push(sql!("lead_read"), values![]);
+        pipeline.push(sql!("leader_lock"), values![]);
+        pipeline.push(sql!("leader_take"), values![node.0]);
+        let leadership = pipeline.push(sql!("leader_read"), values![]);
         let mut answers = pipeline.commit(&self.shared.pool).await?;
-        read_lead(&first(answers.swap_remove(lead))?)
+        read_lead(&first(answers.swap_remove(leadership))?)
     }
 
-    async fn lead(&self) -> Result<Lead> {
-        self.shared.lead().await
+    async fn leadership(&self) -> Result<Leadership> {
+        self.shared.leadership().await
     }
 
     async fn resign(&self, node: NodeId, epoch: i64) -> Result<bool> {
         let mut pipeline = Pipeline::default();
         pipeline.push(sql!("lock_node"), values![lock_of(node)]);
         pipeline.push(sql!("gate"), values![0_i64]);
-        pipeline.push(sql!("lead_lock"), values![]);
-        let resigned = pipeline.push(sql!("lead_resign"), values![node.0, epoch]);
+        pipeline.push(sql!("leader_lock"), values![]);
+        let resigned = pipeline.push(sql!("leader_resign"), values![node.0, epoch]);
         let answers = pipeline.commit(&self.shared.pool).await?;
         Ok(!answers[resigned].is_empty())
     }
@@ -77,7 +77,7 @@ impl Cluster for PostgresStore {
         let mut pipeline = Pipeline::default();
         pipeline.push(sql!("lock_node"), values![lock_of(node)]);
         pipeline.push(sql!("gate"), values![0_i64]);
-        pipeline.push(sql!("lead_share"), values![]);
+        pipeline.push(sql!("leader_share"), values![]);
         pipeline.push(sql!("ack_insert"), values![node.0]);
         let woken = pipeline.push(sql!("ack_wake"), values![]);
         let mut answers = pipeline.commit(&self.shared.pool).await?;
@@ -133,7 +133,7 @@ impl Cluster for PostgresStore {
         let by = text(&author()).into_owned();
         let mut pipeline = Pipeline::default();
         pipeline.push(sql!("lock_node"), values![lock_of(node)]);
-        pipeline.push(sql!("lead_share"), values![]);
+        pipeline.push(sql!("leader_share"), values![]);
         let values = values![node.0, epoch, text(policy), by, details];
         let leads = pipeline.push(sql!("policy_publish"), values);
         let sql = "SELECT version FROM settings WHERE name = $1";
@@ -145,7 +145,7 @@ impl Cluster for PostgresStore {
 
     async fn schedulers(&self) -> Result<Vec<NodeId>> {
         // The nodes that plan: alive and not draining.
-        let sql = "SELECT n.id FROM nodes n WHERE NOT n.buried AND NOT n.draining
+        let sql = "SELECT n.id FROM nodes n WHERE NOT n.dead AND NOT n.draining
                    AND 'SCHEDULER' = ANY (n.roles)";
         let rows = self.shared.query(sql, values![]).await?;
         rows.iter().map(|row| Ok(NodeId(row.try_get(0)?))).collect()
@@ -159,7 +159,7 @@ impl Cluster for PostgresStore {
 
     async fn steer(&self, node: NodeId, steer: NodeControl) -> Result<NodeControlOutcome> {
         // How a node that is not gone stands to the cluster.
-        let sql = "SELECT buried, name FROM nodes WHERE id = $1 AND gone_at IS NULL";
+        let sql = "SELECT dead, name FROM nodes WHERE id = $1 AND gone_at IS NULL";
         let found = self.shared.query(sql, values![node.0]).await?;
         let Some(row) = found.first() else { return Ok(NodeControlOutcome::NotFound) };
         let name: String = row.try_get(1)?;
@@ -177,13 +177,13 @@ impl Cluster for PostgresStore {
     }
 }
 
-fn read_lead(row: &Row) -> Result<Lead> {
-    Ok(Lead { epoch: row.try_get(0)?, node: row.try_get::<_, Option<Uuid>>(1)?.map(NodeId) })
+fn read_lead(row: &Row) -> Result<Leadership> {
+    Ok(Leadership { epoch: row.try_get(0)?, node: row.try_get::<_, Option<Uuid>>(1)?.map(NodeId) })
 }
 
 impl Shared {
-    async fn lead(&self) -> Result<Lead> {
-        read_lead(&self.query_one(sql!("lead_read"), values![]).await?)
+    async fn leadership(&self) -> Result<Leadership> {
+        read_lead(&self.query_one(sql!("leader_read"), values![]).await?)
     }
 
     async fn claim_placed(
@@ -193,7 +193,7 @@ impl Shared {
         want: ClaimRequest,
     ) -> Result<Vec<ClaimedRun>> {
         let fences = fences(want);
-        // Almost always nobody asks for this place, and then the gate need not be passed.
+        // Almost always no run asks for this placement, and then the gate need not be passed.
         let ahead = span_us(want.ahead);
         let due = self.query_one(sql!("placed_due"), values![ahead, node.0, epoch]).await?;
         if fences == 0 || !due.try_get::<_, bool>(0)? {
@@ -203,7 +203,7 @@ impl Shared {
         let mut pipeline = Pipeline::default();
         pipeline.push(sql!("lock_node"), values![lock_of(node)]);
         pipeline.push(sql!("gate"), values![fences]);
-        pipeline.push(sql!("lead_share"), values![]);
+        pipeline.push(sql!("leader_share"), values![]);
         let tenant_max = want.tenant_max.map(signed);
         let soon = i64::from(want.soon);
         let mut values = values![node.0, wanted(want), soon, ahead, tenant_max, epoch];
@@ -244,7 +244,7 @@ impl Shared {
 /// A run that was claimed, and what it asked for.
 fn placed(row: &Row) -> Result<ClaimedRun> {
     let mut run = claimed(row)?;
-    run.run.place = Place::of_words(row.try_get(16)?);
+    run.run.place = Placement::from_words(row.try_get(16)?);
     Ok(run)
 }
 

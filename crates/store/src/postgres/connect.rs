@@ -7,7 +7,7 @@ use std::time::Duration;
 use deadpool_postgres::{
     Hook, HookError, Manager, ManagerConfig, Pool, QueueMode, RecyclingMethod, Runtime, Timeouts,
 };
-use dial::Tls;
+use postgres_connect::Tls;
 use refinery::Target;
 use tokio_postgres::Client;
 use tokio_postgres::types::ToSql;
@@ -35,7 +35,7 @@ const SET_UP: &str = "SELECT set_config('synchronous_commit', 'on', false)
     SELECT set_config('enable_memoize', 'off', false)
         WHERE current_setting('enable_memoize', true) IS NOT NULL";
 
-/// What is asked when a run is due and nobody should wait for a statement to be read first.
+/// What is asked when a run is due: these statements are prepared in advance.
 const PROMPT: [&str; 3] = [sql!("starts_share"), sql!("facts"), SUBMIT];
 
 /// A pool of connections that is ready for use.
@@ -114,14 +114,14 @@ async fn look_at(client: &Client, address: &PostgresAddress) -> Result<()> {
     if !row.try_get::<_, bool>(1)? {
         return Err(StoreError::Refused {
             problem: "the settings of a session did not reach the database".to_owned(),
-            advice: dial::POOLER.to_owned(),
+            advice: postgres_connect::POOLER.to_owned(),
         });
     }
     match row.try_get::<_, Option<bool>>(2)? {
         _ if address.is_here() => {}
         Some(true) if address.is_checked() => {}
         Some(true) => tracing::info!(
-            "the connection to the database is encrypted, but nobody checks whose certificate it \
+            "the connection to the database is encrypted, but the certificate is not verified, so it \
              has: sslmode=verify-full does"
         ),
         _ => tracing::warn!(
@@ -161,7 +161,7 @@ pub(super) enum Unmade {
 }
 
 async fn apply(client: &mut Client, known: i32) -> std::result::Result<(), Unmade> {
-    // Asked first: whoever prepared the schema may not have given the right to create one.
+    // Asked first: the administrator who created the schema may not have granted CREATE.
     let schema =
         client.query_opt("SELECT 1 FROM pg_namespace WHERE nspname = 'punctual'", &[]).await?;
     if schema.is_none() {

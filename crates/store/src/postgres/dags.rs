@@ -1,19 +1,24 @@
 //! DAG runs and their steps.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use domain::dag::state::StepRecord;
-use domain::id::{NodeId, RunId};
-use domain::run::{Grant, NewRun};
+use domain::id::{JobId, NodeId, RunId};
+use domain::run::{ClaimedRun, Grant, NewRun};
+use tokio_postgres::Row;
 use uuid::Uuid;
 
+use super::exchange::changed_lately;
 use super::pipeline::{Pipeline, values};
-use super::row::{signed, text, us};
+use super::row::{signed, text, unsigned, us};
 use super::runs::{RunColumns, place};
-use super::submit::SUBMIT_DIVIDED;
+use super::submit::SUBMIT_SPLIT;
 use super::{PostgresStore, lock_of};
 use crate::dags::{is_called, item_number};
 use crate::{Advance, Advanced, ClaimFor, DagRun, Dags, Result};
+
+/// So many new runs are left to the queue.
+const CLAIM_MAX: usize = 500;
 
 impl Dags for PostgresStore {
     async fn begin_dags(&self, node: NodeId, runs: &[(Grant, DagRun)]) -> Result<Vec<bool>> {
@@ -32,7 +37,7 @@ impl Dags for PostgresStore {
 
     async fn repeat_dag(&self, new: &NewRun, run: &DagRun, adopted: &[StepRecord]) -> Result<bool> {
         let mut pipeline = Pipeline::default();
-        let recorded = pipeline.push(SUBMIT_DIVIDED, RunColumns::of([new]).into_requested());
+        let recorded = pipeline.push(SUBMIT_SPLIT, RunColumns::of([new]).into_requested());
         let sql =
             "INSERT INTO dag_runs (run_id, job_id, tenant_id, version, revision, control, is_over,
                        rerun_of, forced, scheduled_for, parameters)
@@ -49,7 +54,8 @@ impl Dags for PostgresStore {
         Ok(is_new)
     }
 
-    async fn advance(&self, batch: &[Advance], _: Option<ClaimFor>) -> Result<Advanced> {
+    async fn advance(&self, batch: &[Advance], claim: Option<ClaimFor>) -> Result<Advanced> {
+        let _claiming = self.shared.claiming.read().await;
         let mut pipeline = Pipeline::default();
         let ids: Vec<Uuid> = batch.iter().map(|step| step.run.0).collect();
         let revisions: Vec<i64> = batch.iter().map(|step| step.revision).collect();
@@ -63,7 +69,7 @@ impl Dags for PostgresStore {
             pipeline.push(sql!("dag_advance"), values![ids.clone(), revisions, controls, over]);
         let runs = batch.iter().flat_map(|step| &step.runs);
         let owners = batch.iter().flat_map(|step| step.runs.iter().map(|run| (run.id, step.run)));
-        let owners: std::collections::HashMap<RunId, RunId> = owners.collect();
+        let owners: HashMap<RunId, RunId> = owners.collect();
         let columns = RunColumns::of(runs.clone());
         if !columns.id.is_empty() {
             let of: Vec<Uuid> = columns.id.iter().map(|id| owners[&RunId(*id)].0).collect();
@@ -83,6 +89,15 @@ impl Dags for PostgresStore {
                             AND r.wait + 0 = 4";
             pipeline.push(wake, values![ids]);
         }
+        let (node, count) = (claim.map(|claim| claim.node), runs.clone().count());
+        // A claim of many is as well made behind them.
+        let claim = claim.filter(|_| count > 0 && count < CLAIM_MAX).map(|claim| {
+            let new: Vec<Uuid> = runs.clone().map(|run| run.id.0).collect();
+            let (process, http) = (i64::from(claim.max.process), i64::from(claim.max.http));
+            let mut values = values![new, lock_of(claim.node), claim.node.0, process, http];
+            values.extend(changed_lately());
+            pipeline.push(sql!("dag_claim"), values)
+        });
         let answers = pipeline.commit(&self.shared.pool).await?;
         let moved: HashSet<RunId> =
             answers[moved].iter().map(|row| Ok(RunId(row.try_get(0)?))).collect::<Result<_>>()?;
@@ -91,8 +106,34 @@ impl Dags for PostgresStore {
             self.shared.signal.send_of(&step.runs);
         }
         let written = batch.iter().map(|step| moved.contains(&step.run)).collect();
-        Ok(Advanced { written, claimed: Vec::new() })
+        let mut advanced = Advanced { written, ..Advanced::default() };
+        if let Some(row) = claim.and_then(|step| answers[step].first()) {
+            let held = held(row)?;
+            let claimed = |run: &NewRun| {
+                let (fence, token) = *held.get(&run.id)?;
+                let grant = Grant { run: run.id, fence, turn: 0 };
+                Some(ClaimedRun { grant, run: run.clone(), attempts: 0, lost: 0, token })
+            };
+            advanced.claimed = runs.filter_map(claimed).collect();
+            advanced.claimed.sort_unstable_by_key(|claimed| claimed.grant.fence);
+            if let (Some(node), Some(first)) = (node, advanced.claimed.first()) {
+                let held = advanced.claimed.iter().map(|it| (it.run.id, it.run.job)).collect();
+                self.shared.holdings().take(first.grant.fence - 1, node, held);
+            }
+            let changed = row.try_get::<_, Vec<Uuid>>(3)?.into_iter().map(JobId);
+            let versions = row.try_get::<_, Vec<i32>>(4)?.into_iter().map(unsigned);
+            advanced.changed_jobs = changed.zip(versions).collect();
+        }
+        Ok(advanced)
     }
+}
+
+/// The fence and the start token of each run that the node holds.
+fn held(row: &Row) -> Result<HashMap<RunId, (i64, i64)>> {
+    let Some(fence) = row.try_get::<_, Option<i64>>(1)? else { return Ok(HashMap::new()) };
+    let runs = row.try_get::<_, Vec<Uuid>>(0)?.into_iter().map(RunId);
+    let tokens: Vec<i64> = row.try_get(2)?;
+    Ok(runs.zip((fence + 1..).zip(tokens)).collect())
 }
 
 fn header(run: &DagRun) -> Vec<super::pipeline::Value<'_>> {

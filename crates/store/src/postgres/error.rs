@@ -1,7 +1,7 @@
 //! What PostgreSQL's errors mean for a caller.
 
 use deadpool_postgres::PoolError;
-use dial::words;
+use postgres_connect::words;
 use tokio_postgres::error::SqlState;
 
 use crate::StoreError;

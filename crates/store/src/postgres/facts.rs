@@ -68,13 +68,17 @@ impl Shared {
             let (job, id) = (JobId(row.try_get(0)?), RunId(row.try_get(1)?));
             let run = ActiveRun { id, origin: origin(row.try_get(2)?)? };
             let (order_at, fence): (i64, i64) = (row.try_get(3)?, row.try_get(4)?);
+            let has_begun: bool = row.try_get(5)?;
             let asked = questions.iter().zip(&orders).zip(&mut facts);
             for ((question, mine), facts) in asked.filter(|((it, _), _)| it.others && it.job == job)
             {
                 // One that comes later in line and was claimed later sees this one.
-                let order = (*mine, question.grant.run);
-                if (order_at, id) < order || fence < question.grant.fence {
+                let is_earlier = (order_at, id) < (*mine, question.grant.run);
+                if is_earlier || fence < question.grant.fence {
                     facts.elsewhere.push(run);
+                    if !is_earlier && !has_begun {
+                        facts.undecided.push(id);
+                    }
                 }
             }
         }

@@ -27,7 +27,7 @@ pub(super) struct Ending<'a> {
 
 impl<'a> Ending<'a> {
     /// Ends runs, and locks those that go on. This comes before the gate: it takes long, and needs
-    /// to see nobody else's work. Runs are locked by id, before the lock of waits and the gate.
+    /// to see no work of other transactions. Runs are locked by id, before the lock of waits and the gate.
     pub fn before_gate(
         pipeline: &mut Pipeline<'a>,
         holder: Option<NodeId>,
@@ -72,7 +72,7 @@ impl<'a> Ending<'a> {
         Ending { done, job_states, ends, agains: None, wake: None }
     }
 
-    /// Lets runs go on, gives jobs the states that follow from ends, and wakes whoever waited for
+    /// Lets runs go on, gives jobs the states that follow from ends, and wakes the runs that waited for
     /// one of the runs, behind the locks that this needs. The gate hands out so many fences, and the caller takes so many runs with the same
     /// call. The second column at the place that is returned is the time.
     pub fn pass_gate(
@@ -89,7 +89,7 @@ impl<'a> Ending<'a> {
         for finish in &self.done {
             let known = holdings.job(finish.grant.fence);
             match &finish.verdict {
-                // Nobody waits for a part of a run but the run.
+                // Only the parent run waits for a child run.
                 Verdict::End { .. } if finish.grant.run.is_part() => {}
                 Verdict::End { .. } => {
                     freed.push(finish.grant.run, known);
@@ -97,7 +97,7 @@ impl<'a> Ending<'a> {
                 }
                 Verdict::Retry { delay } => {
                     agains.push(finish, Some(span_us(*delay)), None);
-                    // It has ended only if somebody asked for that.
+                    // It has ended only if its cancellation was requested.
                     if !finish.grant.run.is_part() {
                         freed.push(finish.grant.run, None);
                     }
@@ -463,7 +463,7 @@ impl Freed {
         self.places.push(i64::from(places));
     }
 
-    /// Wakes whoever waited for them. The gate has just handed out so many fences.
+    /// Wakes the runs that waited for them. The gate has just handed out so many fences.
     pub fn into_step(self, pipeline: &mut Pipeline<'_>, fences: i64) -> Option<usize> {
         if self.runs.is_empty() && self.aside.is_empty() {
             return None;

@@ -3,7 +3,7 @@
 //! A row of `claims` stands for a batch of grants. It can go when all of them are over, and only
 //! the process that took the batch knows when that is: it keeps a list, and sends the numbers of
 //! spent claims along with its next commit. A claim that a few long runs keep alive is thin: it
-//! makes everybody read past the ids of runs that ended long ago, so it is split into a claim for
+//! makes every reader skip the ids of runs that ended long ago, so it is split into a claim for
 //! each run that is left.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -58,6 +58,9 @@ impl Shared {
             pipeline.push(sql!("node_release_unbegun"), values![old.0, begun]);
         }
         pipeline.push(sql!("node_replace"), values![ended]);
+        if let Some((old, at)) = info.acted {
+            pipeline.push(sql!("node_acted"), values![old.0, us(at)]);
+        }
         pipeline.push(sql!("node_join"), values);
         if info.roles.contains(&NodeRole::Scheduler) {
             pipeline.push(sql!("outage_insert"), values![node.0]);
@@ -120,6 +123,7 @@ impl Shared {
                     },
                     settings_hash: row.try_get(12)?,
                     replaces: Replaces::None,
+                    acted: None,
                 },
                 joined_at: at(row.try_get(5)?),
                 renewed_at: at(row.try_get(6)?),
@@ -201,7 +205,7 @@ impl Shared {
         Ok(runs)
     }
 
-    /// A claim whose answer was lost on the way belongs to this node, and nobody knows it: the
+    /// A claim whose answer was lost on the way belongs to this node, and no process knows it: the
     /// runs would never start. It is given back. While no claim is under way, what the holdings
     /// do not list is such a claim.
     async fn release_orphans(&self, node: NodeId, claims: Vec<i64>) {
@@ -249,7 +253,7 @@ impl Shared {
     }
 
     pub(super) async fn retire(&self, node: NodeId) -> Result<()> {
-        let sql = "UPDATE nodes SET retired_at = clock() WHERE id = $1 AND NOT buried
+        let sql = "UPDATE nodes SET retired_at = clock() WHERE id = $1 AND NOT dead
                    AND retired_at IS NULL";
         self.query(sql, values![node.0]).await?;
         Ok(())
@@ -290,8 +294,8 @@ impl Shared {
             pipeline.push(sql!("lock_node_alone"), values![lock_of(NodeId(*node))]);
         }
         pipeline.push(sql!("members_lock"), values![]);
-        let buried =
-            (!expired.is_empty()).then(|| pipeline.push(sql!("node_bury"), values![expired]));
+        let dead =
+            (!expired.is_empty()).then(|| pipeline.push(sql!("node_expire"), values![expired]));
         if waited || pooled {
             pipeline.push(sql!("waits_alone"), values![]);
             pipeline.push(sql!("gate"), values![0_i64]);
@@ -316,8 +320,8 @@ impl Shared {
         for row in undecided.into_iter().flat_map(|step| &answers[step]) {
             reaped.undecided.push((RunId(row.try_get(0)?), JobId(row.try_get(1)?)));
         }
-        for row in buried.into_iter().flat_map(|step| &answers[step]) {
-            reaped.buried.push(NodeId(row.try_get(0)?));
+        for row in dead.into_iter().flat_map(|step| &answers[step]) {
+            reaped.dead.push(NodeId(row.try_get(0)?));
         }
         for step in waited.into_iter().chain(pooled) {
             let woken: i64 = first(std::mem::take(&mut answers[step]))?.try_get(0)?;
@@ -326,7 +330,7 @@ impl Shared {
         Ok(reaped)
     }
 
-    pub(super) async fn bury(&self, lost: &[(NodeId, Finish)]) -> Result<Vec<Applied>> {
+    pub(super) async fn settle_lost(&self, lost: &[(NodeId, Finish)]) -> Result<Vec<Applied>> {
         if lost.is_empty() {
             return Ok(Vec::new());
         }

@@ -229,7 +229,7 @@ async fn answer(
 }
 
 /// Sends everything in order and collects the answers. A request leaves when its future is polled
-/// for the first time, so the first pass sends the whole transaction, and nobody who gives up
+/// for the first time, so the first pass sends the whole transaction, and no caller that gives up
 /// waiting leaves half of one behind. What cannot even be sent turns the commit into a rollback.
 ///
 /// The error of a transaction is the first one, with its place: those after it only say that there

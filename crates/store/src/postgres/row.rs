@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use domain::cluster::Place;
+use domain::cluster::Placement;
 use domain::id::{JobId, RunId, TenantId, UserId};
 use domain::job::Job;
 use domain::run::{AttemptEnd, ClaimedRun, Grant, NewRun, Origin, Outcome};
@@ -127,7 +127,7 @@ pub(super) fn live(row: &Row) -> Result<ClaimedRun> {
             coalesced: unsigned(row.try_get(9)?),
             ignore_dependencies: row.try_get(10)?,
             parameters: row.try_get(11)?,
-            place: Place::default(),
+            place: Placement::default(),
             slot: slot_of(lane),
             requested_by: None,
         },

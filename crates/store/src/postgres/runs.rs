@@ -1,4 +1,4 @@
-//! New runs: planned ones and those that somebody asked for.
+//! New runs: planned ones and requested ones.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -124,7 +124,7 @@ impl<'a> RunColumns<'a> {
         columns
     }
 
-    /// The columns of runs that somebody may have asked for, and the first and the last of the runs.
+    /// The columns of runs that may have been requested, and the first and the last of the runs.
     pub fn into_requested(mut self) -> Vec<Value<'a>> {
         let (lowest, highest) = ends_of(&self.id);
         let requested_by = uniform(std::mem::take(&mut self.requested_by));

@@ -1,4 +1,4 @@
-//! Shards, who owns them, and runs that are divided into parts.
+//! Shards, who owns them, and runs that are split into parts.
 
 use domain::id::{NodeId, RunId, TenantId};
 use domain::partition::Part;
@@ -9,10 +9,10 @@ use uuid::Uuid;
 use super::pipeline::{Pipeline, values};
 use super::row::{lane_of, outcome, signed, text, us};
 use super::runs::RunColumns;
-use super::submit::SUBMIT_DIVIDED;
+use super::submit::SUBMIT_SPLIT;
 use super::{PostgresStore, first, lock_of};
 use crate::shards;
-use crate::{Move, OwnedShard, Result, Shards, Whole};
+use crate::{Move, OwnedShard, ParentRun, Result, Shards};
 
 impl Shards for PostgresStore {
     async fn shards(&self, tenant: Option<TenantId>) -> Result<Vec<OwnedShard>> {
@@ -25,8 +25,8 @@ impl Shards for PostgresStore {
         let nodes: Vec<Option<Uuid>> = moves.iter().map(|step| step.to.map(|to| to.0)).collect();
         let mut pipeline = Pipeline::default();
         pipeline.push(sql!("lock_node"), values![lock_of(node)]);
-        // Claims share the lead: none of them is under way while a shard moves.
-        pipeline.push(sql!("lead_lock"), values![]);
+        // Claims share the leadership: none of them is under way while a shard moves.
+        pipeline.push(sql!("leader_lock"), values![]);
         let values = values![node.0, epoch, shards, fences, nodes];
         let assign = pipeline.push(sql!("shard_assign"), values);
         let mut answers = pipeline.commit(&self.shared.pool).await?;
@@ -35,7 +35,7 @@ impl Shards for PostgresStore {
         Ok((leads > 0).then_some(moved.cast_unsigned()))
     }
 
-    async fn divide(&self, run: Whole<'_>, parts: &[NewRun]) -> Result<bool> {
+    async fn split_run(&self, run: ParentRun<'_>, parts: &[NewRun]) -> Result<bool> {
         let Some(one) = parts.first() else { return Ok(false) };
         let ids: Vec<Uuid> = parts.iter().map(|part| part.id.0).collect();
         let shards: Vec<_> = parts.iter().map(|part| text(&part.shard)).collect();
@@ -44,15 +44,15 @@ impl Shards for PostgresStore {
         let places: Vec<String> =
             parts.iter().map(|part| text(&part.place.words().join("\n")).into_owned()).collect();
         let (holder, fence) = match run {
-            Whole::Held(node, grant) => (Some(node), Some(grant.fence)),
-            Whole::New(_) => (None, None),
+            ParentRun::Held(node, grant) => (Some(node), Some(grant.fence)),
+            ParentRun::New(_) => (None, None),
         };
         let mut pipeline = Pipeline::default();
         if let Some(node) = holder {
             pipeline.push(sql!("lock_node"), values![lock_of(node)]);
         }
-        if let Whole::New(run) = run {
-            pipeline.push(SUBMIT_DIVIDED, RunColumns::of([run]).into_requested());
+        if let ParentRun::New(run) = run {
+            pipeline.push(SUBMIT_SPLIT, RunColumns::of([run]).into_requested());
         }
         pipeline.push(sql!("gate"), values![0_i64]);
         let holder = holder.map(|node| node.0);
@@ -65,8 +65,8 @@ impl Shards for PostgresStore {
             lane_of(one),
             i16::from(one.origin as u8)
         ]);
-        let divide = pipeline.push(sql!("part_insert"), values);
-        if let Whole::New(run) = run {
+        let split = pipeline.push(sql!("part_insert"), values);
+        if let ParentRun::New(run) = run {
             // A run that was recorded by this very transaction waits for its parts.
             let sql = "UPDATE runs r SET wait = 4 WHERE r.id = $1
                        AND r.xmin = pg_current_xact_id()::xid
@@ -74,11 +74,11 @@ impl Shards for PostgresStore {
             pipeline.push(sql, values![run.id.0]);
         }
         let mut answers = pipeline.commit(&self.shared.pool).await?;
-        let divided = first(answers.swap_remove(divide))?.try_get(0)?;
-        if divided {
+        let split = first(answers.swap_remove(split))?.try_get(0)?;
+        if split {
             self.shared.signal.send_of(parts);
         }
-        Ok(divided)
+        Ok(split)
     }
 
     async fn parts(&self, runs: &[RunId]) -> Result<Vec<Part>> {
@@ -103,7 +103,7 @@ impl Shards for PostgresStore {
         rows.iter().map(|row| Ok((RunId(row.try_get(0)?), RunId(row.try_get(1)?)))).collect()
     }
 
-    async fn wake_divided(&self, runs: &[RunId]) -> Result<u64> {
+    async fn wake_split(&self, runs: &[RunId]) -> Result<u64> {
         let ids: Vec<Uuid> = runs.iter().map(|run| run.0).collect();
         let mut pipeline = Pipeline::default();
         pipeline.push(sql!("gate"), values![0_i64]);

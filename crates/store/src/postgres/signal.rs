@@ -1,8 +1,8 @@
 //! Hints that something changed, within this process and between nodes.
 //!
 //! Nodes tell each other with NOTIFY, on a connection of its own: inside the transactions that
-//! change something it would halve their throughput, and nobody waits until one is on disk. Hints
-//! are debounced, and none of them is needed: whoever waits for one also looks by the clock. One
+//! change something it would halve their throughput, and no caller waits until one is on disk. Hints
+//! are debounced, and none of them is needed: a waiter also polls. One
 //! that says that a run asks for something of its node has a word; releases that do not know the
 //! word hear a plain hint.
 
@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use dial::Tls;
 use domain::run::NewRun;
+use postgres_connect::Tls;
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
@@ -68,7 +68,7 @@ impl Signal {
         Signal { hints, task }
     }
 
-    /// Tells everybody who waits, here at once and elsewhere soon.
+    /// Wakes all waiters, those of this process at once and those of others soon.
     pub fn send(&self) {
         self.hints.wake(false);
         self.hints.outbox.notify_one();
@@ -81,7 +81,7 @@ impl Signal {
         self.hints.outbox.notify_one();
     }
 
-    /// Tells whoever these runs may be for.
+    /// Wakes the nodes that these runs may be for.
     pub fn send_of<'a>(&self, runs: impl IntoIterator<Item = &'a NewRun>) {
         if asks_for_place(runs) { self.send_placed() } else { self.send() }
     }

@@ -1,4 +1,4 @@
-//! Runs that somebody asked for. Those that are due already may be handed to the node that asks,
+//! Requested runs. Those that are due already may be handed to the node that asks,
 //! in the same transaction.
 
 use std::collections::{HashMap, HashSet};
@@ -8,8 +8,8 @@ use domain::run::{ClaimedRun, Grant, NewRun};
 use domain::slot::PerSlot;
 use uuid::Uuid;
 
+use super::exchange::changed_lately;
 use super::pipeline::{Pipeline, Value, values};
-use super::pump::changed_lately;
 use super::row::{signed, unsigned};
 use super::runs::{RunColumns, place};
 use super::{Shared, first, lock_of};
@@ -30,7 +30,7 @@ pub(super) const SUBMIT: &str = concat!(
     sql!("submit")
 );
 
-/// The same for runs of which some may be there already, and that nobody is handed.
+/// The same for runs of which some may be there already, and that no node is handed.
 const SUBMIT_CAREFUL: &str = concat!(
     "WITH born AS (",
     sql!("run_insert"),
@@ -41,8 +41,8 @@ const SUBMIT_CAREFUL: &str = concat!(
     sql!("submit_careful")
 );
 
-/// The same for a run that is divided from the beginning.
-pub(super) const SUBMIT_DIVIDED: &str = concat!(
+/// The same for a run that is split from the beginning.
+pub(super) const SUBMIT_SPLIT: &str = concat!(
     "WITH born AS (",
     sql!("run_insert"),
     sql!("unless_known"),
@@ -63,7 +63,7 @@ impl Shared {
         if runs.len() < SPLIT_MIN {
             return self.submit_as_one(runs, claim.filter(|claim| claim.max.total() > 0)).await;
         }
-        // Each run is accepted for itself. Nobody is handed one here: a claim for so many is as
+        // Each run is accepted for itself. No node is handed one here: a claim for so many is as
         // well made behind them.
         let (first, second) = runs.split_at(runs.len() / 2);
         let (mut all, more) =

@@ -6,10 +6,10 @@ use domain::job::LostAnswer;
 use domain::run::{Outcome, Reason};
 use rusqlite::{OptionalExtension, Row};
 
-use super::audit_log;
-use super::ends::{self, End, Whose, outcome_of};
+use super::ends::{self, End, RunRef, outcome_of};
 use super::wake::{self, Freed};
 use super::writer::Tx;
+use super::{audit_log, dags};
 use crate::{Cancelled, Decided, Result};
 
 pub(super) fn cancel(tx: &mut Tx<'_>, run: RunId, reason: &Reason, by: &str) -> Result<Cancelled> {
@@ -22,6 +22,17 @@ pub(super) fn cancel(tx: &mut Tx<'_>, run: RunId, reason: &Reason, by: &str) -> 
         outcome: outcome.to_owned(),
         details: reason.text.clone(),
     };
+    let known: Option<i64> = tx
+        .connection
+        .prepare_cached(sql!("end_known"))?
+        .query_row((run.0,), |row| row.get(0))
+        .optional()?;
+    if let Some(outcome) = known {
+        return Ok(Cancelled::EndedBefore(outcome_of(outcome)?));
+    }
+    if dags::has_begun(tx.connection, run)? {
+        return Ok(Cancelled::HasSteps);
+    }
     if let Some(held) = tx.holdings().of_run(run) {
         // The holder of a run is asked to stop it.
         let sql = "UPDATE runs SET cancel_code = ?2, cancel_text = ?3 WHERE seq = ?1";
@@ -35,13 +46,7 @@ pub(super) fn cancel(tx: &mut Tx<'_>, run: RunId, reason: &Reason, by: &str) -> 
         audit_log::insert(tx, &asked(unheld.tenant, unheld.job, Outcome::Cancelled.name()))?;
         return Ok(Cancelled::Ended);
     }
-    let known: Option<i64> = tx
-        .connection
-        .prepare_cached(sql!("end_known"))?
-        .query_row((run.0,), |row| row.get(0))
-        .optional()?;
-    known
-        .map_or(Ok(Cancelled::NotFound), |outcome| Ok(Cancelled::EndedBefore(outcome_of(outcome)?)))
+    Ok(Cancelled::NotFound)
 }
 
 /// Decides what becomes of a run that is HELD.
@@ -74,7 +79,7 @@ pub(super) fn decide(
     Ok(decided)
 }
 
-/// A run that goes on and that nobody holds.
+/// A live run that no node holds.
 struct Unheld {
     seq: i64,
     job: JobId,
@@ -133,7 +138,7 @@ impl Unheld {
             fence: None,
             attempt: None,
         };
-        let whose = Whose { run, job: self.job, tenant: self.tenant };
+        let whose = RunRef { run, job: self.job, tenant: self.tenant };
         let finished_at = ends::record(tx, whose, &end)?;
         let mut freed = Freed::default();
         if run.is_part() {

@@ -63,7 +63,7 @@ impl Shares {
     }
 }
 
-pub(super) fn pump(
+pub(super) fn complete_and_claim(
     tx: &mut Tx<'_>,
     node: NodeId,
     done: &[Finish],

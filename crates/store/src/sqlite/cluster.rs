@@ -1,7 +1,7 @@
-//! The lead, runs that not every node may execute, and acknowledgements.
+//! The leadership, runs that not every node may execute, and acknowledgements.
 
 use domain::audit::{Event, Kind};
-use domain::cluster::{Lead, Place, Quorum};
+use domain::cluster::{Leadership, Placement, Quorum};
 use domain::id::{NodeId, RunId, TenantId};
 use domain::run::{ClaimedRun, Grant};
 use domain::slot::SlotKind;
@@ -22,16 +22,16 @@ impl Cluster for SqliteStore {
         self.read(nodes::list).await
     }
 
-    async fn take_lead(&self, node: NodeId) -> Result<Lead> {
-        let lead = self.read(lead).await?;
-        if lead.node.is_some() {
-            return Ok(lead);
+    async fn take_leadership(&self, node: NodeId) -> Result<Leadership> {
+        let leadership = self.read(leadership).await?;
+        if leadership.node.is_some() {
+            return Ok(leadership);
         }
-        self.writer.write(move |tx| take_lead(tx, node)).await
+        self.writer.write(move |tx| take_leadership(tx, node)).await
     }
 
-    async fn lead(&self) -> Result<Lead> {
-        self.read(lead).await
+    async fn leadership(&self) -> Result<Leadership> {
+        self.read(leadership).await
     }
 
     async fn resign(&self, node: NodeId, epoch: i64) -> Result<bool> {
@@ -44,7 +44,7 @@ impl Cluster for SqliteStore {
         epoch: Option<i64>,
         want: ClaimRequest,
     ) -> Result<Vec<ClaimedRun>> {
-        // Almost always nobody asks for a place, and then the writer need not be asked.
+        // Almost always no run asks for a placement, and then the writer need not be asked.
         if self.read(|connection| Ok(claim::lanes(connection, true)?.is_empty())).await? {
             return Ok(Vec::new());
         }
@@ -94,7 +94,7 @@ impl Cluster for SqliteStore {
         let (policy, by) = (policy.to_owned(), author());
         self.writer
             .write(move |tx| {
-                if lead(tx.connection)? != (Lead { epoch, node: Some(node) }) {
+                if leadership(tx.connection)? != (Leadership { epoch, node: Some(node) }) {
                     return Ok(None);
                 }
                 // What every node should run with, if that is news.
@@ -120,7 +120,7 @@ impl Cluster for SqliteStore {
         self.read(|connection| {
             // The nodes that plan: alive and not draining.
             let sql = "SELECT n.id FROM nodes AS n
-                       WHERE NOT n.buried AND NOT n.draining
+                       WHERE NOT n.dead AND NOT n.draining
                            AND EXISTS (SELECT 1 FROM json_each(n.roles) AS role
                            WHERE upper(role.value) = 'SCHEDULER')";
             let mut query = connection.prepare_cached(sql)?;
@@ -145,23 +145,23 @@ impl Cluster for SqliteStore {
     }
 }
 
-pub(super) fn lead(connection: &Connection) -> Result<Lead> {
+pub(super) fn leadership(connection: &Connection) -> Result<Leadership> {
     // The epoch, and who leads in it, if that node lives.
     let sql = "SELECT r.epoch, n.id FROM roles AS r LEFT JOIN nodes AS n ON n.id = r.node_id
-               AND NOT n.buried WHERE r.name = 'LEADER'";
+               AND NOT n.dead WHERE r.name = 'LEADER'";
     let mut query = connection.prepare_cached(sql)?;
-    let lead = query.query_row([], |row| {
-        Ok(Lead { epoch: row.get(0)?, node: row.get::<_, Option<_>>(1)?.map(NodeId) })
+    let leadership = query.query_row([], |row| {
+        Ok(Leadership { epoch: row.get(0)?, node: row.get::<_, Option<_>>(1)?.map(NodeId) })
     })?;
-    Ok(lead)
+    Ok(leadership)
 }
 
-fn take_lead(tx: &mut Tx<'_>, node: NodeId) -> Result<Lead> {
-    // Somebody may have been faster since this was read.
-    if lead(tx.connection)?.node.is_none() {
-        tx.connection.prepare_cached(sql!("lead_take"))?.execute((node.0, tx.now_us()))?;
+fn take_leadership(tx: &mut Tx<'_>, node: NodeId) -> Result<Leadership> {
+    // Another writer may have been faster since this was read.
+    if leadership(tx.connection)?.node.is_none() {
+        tx.connection.prepare_cached(sql!("leader_take"))?.execute((node.0, tx.now_us()))?;
     }
-    lead(tx.connection)
+    leadership(tx.connection)
 }
 
 fn resign(tx: &mut Tx<'_>, node: NodeId, epoch: i64) -> Result<bool> {
@@ -188,7 +188,7 @@ fn resign(tx: &mut Tx<'_>, node: NodeId, epoch: i64) -> Result<bool> {
 fn offer(connection: &Connection, node: NodeId, epoch: Option<i64>) -> Result<Option<Vec<String>>> {
     // What a node offers, if it takes runs at all, and the epoch that it leads in.
     let sql = "SELECT n.labels, (SELECT r.epoch FROM roles AS r WHERE r.node_id = n.id)
-               FROM nodes AS n WHERE n.id = ?1 AND NOT n.buried AND NOT n.draining";
+               FROM nodes AS n WHERE n.id = ?1 AND NOT n.dead AND NOT n.draining";
     let mut query = connection.prepare_cached(sql)?;
     let found: Option<(String, Option<i64>)> =
         query.query_row((node.0,), |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
@@ -196,7 +196,7 @@ fn offer(connection: &Connection, node: NodeId, epoch: Option<i64>) -> Result<Op
     let mut offer = words(&labels)?;
     // The epoch that it believes in must be the present one.
     if leads.is_some() && leads == epoch {
-        offer.push(Place::LEADER.to_owned());
+        offer.push(Placement::LEADER.to_owned());
     }
     offer.extend(shards::owned(connection, node)?);
     Ok(Some(offer))
@@ -224,7 +224,7 @@ fn claim_placed(
 }
 
 /// What the runs of a lane ask for.
-fn place_of(connection: &Connection, lane: i64) -> Result<Place> {
+fn place_of(connection: &Connection, lane: i64) -> Result<Placement> {
     // What the runs of a lane ask for.
     let sql = "SELECT words FROM places WHERE id = ?1";
     let mut query = connection.prepare_cached(sql)?;
@@ -235,7 +235,7 @@ fn place_of(connection: &Connection, lane: i64) -> Result<Place> {
 /// The lane of runs that ask for a place, or for none.
 pub(super) fn lane_of(
     connection: &Connection,
-    place: &Place,
+    place: &Placement,
     slot: SlotKind,
     priority: u8,
 ) -> Result<i64> {
@@ -255,8 +255,8 @@ pub(super) fn words(json: &str) -> Result<Vec<String>> {
     serde_json::from_str(json).map_err(|error| StoreError::Unreadable(format!("{json}: {error}")))
 }
 
-fn place(json: &str) -> Result<Place> {
-    Ok(Place::of_words(words(json)?))
+fn place(json: &str) -> Result<Placement> {
+    Ok(Placement::from_words(words(json)?))
 }
 
 /// How far a run is acknowledged.
@@ -268,13 +268,13 @@ pub(super) fn quorum(connection: &Connection, run: RunId) -> Result<Quorum> {
 }
 
 fn acknowledge(tx: &mut Tx<'_>, node: NodeId) -> Result<u64> {
-    let lead = lead(tx.connection)?;
-    if lead.node.is_none() || !nodes::is_scheduler(tx.connection, node)? {
+    let leadership = leadership(tx.connection)?;
+    if leadership.node.is_none() || !nodes::is_scheduler(tx.connection, node)? {
         return Ok(0);
     }
     let mut woken = 0;
     for run in wake::waiting_for_quorum(tx.connection)? {
-        let values = (run.run, lead.epoch, node.0, tx.now_us());
+        let values = (run.run, leadership.epoch, node.0, tx.now_us());
         // A scheduler has seen a run.
         let sql = "INSERT INTO acknowledgements (run_id, epoch, node_id, at)
                    VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
@@ -294,20 +294,20 @@ fn steer_node(
     by: String,
 ) -> Result<NodeControlOutcome> {
     // How a node that is not gone stands to the cluster.
-    let sql = "SELECT buried, name FROM nodes WHERE id = ?1 AND gone_at IS NULL";
+    let sql = "SELECT dead, name FROM nodes WHERE id = ?1 AND gone_at IS NULL";
     let found: Option<(bool, String)> = tx
         .connection
         .prepare_cached(sql)?
         .query_row((node.0,), |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
-    let Some((buried, name)) = found else { return Ok(NodeControlOutcome::NotFound) };
+    let Some((dead, name)) = found else { return Ok(NodeControlOutcome::NotFound) };
     let connection = tx.connection;
     let draining = |yes: bool| -> Result<usize> {
         // A node takes nothing new, or does again.
         let sql = "UPDATE nodes SET draining = ?2 WHERE id = ?1";
         Ok(connection.prepare_cached(sql)?.execute((node.0, yes))?)
     };
-    match (steer, buried) {
+    match (steer, dead) {
         (NodeControl::Remove, false) => return Ok(NodeControlOutcome::Alive),
         (NodeControl::Drain | NodeControl::Resume, true) => return Ok(NodeControlOutcome::Down),
         (NodeControl::Drain, false) => draining(true)?,

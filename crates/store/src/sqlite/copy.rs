@@ -1,8 +1,8 @@
 //! A copy of a database while others work on it, and what a copy needs before it is a store again.
 //!
 //! The copy is made by a reader that holds one snapshot from the first page to the last. In WAL
-//! mode that stops nobody: the writer goes on, and only the end of its log waits for the reader.
-//! SQLite would begin anew whenever somebody else wrote between two steps; holding the snapshot
+//! mode that blocks no writer: the writer goes on, and only the end of its log waits for the reader.
+//! SQLite would begin anew whenever another connection wrote between two steps; holding the snapshot
 //! is what keeps it from doing so.
 
 use std::fs::File;
@@ -16,7 +16,7 @@ use super::holdings::Holdings;
 use super::{SqliteOptions, lock, schema};
 use crate::{Result, StoreError};
 
-/// Pages of one step: about a megabyte, so that whoever wants the copy to stop is heard soon.
+/// Pages of one step: about a megabyte, so that a request to stop the copy is seen soon.
 const STEP_PAGES: i32 = 256;
 
 /// The bits of a fence below its epoch.
@@ -63,7 +63,7 @@ pub fn copy(from: &Path, to: &Path, mut go_on: impl FnMut(CopyProgress) -> bool)
     source.execute_batch("BEGIN")?;
     source.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
     let mut target = Connection::open(to)?;
-    // Nobody opens the file before it is whole, so it needs neither a journal nor a wait per page.
+    // No process opens the file before it is complete, so it needs neither a journal nor a wait per page.
     target.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")?;
     let backup = Backup::new(&source, &mut target)?;
     loop {
@@ -130,9 +130,9 @@ pub fn revive(path: &Path, restore: Restore<'_>) -> Result<Revived> {
     let holdings = Holdings::read(&tx)?;
     {
         // Every node of a database that was restored: none of them works on this copy.
-        let sql = "UPDATE nodes SET buried = 1 RETURNING id";
-        let mut bury = tx.prepare(sql)?;
-        let mut nodes = bury.query([])?;
+        let sql = "UPDATE nodes SET dead = 1 RETURNING id";
+        let mut expire = tx.prepare(sql)?;
+        let mut nodes = expire.query([])?;
         while let Some(row) = nodes.next()? {
             running += holdings.of_node(domain::id::NodeId(row.get(0)?)).len() as u64;
         }

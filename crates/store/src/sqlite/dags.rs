@@ -69,6 +69,12 @@ pub(super) fn has_steps_left(connection: &Connection, run: RunId) -> Result<bool
     Ok(connection.prepare_cached(sql)?.exists((run.0,))?)
 }
 
+/// Whether a run is a DAG run that has begun, or that repeats another one.
+pub(super) fn has_begun(connection: &Connection, run: RunId) -> Result<bool> {
+    let sql = "SELECT 1 FROM dag_runs WHERE run_id = ?1";
+    Ok(connection.prepare_cached(sql)?.exists((run.0,))?)
+}
+
 fn insert_header(connection: &Connection, run: &DagRun) -> Result<bool> {
     let sql =
         "INSERT OR IGNORE INTO dag_runs (run_id, job_id, tenant_id, version, revision, control,

@@ -53,16 +53,16 @@ impl End<'_> {
     }
 }
 
-/// Whose end it is.
+/// The run that ended.
 #[derive(Clone, Copy)]
-pub(super) struct Whose {
+pub(super) struct RunRef {
     pub run: RunId,
     pub job: JobId,
     pub tenant: TenantId,
 }
 
 /// Writes one end, and returns when it was.
-pub(super) fn record(tx: &Tx<'_>, whose: Whose, end: &End<'_>) -> Result<i64> {
+pub(super) fn record(tx: &Tx<'_>, whose: RunRef, end: &End<'_>) -> Result<i64> {
     let mut recorder = Recorder::default();
     let finished_at = recorder.record(tx, whose, end)?;
     recorder.flush(tx)?;
@@ -95,7 +95,7 @@ struct Plain {
 
 impl Recorder {
     /// Takes the end of a run that had not ended, and returns when that was.
-    pub fn record(&mut self, tx: &Tx<'_>, whose: Whose, end: &End<'_>) -> Result<i64> {
+    pub fn record(&mut self, tx: &Tx<'_>, whose: RunRef, end: &End<'_>) -> Result<i64> {
         let finished_at = end.attempt.map_or(tx.now_us(), |attempt| us(attempt.finished_at));
         let is_late = end.is_late(whose.run);
         let plain = Plain {
@@ -158,7 +158,7 @@ fn push_made(
 }
 
 /// Writes an end with all that there is to say.
-fn insert(tx: &Tx<'_>, whose: Whose, end: &End<'_>, plain: &Plain) -> Result<()> {
+fn insert(tx: &Tx<'_>, whose: RunRef, end: &End<'_>, plain: &Plain) -> Result<()> {
     let result = end.attempt.map(|attempt| &attempt.result);
     let message = result.map(|result| result.message.as_str());
     let row = std::slice::from_ref(plain);
@@ -182,7 +182,7 @@ fn insert(tx: &Tx<'_>, whose: Whose, end: &End<'_>, plain: &Plain) -> Result<()>
 /// Raises the alert of an end.
 fn raise_for(
     tx: &Tx<'_>,
-    whose: Whose,
+    whose: RunRef,
     end: &End<'_>,
     kind: AlertKind,
     finished_at: i64,
@@ -190,7 +190,7 @@ fn raise_for(
     let text = end
         .reason
         .map_or_else(String::new, |(code, text)| format!("{} {code}: {text}", end.outcome));
-    let Whose { run, job, tenant } = whose;
+    let RunRef { run, job, tenant } = whose;
     let at = at(finished_at)?;
     records::execute(tx, &alert_row(&Alert { kind, tenant, job, run: Some(run), text, at }))
 }

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::cluster::quorum;
 use super::ends::outcome_of;
 use super::holdings::{Entry, claim};
-use super::nodes::has_lease;
+use super::nodes::{has_lease, starts};
 use super::row::{at, at_opt, job_state, origin, us};
 use super::tokens::Tokens;
 use crate::{FactsFor, Result};
@@ -47,6 +47,8 @@ struct HeldElsewhere {
     run: ActiveRun,
     fence: i64,
     order: (i64, RunId),
+    /// Whether it is known to have started.
+    has_begun: bool,
 }
 
 /// The claims that were looked at: who has them, and the grants that they list.
@@ -95,10 +97,10 @@ impl Look<'_> {
             .query_row((question.job.0,), |row| Ok((row.get(0)?, row.get(2)?)))
             .optional()?;
         let (state, version) = job.unzip();
-        let (mut before, mut elsewhere) = (Vec::new(), Vec::new());
+        let (mut before, mut elsewhere, mut undecided) = Default::default();
         if question.others {
             before = earlier(self.moment, question, order_at)?;
-            elsewhere = self.elsewhere(question, order_at)?;
+            (elsewhere, undecided) = self.elsewhere(question, order_at)?;
         }
         let upstream = question.upstream.iter().map(|job| upstream(self.moment, *job));
         Ok(StartFacts {
@@ -110,13 +112,19 @@ impl Look<'_> {
             token: tokens.draw(),
             earlier: before,
             elsewhere,
+            undecided,
             upstream: upstream.collect::<Result<_>>()?,
             quorum: question.quorum.then(|| quorum(self.moment, grant.run)).transpose()?,
         })
     }
 
-    /// The due runs of the job that other nodes hold, without those that will see this one.
-    fn elsewhere(&mut self, question: &FactsFor, order_at: i64) -> Result<Vec<ActiveRun>> {
+    /// The due runs of the job that other nodes hold, without those that will see this one. And
+    /// those of them that come later and are not known to have started.
+    fn elsewhere(
+        &mut self,
+        question: &FactsFor,
+        order_at: i64,
+    ) -> Result<(Vec<ActiveRun>, Vec<RunId>)> {
         let held = match self.elsewhere.take() {
             Some(held) => held,
             None => held_elsewhere(self.moment, self.node, us(self.now))?,
@@ -124,9 +132,12 @@ impl Look<'_> {
         let (fence, order) = (question.grant.fence, (order_at, question.grant.run));
         let blocks = |held: &&HeldElsewhere| held.order < order || held.fence < fence;
         let of_job = held.get(&question.job).into_iter().flatten();
-        let found = of_job.filter(blocks).map(|held| held.run).collect();
+        let found: Vec<&HeldElsewhere> = of_job.filter(blocks).collect();
+        let undecided = found.iter().filter(|held| held.order > order && !held.has_begun);
+        let undecided = undecided.map(|held| held.run.id).collect();
+        let runs = found.iter().map(|held| held.run).collect();
         self.elsewhere = Some(held);
-        Ok(found)
+        Ok((runs, undecided))
     }
 }
 
@@ -137,6 +148,7 @@ fn held_elsewhere(
     now: i64,
 ) -> Result<BTreeMap<JobId, Vec<HeldElsewhere>>> {
     let mut found: BTreeMap<JobId, Vec<HeldElsewhere>> = BTreeMap::new();
+    let mut started = None;
     let mut run = moment.prepare_cached(sql!("run_of_grant_if_due"))?;
     let mut query = moment.prepare_cached(sql!("claim_of_others"))?;
     let mut rows = query.query((node.0, now))?;
@@ -146,7 +158,15 @@ fn held_elsewhere(
             let Some(row) = held.next()? else { continue };
             let (id, origin) = (RunId(row.get(0)?), origin(row.get(2)?)?);
             let run = ActiveRun { id, origin };
-            let held = HeldElsewhere { run, fence, order: (row.get(3)?, id) };
+            let mut has_begun: bool = row.get(4)?;
+            if !has_begun {
+                let started = match &started {
+                    Some(started) => started,
+                    None => started.insert(starts(moment)?),
+                };
+                has_begun = started.contains_key(&(id, turn));
+            }
+            let held = HeldElsewhere { run, fence, order: (row.get(3)?, id), has_begun };
             found.entry(JobId(row.get(1)?)).or_default().push(held);
         }
     }

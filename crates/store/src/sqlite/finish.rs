@@ -11,7 +11,7 @@ use rusqlite::OptionalExtension;
 use uuid::Uuid;
 
 use super::audit_log::EndedTogether;
-use super::ends::{End, Recorder, Whose, outcome_of};
+use super::ends::{End, Recorder, RunRef, outcome_of};
 use super::holdings::Held;
 use super::live::Leaving;
 use super::nodes::is_alive;
@@ -72,8 +72,8 @@ fn keep_output(tx: &Tx<'_>, finish: &Finish) -> Result<()> {
     Ok(())
 }
 
-/// Ends grants of nodes that were buried.
-pub(super) fn bury(tx: &mut Tx<'_>, lost: &[(NodeId, Finish)]) -> Result<Vec<Applied>> {
+/// Ends grants of nodes that were declared dead.
+pub(super) fn settle_lost(tx: &mut Tx<'_>, lost: &[(NodeId, Finish)]) -> Result<Vec<Applied>> {
     let mut applied = Vec::with_capacity(lost.len());
     for (node, finish) in lost {
         if is_alive(tx.connection, *node)? {
@@ -96,7 +96,7 @@ struct Ending {
 }
 
 impl Ending {
-    /// Writes what was taken, for whoever looks into the tables.
+    /// Writes what was taken, so that the tables show it.
     fn flush(&mut self, tx: &Tx<'_>) -> Result<()> {
         self.leaving.flush(tx.connection)?;
         self.recorder.flush(tx)
@@ -116,7 +116,7 @@ fn leave(
             let verdict = (*outcome, reason.as_ref(), *dead_letter);
             end(tx, ending, held, finish, verdict, freed)
         }
-        // Somebody asked for its end meanwhile.
+        // Its cancellation was requested meanwhile.
         Verdict::Retry { .. } | Verdict::Hold { .. } if held.cancelled => {
             end(tx, ending, held, finish, (Outcome::Cancelled, None, false), freed)
         }
@@ -240,7 +240,7 @@ fn end(
         None => (outcome, reason.map(|reason| (reason.code.name(), reason.text.as_str()))),
     };
     let (made, lost) = counts(finish);
-    let whose = Whose { run: held.run, job: held.job, tenant: held.tenant };
+    let whose = RunRef { run: held.run, job: held.job, tenant: held.tenant };
     let row = End {
         seq: held.seq,
         outcome,
@@ -267,14 +267,14 @@ fn end(
         tx.connection.prepare_cached(sql!("job_end"))?.execute((held.job.0, state_name(state)))?;
         versions::keep(tx, held.job, tx.now_us(), SYSTEM, &["status"])?;
     }
-    // Nobody waits for a part of a run but the run.
+    // Only the parent run waits for a child run.
     if !held.run.is_part() {
         freed.ended(held.job, outcome, finished_at, finish.followers);
     }
     Ok(Applied::Ended(outcome))
 }
 
-/// Whether the job still has the one time that the run stands for: somebody may have changed it
+/// Whether the job still has the one time that the run stands for: the job may have been changed
 /// while the run was under way.
 fn is_one_time(tx: &Tx<'_>, held: &Held) -> Result<bool> {
     let found: Option<(String, i64)> = tx

@@ -37,7 +37,7 @@ pub(super) struct Held {
     pub order_at: i64,
     pub attempts: u32,
     pub lost: u32,
-    /// Whether somebody asked for its end.
+    /// Whether its cancellation was requested.
     pub cancelled: bool,
 }
 
@@ -217,7 +217,7 @@ impl Holdings {
         self.claims.values().filter(|claim| claim.open > 0).flat_map(Claim::held)
     }
 
-    /// Somebody asks for the end of a run that is held.
+    /// The cancellation of a held run is requested.
     pub fn cancel(&mut self, held: &Held) {
         let claim = self.claims.range_mut(..=held.fence).next_back();
         if let Some(held) = claim.and_then(|(_, claim)| claim.find(held.fence)?.as_mut()) {

@@ -311,7 +311,7 @@ impl Tick {
         ))?;
         let place = (self.tenant, self.lane, self.due_at, seq);
         let queued = connection.prepare_cached(sql!("queue_delete"))?.execute(place)? > 0;
-        // What can be claimed is nobody's.
+        // A run that can be claimed has no holder.
         if !queued && let Some(held) = tx.holdings().of_run(self.run) {
             tx.holdings().close(&held);
         }

@@ -10,11 +10,11 @@ use crate::{Result, StoreError};
 const PIECE: usize = 50;
 
 /// Where a run is in the list.
-type Place = (uuid::Uuid, i64, uuid::Uuid);
+type ListKey = (uuid::Uuid, i64, uuid::Uuid);
 
 /// Runs that have ended and are still listed.
 #[derive(Default)]
-pub(super) struct Leaving(Vec<Place>);
+pub(super) struct Leaving(Vec<ListKey>);
 
 impl Leaving {
     pub fn push(&mut self, held: &Held) {
@@ -37,7 +37,7 @@ impl Leaving {
 }
 
 /// Answers false when others are in between.
-fn leave_in_one_piece(connection: &Connection, piece: &[Place]) -> Result<bool> {
+fn leave_in_one_piece(connection: &Connection, piece: &[ListKey]) -> Result<bool> {
     let [(job, order_at, first), .., (.., last)] = piece else { return Ok(false) };
     // How many runs of a job lie between two of them; one more than expected (?5) is enough to
     // know.
@@ -57,7 +57,7 @@ fn leave_in_one_piece(connection: &Connection, piece: &[Place]) -> Result<bool> 
 }
 
 /// What is known by heart is what is written down.
-fn leave(connection: &Connection, place: Place) -> Result<()> {
+fn leave(connection: &Connection, place: ListKey) -> Result<()> {
     if connection.prepare_cached(sql!("live_delete"))?.execute(place)? == 1 {
         return Ok(());
     }
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_takes_nobody_along() {
+    fn a_run_that_leaves_takes_no_other_along() {
         let many = |job, order_at, runs: std::ops::Range<u128>| {
             runs.map(move |run| (job, order_at, run)).collect::<Vec<Short>>()
         };
@@ -128,8 +128,8 @@ mod tests {
         };
         let backwards: Vec<Short> = all.iter().rev().copied().collect();
         for (name, listed, leaving, expected) in [
-            ("nobody", all.clone(), vec![], all.clone()),
-            ("everybody", all.clone(), all.clone(), vec![]),
+            ("none", all.clone(), vec![], all.clone()),
+            ("all", all.clone(), all.clone(), vec![]),
             ("in another order", all.clone(), backwards, vec![]),
             ("one of many", all.clone(), many(1, 7, 3..4), without(3)),
             ("all but one", all.clone(), without(70), many(1, 7, 70..71)),

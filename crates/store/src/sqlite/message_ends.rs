@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use rusqlite::OptionalExtension;
 
 use super::audit_log::{self, EndedTogether};
-use super::ends::{End, Recorder, Whose, outcome_of};
+use super::ends::{End, Recorder, RunRef, outcome_of};
 use super::messages::Message;
 use super::row::{at, us};
 use super::writer::Tx;
@@ -133,7 +133,7 @@ fn end(
         fence: message.fence,
         attempt,
     };
-    let whose = Whose { run: id, job: message.queue, tenant: message.tenant };
+    let whose = RunRef { run: id, job: message.queue, tenant: message.tenant };
     recorder.record(tx, whose, &row)?;
     leave(tx, audit, (id, message), outcome, attempt)
 }

@@ -294,10 +294,13 @@ fn lease(tx: &mut Tx<'_>, request: &LeaseRequest) -> Result<Leased> {
     }
     query(sql!("message_promote"))?.execute((queue, now, PROMOTE_MAX))?;
     let cursor = query(sql!("queue_cursor"))?
-        .query_row((queue,), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .query_row((queue,), |row| {
+            let turn = Turn { workspace: row.get(0)?, served: row.get(1)? };
+            Ok((turn, row.get(2)?, row.get(3)?))
+        })
         .optional()?;
-    let (served, tokens, refilled_at): (String, f64, i64) =
-        cursor.unwrap_or((String::new(), f64::MAX, now));
+    let (turn, tokens, refilled_at): (Turn, f64, i64) =
+        cursor.unwrap_or((Turn::default(), f64::MAX, now));
     let mut max = request.max;
     if let Some(most) = request.concurrency {
         let leased: u32 =
@@ -309,13 +312,12 @@ fn lease(tx: &mut Tx<'_>, request: &LeaseRequest) -> Result<Leased> {
         None => f64::MAX,
     };
     max = max.min(tokens.clamp(0.0, f64::from(u32::MAX)).floor() as u32);
-    let chosen = choose(tx, request, &served, max)?;
+    let (chosen, last) = choose(tx, request, &turn, max)?;
     let messages = take(tx, request, &chosen)?;
     let left = tokens - messages.len() as f64;
-    let last = messages.last().map(|message| message.workspace.clone());
-    if request.rate_per_second.is_some() || last.as_ref().is_some_and(|last| *last != served) {
+    if request.rate_per_second.is_some() || last != turn {
         let tokens = if request.rate_per_second.is_some() { left } else { f64::MAX };
-        let values = (queue, last.unwrap_or(served), tokens, now);
+        let values = (queue, &last.workspace, last.served, tokens, now);
         tx.connection.prepare_cached(sql!("queue_cursor_put"))?.execute(values)?;
     }
     let mut next_at: Option<i64> = tx
@@ -329,15 +331,40 @@ fn lease(tx: &mut Tx<'_>, request: &LeaseRequest) -> Result<Leased> {
     Ok(Leased { messages, next_at: at_opt(next_at)? })
 }
 
-/// The messages that go first: workspaces take turns, beginning after the one that was served last.
-fn choose(tx: &Tx<'_>, request: &LeaseRequest, served: &str, max: u32) -> Result<Vec<i64>> {
+/// The workspace that was served last, and how many messages it got in that turn.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Turn {
+    workspace: String,
+    served: u32,
+}
+
+/// A message that may be leased.
+struct Dealt {
+    round: u32,
+    /// The place of its workspace in the round.
+    place: usize,
+    seq: i64,
+}
+
+/// The messages that go first, and the last turn: workspaces take turns, beginning with the one that
+/// was served last if it got fewer messages than its weight, otherwise after it.
+fn choose(tx: &Tx<'_>, request: &LeaseRequest, turn: &Turn, max: u32) -> Result<(Vec<i64>, Turn)> {
     if max == 0 {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), turn.clone()));
     }
+    let weights: HashMap<&str, u32> =
+        request.weights.iter().map(|(workspace, weight)| (workspace.as_str(), *weight)).collect();
+    let weight_of = |workspace: &str| weights.get(workspace).copied().unwrap_or(1).max(1);
+    // What is left of the last turn.
+    let carry = match turn.served {
+        0 => 0,
+        served => weight_of(&turn.workspace).saturating_sub(served),
+    };
     let queue = request.queue.0;
     let query = |sql| tx.connection.prepare_cached(sql);
     let mut step = query(sql!("message_workspace_next"))?;
     let mut first = query(sql!("message_workspace_first"))?;
+    let mut has_ready = query(sql!("message_workspace_has_ready"))?;
     let mut leased = query(sql!("message_leased_of_workspace"))?;
     // How many more messages a workspace may have.
     let mut free = |workspace: &str| -> Result<u32> {
@@ -347,7 +374,13 @@ fn choose(tx: &Tx<'_>, request: &LeaseRequest, served: &str, max: u32) -> Result
     };
     // A workspace that has as many as it may is passed over and not counted.
     let mut workspaces: Vec<(String, u32)> = Vec::new();
-    let mut next: Option<String> = step.query_row((queue, served), |row| row.get(0)).optional()?;
+    if carry > 0 && has_ready.exists((queue, &turn.workspace))? {
+        let free = free(&turn.workspace)?;
+        workspaces.extend((free > 0).then(|| (turn.workspace.clone(), free)));
+    }
+    let is_carried = !workspaces.is_empty();
+    let mut next: Option<String> =
+        step.query_row((queue, &turn.workspace), |row| row.get(0)).optional()?;
     while let Some(workspace) = next.filter(|_| workspaces.len() < max as usize) {
         next = step.query_row((queue, &workspace), |row| row.get(0)).optional()?;
         let free = free(&workspace)?;
@@ -355,7 +388,8 @@ fn choose(tx: &Tx<'_>, request: &LeaseRequest, served: &str, max: u32) -> Result
     }
     // From the beginning up to the one that was served last.
     next = first.query_row((queue,), |row| row.get(0)).optional()?;
-    let is_earlier = |next: &String| next.as_str() <= served;
+    let is_earlier =
+        |next: &String| *next < turn.workspace || *next == turn.workspace && !is_carried;
     while let Some(workspace) =
         next.filter(|next| is_earlier(next) && workspaces.len() < max as usize)
     {
@@ -363,26 +397,30 @@ fn choose(tx: &Tx<'_>, request: &LeaseRequest, served: &str, max: u32) -> Result
         let free = free(&workspace)?;
         workspaces.extend((free > 0).then_some((workspace, free)));
     }
-    let weights: HashMap<&str, u32> =
-        request.weights.iter().map(|(workspace, weight)| (workspace.as_str(), *weight)).collect();
     let share = share(max, workspaces.len());
     let mut front = query(sql!("message_front"))?;
-    // The round of each message, and the place of its workspace in it.
-    let mut dealt: Vec<(u32, usize, i64)> = Vec::new();
+    let mut dealt: Vec<Dealt> = Vec::new();
     for (place, (workspace, free)) in workspaces.iter().enumerate() {
-        let weight = weights.get(workspace.as_str()).copied().unwrap_or(1).max(1);
+        let weight = weight_of(workspace);
         let limit = share.saturating_mul(weight).min(max).min(*free);
         let mut rows = front.query((queue, workspace, tx.now_us(), limit))?;
-        let mut nth = 0;
+        // A turn that goes on has begun with the messages that the workspace got before.
+        let mut nth = if is_carried && place == 0 { weight - carry } else { 0 };
         while let Some(row) = rows.next()? {
-            dealt.push((nth / weight, place, row.get(0)?));
+            dealt.push(Dealt { round: nth / weight, place, seq: row.get(0)? });
             nth += 1;
         }
     }
     // The sort is stable: messages of a workspace stay in their order.
-    dealt.sort_by_key(|(round, place, _)| (*round, *place));
+    dealt.sort_by_key(|dealt| (dealt.round, dealt.place));
     dealt.truncate(max as usize);
-    Ok(dealt.into_iter().map(|(.., seq)| seq).collect())
+    let Some(last) = dealt.last() else { return Ok((Vec::new(), turn.clone())) };
+    let of_turn = |it: &&Dealt| (it.round, it.place) == (last.round, last.place);
+    let goes_on = is_carried && (last.round, last.place) == (0, 0);
+    let before = if goes_on { turn.served } else { 0 };
+    let served = before + dealt.iter().filter(of_turn).count() as u32;
+    let last = Turn { workspace: workspaces[last.place].0.clone(), served };
+    Ok((dealt.into_iter().map(|dealt| dealt.seq).collect(), last))
 }
 
 fn take(tx: &Tx<'_>, request: &LeaseRequest, chosen: &[i64]) -> Result<Vec<LeasedMessage>> {

@@ -29,14 +29,14 @@ const START_BYTES: usize = 16 + 4 + 8;
 
 /// Whether a node may write.
 pub(super) fn is_alive(connection: &Connection, node: NodeId) -> Result<bool> {
-    let sql = "SELECT 1 FROM nodes WHERE id = ?1 AND NOT buried";
+    let sql = "SELECT 1 FROM nodes WHERE id = ?1 AND NOT dead";
     Ok(connection.prepare_cached(sql)?.exists((node.0,))?)
 }
 
 /// Whether a node may begin anything: its lease has not ended.
 pub(super) fn has_lease(connection: &Connection, node: NodeId, now: i64) -> Result<bool> {
     // Whether a node may begin anything.
-    let sql = "SELECT 1 FROM nodes WHERE id = ?1 AND NOT buried AND lease_until >= ?2";
+    let sql = "SELECT 1 FROM nodes WHERE id = ?1 AND NOT dead AND lease_until >= ?2";
     Ok(connection.prepare_cached(sql)?.exists((node.0, now))?)
 }
 
@@ -52,9 +52,12 @@ pub(super) fn join(
     };
     let roles = info.roles.iter().map(|role| role.name().to_owned()).collect();
     replace(tx, node, &info.replaces)?;
+    if let Some((old, at)) = info.acted {
+        note_act(tx, old, us(at))?;
+    }
     // Nodes of a name that fell silent: they have come back as another one. Whether they were to
     // take nothing new.
-    let sql = "UPDATE nodes SET gone_at = ?2 WHERE name = ?1 AND id <> ?3 AND buried
+    let sql = "UPDATE nodes SET gone_at = ?2 WHERE name = ?1 AND id <> ?3 AND dead
                AND gone_at IS NULL RETURNING draining";
     let mut back = tx.connection.prepare_cached(sql)?;
     let draining: Vec<bool> = back
@@ -91,8 +94,8 @@ fn replace(tx: &mut Tx<'_>, node: NodeId, replaces: &Replaces) -> Result<()> {
     match replaces {
         Replaces::None => {}
         Replaces::Node { node: old, begun } => {
-            let sql = "UPDATE nodes SET lease_until = min(lease_until, ?2), buried = 1
-                       WHERE id = ?1 AND NOT buried";
+            let sql = "UPDATE nodes SET lease_until = min(lease_until, ?2), dead = 1
+                       WHERE id = ?1 AND NOT dead";
             let mut replace = tx.connection.prepare_cached(sql)?;
             let is_there = replace.execute((old.0, tx.now_us() - 1))? > 0;
             drop(replace);
@@ -102,13 +105,27 @@ fn replace(tx: &mut Tx<'_>, node: NodeId, replaces: &Replaces) -> Result<()> {
         }
         Replaces::EveryScheduler => {
             // The store is open in one process only, which is now node ?1.
-            let sql = "UPDATE nodes SET lease_until = min(lease_until, ?2), buried = 1
-                       WHERE id <> ?1 AND NOT buried AND EXISTS (
+            let sql = "UPDATE nodes SET lease_until = min(lease_until, ?2), dead = 1
+                       WHERE id <> ?1 AND NOT dead AND EXISTS (
                            SELECT 1 FROM json_each(roles) WHERE value = 'SCHEDULER'
                        )";
             let mut replace = tx.connection.prepare_cached(sql)?;
             replace.execute((node.0, tx.now_us() - 1))?;
         }
+    }
+    Ok(())
+}
+
+/// A node that has ended was alive at a time, though it had not renewed its lease since.
+fn note_act(tx: &mut Tx<'_>, node: NodeId, at: i64) -> Result<()> {
+    let at = at.min(tx.now_us());
+    let sql = "UPDATE nodes SET renewed_at = ?2
+               WHERE id = ?1 AND renewed_at < ?2 AND retired_at IS NULL
+               AND EXISTS (SELECT 1 FROM json_each(roles) WHERE value = 'SCHEDULER')";
+    if tx.connection.prepare_cached(sql)?.execute((node.0, at))? > 0 {
+        // Another node may have joined before and recorded the outage.
+        let sql = "UPDATE OR IGNORE outages SET since = ?1 WHERE since < ?1 AND ?1 < until";
+        tx.connection.prepare_cached(sql)?.execute((at,))?;
     }
     Ok(())
 }
@@ -136,7 +153,7 @@ pub(super) fn begin(tx: &mut Tx<'_>, node: NodeId, grants: &[Grant]) -> Result<V
 pub(super) fn is_scheduler(connection: &Connection, node: NodeId) -> Result<bool> {
     // Whether a node is alive and plans.
     let sql = "SELECT 1 FROM nodes AS n
-               WHERE n.id = ?1 AND NOT n.buried AND EXISTS (
+               WHERE n.id = ?1 AND NOT n.dead AND EXISTS (
                    SELECT 1 FROM json_each(n.roles) AS role WHERE upper(role.value) = 'SCHEDULER'
                )";
     Ok(connection.prepare_cached(sql)?.exists((node.0,))?)
@@ -150,7 +167,7 @@ pub(super) fn list(connection: &Connection) -> Result<Vec<NodeView>> {
         let node = NodeId(row.get(0)?);
         let (roles, labels) =
             (words(&row.get::<_, String>(4)?)?, words(&row.get::<_, String>(9)?)?);
-        let (buried, draining, gone) = (row.get(8)?, row.get(12)?, row.get(13)?);
+        let (dead, draining, gone) = (row.get(8)?, row.get(12)?, row.get(13)?);
         let info = NodeInfo {
             name: row.get(1)?,
             address: row.get(2)?,
@@ -160,6 +177,7 @@ pub(super) fn list(connection: &Connection) -> Result<Vec<NodeView>> {
             capacity: PerSlot { process: row.get(10)?, http: row.get(15)? },
             settings_hash: row.get(11)?,
             replaces: Replaces::None,
+            acted: None,
         };
         Ok(NodeView {
             id: node,
@@ -167,7 +185,7 @@ pub(super) fn list(connection: &Connection) -> Result<Vec<NodeView>> {
             joined_at: at(row.get(5)?)?,
             renewed_at: at(row.get(6)?)?,
             lease_until: at(row.get(7)?)?,
-            state: node_state(buried, draining, gone),
+            state: node_state(dead, draining, gone),
             leads: row.get(14)?,
             held: holdings.of_node(node).len() as u64,
         })
@@ -181,7 +199,7 @@ pub(super) fn renew(
     lease: SignedDuration,
 ) -> Result<Option<Renewed>> {
     // A lease that has ended is not extended.
-    let sql = "UPDATE nodes SET lease_until = ?2, renewed_at = ?3 WHERE id = ?1 AND NOT buried
+    let sql = "UPDATE nodes SET lease_until = ?2, renewed_at = ?3 WHERE id = ?1 AND NOT dead
                AND lease_until >= ?3 RETURNING draining";
     let draining: Option<bool> = tx
         .connection
@@ -214,9 +232,9 @@ pub(super) fn record_starts(
         bytes.extend(grant.turn.to_le_bytes());
         bytes.extend(us(*at).to_le_bytes());
     }
-    // What a node executes and since when. A buried node has nothing to say.
+    // What a node executes and since when. A dead node has nothing to say.
     let sql = "INSERT INTO node_starts (node_id, starts)
-               SELECT id, ?2 FROM nodes WHERE id = ?1 AND NOT buried
+               SELECT id, ?2 FROM nodes WHERE id = ?1 AND NOT dead
                ON CONFLICT (node_id) DO UPDATE SET starts = excluded.starts";
     tx.connection.prepare_cached(sql)?.execute((node.0, bytes))?;
     Ok(())
@@ -248,7 +266,7 @@ fn lease_until(tx: &Tx<'_>, lease: SignedDuration) -> i64 {
 }
 
 pub(super) fn retire(tx: &mut Tx<'_>, node: NodeId) -> Result<()> {
-    let sql = "UPDATE nodes SET retired_at = ?2 WHERE id = ?1 AND NOT buried
+    let sql = "UPDATE nodes SET retired_at = ?2 WHERE id = ?1 AND NOT dead
                AND retired_at IS NULL";
     tx.connection.prepare_cached(sql)?.execute((node.0, tx.now_us()))?;
     Ok(())
@@ -256,8 +274,8 @@ pub(super) fn retire(tx: &mut Tx<'_>, node: NodeId) -> Result<()> {
 
 pub(super) fn leave(tx: &mut Tx<'_>, node: NodeId, begun: &[Grant]) -> Result<()> {
     // A node that leaves was alive until now.
-    let sql = "UPDATE nodes SET buried = 1, gone_at = ?2, renewed_at = ?2 WHERE id = ?1
-               AND NOT buried";
+    let sql = "UPDATE nodes SET dead = 1, gone_at = ?2, renewed_at = ?2 WHERE id = ?1
+               AND NOT dead";
     if tx.connection.prepare_cached(sql)?.execute((node.0, tx.now_us()))? == 0 {
         return Ok(());
     }
@@ -309,8 +327,8 @@ fn read(tx: &Tx<'_>, held: &Held) -> Result<ClaimedRun> {
 pub(super) fn reap(tx: &mut Tx<'_>, limit: u32) -> Result<Reaped> {
     let now = tx.now_us();
     let mut reaped = Reaped::default();
-    let mut bury = tx.connection.prepare_cached(sql!("node_bury_expired"))?;
-    reaped.buried = bury
+    let mut expire = tx.connection.prepare_cached(sql!("node_expire"))?;
+    reaped.dead = expire
         .query_map((now, now - START_LOG_WAIT.as_micros() as i64), |row| Ok(NodeId(row.get(0)?)))?
         .collect::<rusqlite::Result<_>>()?;
     reaped.woken = wake::expired(tx)? + wake::pools(tx)?;
@@ -318,12 +336,12 @@ pub(super) fn reap(tx: &mut Tx<'_>, limit: u32) -> Result<Reaped> {
     reaped.undecided = undecided
         .query_map((now, limit), |row| Ok((RunId(row.get(0)?), JobId(row.get(1)?))))?
         .collect::<rusqlite::Result<_>>()?;
-    // Buried nodes that may still hold runs.
-    let sql = "SELECT id FROM nodes WHERE buried AND NOT cleared";
-    let mut buried = tx.connection.prepare_cached(sql)?;
-    let buried: Vec<NodeId> =
-        buried.query_map([], |row| Ok(NodeId(row.get(0)?)))?.collect::<rusqlite::Result<_>>()?;
-    for node in buried {
+    // Dead nodes that may still hold runs.
+    let sql = "SELECT id FROM nodes WHERE dead AND NOT cleared";
+    let mut dead = tx.connection.prepare_cached(sql)?;
+    let dead: Vec<NodeId> =
+        dead.query_map([], |row| Ok(NodeId(row.get(0)?)))?.collect::<rusqlite::Result<_>>()?;
+    for node in dead {
         let room = limit.saturating_sub(reaped.lost.len() as u32);
         let before = reaped.lost.len();
         for held in tx.holdings().of_node(node).iter().take(room as usize) {

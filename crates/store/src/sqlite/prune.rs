@@ -1,4 +1,4 @@
-//! History that nobody wants any more goes in small batches.
+//! History whose retention is over is deleted in small batches.
 
 use domain::id::RunId;
 use rusqlite::Params;
@@ -58,7 +58,7 @@ fn delete_surplus(tx: &Tx<'_>, sql: &str, values: impl Params, limit: u32) -> Re
     let mut rows = Vec::new();
     for whole in find(tx, sql, values)?.into_iter().rev() {
         let room = limit.saturating_sub(rows.len() as u32);
-        // What an ended run was divided into, as far as it is there.
+        // What an ended run was split into, as far as it is there.
         let sql = "SELECT r.seq, r.id FROM parts AS p CROSS JOIN runs AS r ON r.id = p.run_id
                    WHERE p.parent_id = ?1 LIMIT ?2";
         rows.extend(find(tx, sql, (whole.1, room))?);

@@ -122,7 +122,7 @@ fn running(
             found.push(seen(row, now)?);
         }
     }
-    let mut query = snapshot.prepare_cached(sql!("list_divided"))?;
+    let mut query = snapshot.prepare_cached(sql!("list_split"))?;
     let mut rows = query.query((tenant.0,))?;
     while let Some(row) = rows.next()? {
         found.push(seen(row, now)?);
@@ -201,7 +201,7 @@ fn view(row: &Row<'_>, now: Timestamp, holders: &mut Holders<'_>) -> Result<RunV
     let due_at = at(row.get(8)?)?;
     let outcome: Option<i64> = row.get(16)?;
     let wait = Wait::from_number(row.get(14)?);
-    // What goes on, is not in the queue and waits for nothing is in somebody's hands.
+    // A live run that is not in the queue and waits for nothing is held by a node.
     let held = outcome.is_none() && wait.is_none() && !row.get::<_, bool>(15)?;
     let lease: Option<(Uuid, i64)> = row.get::<_, Option<Uuid>>(32)?.zip(row.get(33)?);
     let holder = match lease {

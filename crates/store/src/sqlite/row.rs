@@ -1,6 +1,6 @@
 //! Between columns and values.
 
-use domain::cluster::Place;
+use domain::cluster::Placement;
 use domain::id::{JobId, RunId, TenantId, UserId};
 use domain::job::Job;
 use domain::run::{ClaimedRun, Grant, NewRun, Origin};
@@ -73,7 +73,7 @@ pub(super) fn claimed(row: &Row<'_>, fence: i64) -> Result<ClaimedRun> {
             coalesced: row.get(9)?,
             ignore_dependencies: row.get(10)?,
             parameters: row.get(11)?,
-            place: Place::default(),
+            place: Placement::default(),
             slot: slot_of(lane),
             requested_by: None,
         },

@@ -1,4 +1,4 @@
-//! New runs: planned ones and those that somebody asked for.
+//! New runs: planned ones and requested ones.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use domain::slot::PerSlot;
 
 use super::claim::Shares;
 use super::cluster::lane_of;
-use super::ends::{self, End, Whose};
+use super::ends::{self, End, RunRef};
 use super::holdings::Held;
 use super::row::us;
 use super::writer::Tx;
@@ -279,7 +279,7 @@ fn record(tx: &mut Tx<'_>, entry: &LedgerEntry) -> Result<()> {
     if inserted == 0 {
         return Ok(());
     }
-    let whose = Whose { run: entry.id, job: entry.job, tenant: entry.tenant };
+    let whose = RunRef { run: entry.id, job: entry.job, tenant: entry.tenant };
     let end = End {
         seq,
         outcome: entry.outcome,

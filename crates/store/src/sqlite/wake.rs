@@ -1,7 +1,7 @@
 //! Who goes on when a run has ended: the next in line of its job, and the jobs that depend on it.
 //!
 //! A run decides to wait by what its holder saw; what it waits for may happen before the decision
-//! arrives, and nobody would wake it then. So every end leaves the number of the latest fence
+//! arrives, and no end would wake it then. So every end leaves the number of the latest fence
 //! behind: a wait under an older grant may have missed it, and looks again instead.
 
 use std::collections::BTreeMap;
@@ -170,7 +170,7 @@ fn waiting_in(connection: &Connection, sql: &str, about: impl Params) -> Result<
     Ok(waiting.collect::<rusqlite::Result<_>>()?)
 }
 
-/// A run can be claimed again. One that stood aside for other jobs gets in line anew: whoever has
+/// A run can be claimed again. One that stood aside for other jobs gets in line anew: a run that has
 /// begun since is before it.
 pub(super) fn wake(tx: &Tx<'_>, run: &Waiting) -> Result<()> {
     let stood_aside = run.wait == Wait::Upstream as u8;
@@ -197,7 +197,7 @@ pub(super) fn is_over(
     }
     match wait {
         Wait::Overlap | Wait::Backfill => return Ok(tx.ended_since(job, fence)),
-        // Whoever acknowledges finds it waiting.
+        // An acknowledgement finds it waiting.
         Wait::Quorum => return Ok(false),
         // The holder looks for free places afterwards, and so does every reaper.
         Wait::Pool => return Ok(false),

@@ -9,7 +9,7 @@
 //! An answer leaves only after the commit. A command that fails is rolled back to its savepoint,
 //! or to the beginning if nothing was written before it, and its neighbours go on. A command that
 //! changes much is the last one of its commit: those behind it are no reason to keep its caller
-//! waiting. When the commit itself fails (disk full, failed fsync), nobody gets
+//! waiting. When the commit itself fails (disk full, failed fsync), no caller gets
 //! a yes, and the connection is opened anew: after a failed fsync, what the old one believes
 //! about the file is worth nothing.
 
@@ -33,7 +33,7 @@ use crate::{Result, StoreError};
 /// Commands that share a commit at most.
 const GROUP_MAX: usize = 512;
 
-/// With so many changed rows, a group is large enough: whoever waits for its answer could go on
+/// With so many changed rows, a group is large enough: a caller that waits for its answer could go on
 /// meanwhile.
 const GROUP_ROWS: u64 = 1_000;
 
@@ -134,7 +134,7 @@ impl Writer {
 }
 
 impl Drop for Writer {
-    /// Waits for the last commit, so that whoever opens the file next finds it at rest.
+    /// Waits for the last commit, so that the next process that opens the file finds it at rest.
     fn drop(&mut self) {
         self.queue = None;
         if let Some(thread) = self.thread.take() {

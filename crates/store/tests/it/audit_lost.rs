@@ -6,7 +6,7 @@ use domain::run::RunState;
 use domain::secret::{Scope, SecretPlace};
 use store::{ClaimRequest, Store};
 use store::{
-    Given, Identity, KeptSecret, Prepared, Recorded, Removed, Sealed, SecretStore, Settings,
+    GrantOutcome, Identity, KeptSecret, Prepared, Recorded, Removed, Sealed, SecretStore, Settings,
 };
 
 use crate::bench::{Bench, SqliteBench};
@@ -38,8 +38,11 @@ async fn nothing_happens_unrecorded<B: Bench>(lab: &Lab<B>, rename: impl AsyncFn
     assert!(lab.store.cancel(held.run.id, &stop()).await.is_err());
     assert!(lab.store.set("limit", Some("1"), 0).await.is_err());
     assert!(lab.store.keep_secret(&secret).await.is_err());
-    let pumped = lab.store.pump(node, std::slice::from_ref(&finish), ClaimRequest::default()).await;
-    assert!(pumped.is_err());
+    let exchanged = lab
+        .store
+        .complete_and_claim(node, std::slice::from_ref(&finish), ClaimRequest::default())
+        .await;
+    assert!(exchanged.is_err());
     rename("audit_gone", "audit").await;
     assert_eq!(lab.stored(&job).await.unwrap().version, 1);
     assert_eq!(lab.state(queued.id).await, RunState::Queued);
@@ -93,7 +96,7 @@ async fn nobody_changes_unrecorded<B: Bench>(lab: &Lab<B>, rename: impl AsyncFn(
     let award =
         |privilege| Award { tenant: tenant.id, to: ann.id.0, what: Awarded::Privilege(privilege) };
     let (given, wanted) = (award(Privilege::CreateJob), award(Privilege::DropJob));
-    assert_eq!(lab.store.award(&given).await.unwrap(), Given::Done);
+    assert_eq!(lab.store.award(&given).await.unwrap(), GrantOutcome::Done);
     let generation = lab.store.generation().await.unwrap();
     rename("audit", "audit_gone").await;
     assert!(lab.store.put_entry(&bob, None).await.is_err());
@@ -120,7 +123,7 @@ async fn nobody_changes_unrecorded<B: Bench>(lab: &Lab<B>, rename: impl AsyncFn(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_happens_unrecorded_on_sqlite() {
     let bench = SqliteBench::open().await;
-    let store = bench.door().await;
+    let store = bench.handle().await;
     let lab = Lab::new(bench, store);
     let connection = rusqlite::Connection::open(lab.bench.path()).unwrap();
     let connection = std::sync::Mutex::new(connection);
@@ -135,7 +138,7 @@ async fn nothing_happens_unrecorded_on_sqlite() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_happens_unrecorded_on_postgres() {
     let bench = PostgresBench::open().await;
-    let store = bench.door().await;
+    let store = bench.handle().await;
     let lab = Lab::new(bench, store);
     let client = lab.bench.connect().await;
     let rename = async |from: &str, to: &str| {

@@ -1,4 +1,4 @@
-//! What a store must offer to be tested: a fresh database for each test, and more than one door
+//! What a store must offer to be tested: a fresh database for each test, and more than one handle
 //! to it.
 
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ pub trait Bench: Sized + Send + Sync + 'static {
 
     /// The store as another process of the cluster would have it; the same one where a database
     /// belongs to one process.
-    async fn door(&self) -> Arc<Self::S>;
+    async fn handle(&self) -> Arc<Self::S>;
 
     /// Waits until the store's clock shows a time in the very near future, or sets it.
     async fn reach(&self, at: Timestamp);
@@ -100,7 +100,7 @@ impl Bench for SqliteBench {
         Self::open_in(tempfile::tempdir().unwrap(), ManualClock::new())
     }
 
-    async fn door(&self) -> Arc<SqliteStore> {
+    async fn handle(&self) -> Arc<SqliteStore> {
         Arc::clone(&self.store)
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use domain::cluster::Place;
+use domain::cluster::Placement;
 use domain::id::{JobId, NodeId, RunId, TenantId, UserId};
 use domain::job::{Definition, Dependency, DependsOn, Job, JobState};
 use domain::run::{
@@ -196,9 +196,9 @@ impl<B: Bench> Lab<B> {
     }
 
     /// A node of another process.
-    pub async fn node_behind(&self, door: &B::S) -> NodeId {
+    pub async fn node_behind(&self, handle: &B::S) -> NodeId {
         let node = NodeId(self.id());
-        door.join(node, &NodeInfo::named("node"), seconds(3_600)).await.unwrap();
+        handle.join(node, &NodeInfo::named("node"), seconds(3_600)).await.unwrap();
         node
     }
 
@@ -278,7 +278,7 @@ impl<B: Bench> Lab<B> {
             coalesced: 0,
             ignore_dependencies: false,
             parameters: None,
-            place: Place::default(),
+            place: Placement::default(),
             slot: job.definition.action.slot_kind(),
             requested_by: None,
         }
@@ -307,7 +307,7 @@ impl<B: Bench> Lab<B> {
     }
 
     pub async fn claim(&self, node: NodeId, want: ClaimRequest) -> Vec<ClaimedRun> {
-        self.store.pump(node, &[], want).await.unwrap().claimed
+        self.store.complete_and_claim(node, &[], want).await.unwrap().claimed
     }
 
     /// Claims the one run that is due.
@@ -326,7 +326,12 @@ impl<B: Bench> Lab<B> {
     }
 
     pub async fn finish(&self, node: NodeId, finish: Finish) -> Applied {
-        self.store.pump(node, &[finish], ClaimRequest::default()).await.unwrap().applied.remove(0)
+        self.store
+            .complete_and_claim(node, &[finish], ClaimRequest::default())
+            .await
+            .unwrap()
+            .applied
+            .remove(0)
     }
 
     pub async fn view(&self, run: RunId) -> RunView {

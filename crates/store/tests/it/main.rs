@@ -4,6 +4,8 @@
 //! `sqlite::<verb>::<promise>` and as `postgres::<verb>::<promise>`, on a database of its own.
 //! The other modules are about crashes, full disks and schemas.
 
+extern crate punctual_store as store;
+
 mod audit_lost;
 mod bench;
 mod lab;

@@ -56,7 +56,7 @@ impl Bench for PostgresBench {
         PostgresBench::empty().await
     }
 
-    async fn door(&self) -> Arc<PostgresStore> {
+    async fn handle(&self) -> Arc<PostgresStore> {
         // Few connections, so that calls meet on them.
         let options = PostgresOptions { pool_size: 4, ..PostgresOptions::default() };
         let url = self.way.clone().unwrap_or_else(|| self.url());

@@ -58,7 +58,7 @@ fn lost_run(node: domain::id::NodeId, run: &ClaimedRun) -> (domain::id::NodeId, 
 
 async fn bench() -> (Lab<PostgresBench>, Job, Client) {
     let bench = PostgresBench::open().await;
-    let store = bench.door().await;
+    let store = bench.handle().await;
     let lab = Lab::new(bench, store);
     let job = lab.job("job").await;
     let client = with_login(&lab).await;
@@ -75,11 +75,11 @@ async fn a_node_that_dies_before_the_commit_leaves_nothing() {
     lab.store.reap(9).await.unwrap();
     // What ends the claim waits for the transaction, and finds that it left nothing.
     let store = lab.store.clone();
-    let burial = [lost_run(node, &run)];
-    let buried = tokio::spawn(async move { store.bury(&burial).await.unwrap() });
+    let settled = [lost_run(node, &run)];
+    let dead = tokio::spawn(async move { store.settle_lost(&settled).await.unwrap() });
     tokio::task::yield_now().await;
     client.batch_execute("ROLLBACK").await.unwrap();
-    assert_eq!(buried.await.unwrap(), [Applied::Again]);
+    assert_eq!(dead.await.unwrap(), [Applied::Again]);
     assert_eq!(rows(&client).await, 0);
     assert_eq!(lab.state(run.run.id).await, RunState::Queued);
     // The right of the first attempt has ended with its claim.
@@ -98,7 +98,7 @@ async fn a_commit_whose_node_dies_counts() {
     client.batch_execute("COMMIT").await.unwrap();
     lab.expire(node).await;
     lab.store.reap(9).await.unwrap();
-    let applied = lab.store.bury(&[lost_run(node, &run)]).await.unwrap();
+    let applied = lab.store.settle_lost(&[lost_run(node, &run)]).await.unwrap();
     assert_eq!(applied, [Applied::Ended(Outcome::Completed)]);
     let view = lab.view(run.run.id).await;
     assert_eq!((view.state, view.lost), (RunState::Ended(Outcome::Completed), 0));
@@ -112,23 +112,23 @@ async fn a_commit_whose_node_dies_counts() {
 /// The transaction commits while the claim is being ended: one of the two comes first, and the
 /// other one goes by it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_commit_while_the_node_is_buried_counts() {
+async fn a_commit_while_the_node_is_declared_dead_counts() {
     let (lab, job, client) = bench().await;
     let (node, run) = at_work(&lab, &job).await;
     work(&client, &run, run.grant.turn, SECRET).await.unwrap();
     lab.expire(node).await;
     lab.store.reap(9).await.unwrap();
     let store = lab.store.clone();
-    let burial = [lost_run(node, &run)];
-    let buried = tokio::spawn(async move { store.bury(&burial).await.unwrap() });
+    let settled = [lost_run(node, &run)];
+    let dead = tokio::spawn(async move { store.settle_lost(&settled).await.unwrap() });
     let waits = "SELECT 1 FROM pg_stat_activity
                  WHERE wait_event_type = 'Lock' AND datname = current_database()";
     let watcher = lab.bench.connect().await;
-    while watcher.query(waits, &[]).await.unwrap().is_empty() && !buried.is_finished() {
+    while watcher.query(waits, &[]).await.unwrap().is_empty() && !dead.is_finished() {
         tokio::task::yield_now().await;
     }
     client.batch_execute("COMMIT").await.unwrap();
-    assert_eq!(buried.await.unwrap(), [Applied::Ended(Outcome::Completed)]);
+    assert_eq!(dead.await.unwrap(), [Applied::Ended(Outcome::Completed)]);
     assert_eq!(rows(&client).await, 1);
     lab.close().await;
 }

@@ -20,7 +20,7 @@ struct World {
 /// A queue, and a program that is logged in as a role of its own.
 async fn world(settings: QueueSettings) -> World {
     let bench = PostgresBench::open().await;
-    let (store, admin, url) = (bench.door().await, bench.connect().await, bench.url());
+    let (store, admin, url) = (bench.handle().await, bench.connect().await, bench.url());
     let lab = Lab::new(bench, store);
     let mut queue = lab.draft("mail").await;
     queue.definition.queue = Some(settings);

@@ -101,15 +101,15 @@ async fn work(store: Arc<PostgresStore>, stage: Arc<Stage>, mut dice: Dice, batc
         }
         let claim = Some(ClaimFor { node, max: processes(3) });
         held.extend(store.submit(&runs, claim).await.unwrap().claimed);
-        held.extend(store.pump(node, &[], want(8)).await.unwrap().claimed);
+        held.extend(store.complete_and_claim(node, &[], want(8)).await.unwrap().claimed);
         let ahead = ClaimRequest { soon: 4, ahead: seconds(600), ..ClaimRequest::default() };
-        held.extend(store.pump(node, &[], ahead).await.unwrap().claimed);
+        held.extend(store.complete_and_claim(node, &[], ahead).await.unwrap().claimed);
         let grants: Vec<_> = held.iter().map(|held| held.grant).rev().collect();
         store.begin(node, &grants).await.unwrap();
         let done: Vec<_> = held.iter().map(|held| decided(&mut dice, &stage, node, held)).collect();
-        held = store.pump(node, &done, want(4)).await.unwrap().claimed;
+        held = store.complete_and_claim(node, &done, want(4)).await.unwrap().claimed;
         store.acknowledge_runs(node).await.unwrap();
-        store.wake_divided(&[stage.any_run(&mut dice)]).await.unwrap();
+        store.wake_split(&[stage.any_run(&mut dice)]).await.unwrap();
         let old = node;
         let replaces = match dice.roll(8) {
             0 => store.renew(node, seconds(-1)).await.map(|_| Some(Replaces::None)).unwrap(),
@@ -216,7 +216,7 @@ async fn plan(store: Arc<PostgresStore>, stage: Arc<Stage>) {
 async fn reap(store: &PostgresStore) -> usize {
     let reaped = store.reap(50).await.unwrap();
     let settled: Vec<_> = reaped.lost.iter().map(|it| lost(it.node, &it.run)).collect();
-    store.bury(&settled).await.unwrap();
+    store.settle_lost(&settled).await.unwrap();
     settled.len()
 }
 
@@ -268,30 +268,30 @@ async fn no_two_transactions_wait_for_each_other() {
     let name: String = look.query_one("SELECT current_database()::text", &[]).await.unwrap().get(0);
     let soon = format!("ALTER DATABASE {name} SET deadlock_timeout = '20ms'");
     look.batch_execute(&soon).await.unwrap();
-    let store = bench.door().await;
+    let store = bench.handle().await;
     let lab = Lab::new(bench, store);
     let stage = Arc::new(stage(&lab).await);
     let mut tasks = JoinSet::new();
     for n in 0..3_usize {
-        let (door, dice) = (lab.bench.door().await, Dice(0x9e37_79b9 + n as u64));
+        let (handle, dice) = (lab.bench.handle().await, Dice(0x9e37_79b9 + n as u64));
         let (first, last) = (n / 2 * BATCHES, (n / 2 + 1) * BATCHES);
         let mut batches: Vec<usize> = (first..last).collect();
         if n == 1 {
             batches.rotate_left(1);
         }
-        tasks.spawn(work(door, Arc::clone(&stage), dice, batches));
+        tasks.spawn(work(handle, Arc::clone(&stage), dice, batches));
     }
     for n in 0..2 {
         let dice = Dice(0x85eb_ca6b + n);
-        tasks.spawn(cancel(lab.bench.door().await, Arc::clone(&stage), dice));
+        tasks.spawn(cancel(lab.bench.handle().await, Arc::clone(&stage), dice));
         let dice = Dice(0xc2b2_ae35 + n);
-        tasks.spawn(edit(lab.bench.door().await, Arc::clone(&stage), dice));
+        tasks.spawn(edit(lab.bench.handle().await, Arc::clone(&stage), dice));
     }
-    tasks.spawn(plan(lab.bench.door().await, Arc::clone(&stage)));
-    let (door, on) = (lab.bench.door().await, Arc::clone(&stage));
+    tasks.spawn(plan(lab.bench.handle().await, Arc::clone(&stage)));
+    let (handle, on) = (lab.bench.handle().await, Arc::clone(&stage));
     tasks.spawn(async move {
         while on.goes_on() {
-            reap(&door).await;
+            reap(&handle).await;
         }
     });
     tasks.join_all().await;

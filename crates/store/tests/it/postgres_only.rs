@@ -62,10 +62,10 @@ async fn work(
     loop {
         fences.extend(held.iter().map(|held| held.grant.fence));
         let done: Vec<_> = held.iter().map(|held| completed(node, held)).collect();
-        let pumped = insist(async || store.pump(node, &done, want(7)).await).await;
+        let exchanged = insist(async || store.complete_and_claim(node, &done, want(7)).await).await;
         // An end whose answer was lost is an end when it is sent again.
-        assert_eq!(pumped.applied, vec![Applied::Ended(Outcome::Completed); done.len()]);
-        held = pumped.claimed;
+        assert_eq!(exchanged.applied, vec![Applied::Ended(Outcome::Completed); done.len()]);
+        held = exchanged.claimed;
         if held.is_empty() {
             // Claims whose answer was lost come back with a renewal.
             insist(async || store.renew(node, seconds(3_600)).await).await.unwrap();
@@ -84,12 +84,12 @@ async fn troubled(
     times: u32,
     mut trouble: impl AsyncFnMut(&PostgresBench) -> bool,
 ) {
-    let store = bench.door().await;
+    let store = bench.handle().await;
     let lab = Lab::new(bench, store);
     let job = lab.job("job").await;
     let due_at = lab.ago(60).await;
     let runs: Vec<_> = (0..300).map(|_| lab.run(&job, due_at)).collect();
-    let (first, second) = (lab.bench.door().await, lab.bench.door().await);
+    let (first, second) = (lab.bench.handle().await, lab.bench.handle().await);
     let (one, other) = (lab.node_behind(&first).await, lab.node_behind(&second).await);
     let parts = runs.split_at(runs.len() / 2);
     let over = Cell::new(false);
@@ -185,7 +185,7 @@ async fn put_forward(look: &Client, seconds: i64) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tick_that_vanishes_does_not_start_meanwhile() {
     let bench = PostgresBench::empty().await;
-    let store = bench.door().await;
+    let store = bench.handle().await;
     let lab = Lab::new(bench, store);
     let (node, mut job) = (lab.node().await, lab.job("job").await);
     let tick = lab.tick(&job, lab.now().await + minutes(10));
@@ -227,7 +227,7 @@ async fn a_tick_that_vanishes_does_not_start_meanwhile() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_end_under_way_is_not_missed() {
     let bench = PostgresBench::empty().await;
-    let store = bench.door().await;
+    let store = bench.handle().await;
     let lab = Lab::new(bench, store);
     let (node, cause) = (lab.node().await, lab.job("cause").await);
     let effect = lab.job_after("effect", &[&cause]).await;
@@ -244,18 +244,17 @@ async fn an_end_under_way_is_not_missed() {
     let lock = "BEGIN; SELECT * FROM punctual.last_ends FOR UPDATE";
     other.batch_execute(lock).await.unwrap();
     let (store, done) = (Arc::clone(&lab.store), completed(node, &first));
-    let ending =
-        tokio::spawn(
-            async move { store.pump(node, &[done], ClaimRequest::default()).await.unwrap() },
-        );
+    let ending = tokio::spawn(async move {
+        store.complete_and_claim(node, &[done], ClaimRequest::default()).await.unwrap()
+    });
     held_up(&look, 1, || false).await;
     let store = Arc::clone(&lab.store);
     let starting = tokio::spawn(async move {
-        let held = store.pump(node, &[], want(1)).await.unwrap().claimed.remove(0);
+        let held = store.complete_and_claim(node, &[], want(1)).await.unwrap().claimed.remove(0);
         let about = FactsFor { upstream: vec![cause.id], ..question(&held) };
         if store.facts(node, &[about]).await.unwrap()[0].upstream == known {
             let wait = untried(&held, Verdict::Wait(Wait::Upstream, None));
-            store.pump(node, &[wait], ClaimRequest::default()).await.unwrap();
+            store.complete_and_claim(node, &[wait], ClaimRequest::default()).await.unwrap();
         }
     });
     // It may have to wait for the end, or not. Either is right, as long as it does not miss it.
@@ -271,7 +270,7 @@ async fn an_end_under_way_is_not_missed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_sent_again_while_it_ends_does_not_run_again() {
     let bench = PostgresBench::empty().await;
-    let store = bench.door().await;
+    let store = bench.handle().await;
     let lab = Lab::new(bench, store);
     let (node, job) = (lab.node().await, lab.job("job").await);
     // So that there is a row that each end changes after the run has left the live ones.
@@ -284,10 +283,9 @@ async fn what_is_sent_again_while_it_ends_does_not_run_again() {
     let lock = "BEGIN; SELECT * FROM punctual.last_ends FOR UPDATE";
     other.batch_execute(lock).await.unwrap();
     let (store, done) = (Arc::clone(&lab.store), completed(node, &held));
-    let ending =
-        tokio::spawn(
-            async move { store.pump(node, &[done], ClaimRequest::default()).await.unwrap() },
-        );
+    let ending = tokio::spawn(async move {
+        store.complete_and_claim(node, &[done], ClaimRequest::default()).await.unwrap()
+    });
     held_up(&look, 1, || false).await;
     let (store, again) = (Arc::clone(&lab.store), held.run.clone());
     let sending = tokio::spawn(async move {
@@ -303,19 +301,19 @@ async fn what_is_sent_again_while_it_ends_does_not_run_again() {
     lab.close().await;
 }
 
-/// Who is about to be buried is not handed what it sends.
+/// A node that is about to be declared dead is not handed the runs that it submits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_is_being_buried_is_handed_nothing() {
+async fn a_node_that_is_being_declared_dead_is_handed_nothing() {
     let bench = PostgresBench::empty().await;
-    let store = bench.door().await;
+    let store = bench.handle().await;
     let lab = Lab::new(bench, store);
     let (node, job) = (lab.node().await, lab.job("job").await);
     let (other, look) = (lab.bench.connect().await, lab.bench.connect().await);
     let lock = node.0.as_u64_pair().1.cast_signed();
     other.batch_execute("BEGIN").await.unwrap();
     other.query("SELECT pg_advisory_xact_lock($1)", &[&lock]).await.unwrap();
-    let bury = "UPDATE punctual.nodes SET buried = true WHERE id = $1";
-    other.execute(bury, &[&node.0]).await.unwrap();
+    let declare_dead = "UPDATE punctual.nodes SET dead = true WHERE id = $1";
+    other.execute(declare_dead, &[&node.0]).await.unwrap();
     let (store, run) = (Arc::clone(&lab.store), lab.run(&job, lab.ago(1).await));
     let id = run.id;
     let sending = tokio::spawn(async move {
@@ -333,7 +331,7 @@ async fn a_node_that_is_being_buried_is_handed_nothing() {
 #[tokio::test]
 async fn a_node_that_left_is_forgotten_a_day_later() {
     let bench = PostgresBench::empty().await;
-    let store = bench.door().await;
+    let store = bench.handle().await;
     let lab = Lab::new(bench, store);
     let node = lab.node().await;
     lab.store.leave(node, &[]).await.unwrap();

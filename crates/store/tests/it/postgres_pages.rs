@@ -49,7 +49,7 @@ async fn blocks(client: &tokio_postgres::Client, sql: &str, types: &str, values:
 #[tokio::test]
 async fn a_page_looks_at_few_blocks() {
     let bench = PostgresBench::open().await;
-    drop(bench.door().await);
+    drop(bench.handle().await);
     let client = bench.connect().await;
     client.batch_execute("SET search_path = punctual").await.unwrap();
     client.batch_execute(HISTORY).await.unwrap();
@@ -122,7 +122,7 @@ const JOBS: &str = "
 #[tokio::test]
 async fn due_jobs_of_some_buckets_are_found_among_those_that_are_due() {
     let bench = PostgresBench::open().await;
-    drop(bench.door().await);
+    drop(bench.handle().await);
     let client = bench.connect().await;
     client.batch_execute("SET search_path = punctual").await.unwrap();
     client.batch_execute(JOBS).await.unwrap();

@@ -108,8 +108,9 @@ async fn end_now(
     held.sort_by_key(|held| runs.iter().position(|run| run.id == held.run.id));
     let done: Vec<_> =
         held.iter().zip(outcomes).map(|(held, outcome)| ended(node, held, *outcome)).collect();
-    let pumped = lab.store.pump(node, &done, ClaimRequest::default()).await.unwrap();
-    assert_eq!(pumped.applied.len(), runs.len());
+    let exchanged =
+        lab.store.complete_and_claim(node, &done, ClaimRequest::default()).await.unwrap();
+    assert_eq!(exchanged.applied.len(), runs.len());
     ids_of(&runs)
 }
 
@@ -420,7 +421,12 @@ async fn nodes_prune_at_once_while_runs_end() {
         lab.submit(&due).await;
         let held = lab.claim(node, want(99)).await;
         let ends: Vec<_> = held.iter().map(|held| ended(node, held, Outcome::Completed)).collect();
-        let applied = lab.store.pump(node, &ends, ClaimRequest::default()).await.unwrap().applied;
+        let applied = lab
+            .store
+            .complete_and_claim(node, &ends, ClaimRequest::default())
+            .await
+            .unwrap()
+            .applied;
         assert_eq!(applied, vec![Applied::Ended(Outcome::Completed); 5]);
         runs.extend(ids_of(&due));
     }

@@ -32,13 +32,13 @@ const READ: &str = "
     WHERE schemaname = 'punctual' AND (relname IN ('runs', 'jobs') OR relname LIKE 'history%')";
 
 /// Connections of stores.
-const DOORS: &str = "
+const CONNECTIONS: &str = "
     SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
 
 /// How many rows were read one after the other, by stores that are closed by now.
 async fn read_in_turn(look: &Client) -> i64 {
     let closing = async {
-        while !look.query(DOORS, &[]).await.unwrap().is_empty() {
+        while !look.query(CONNECTIONS, &[]).await.unwrap().is_empty() {
             tokio::task::yield_now().await;
         }
     };
@@ -54,7 +54,7 @@ async fn usual_day(lab: &Lab<PostgresBench>, store: &PostgresStore, node: NodeId
         let runs: Vec<_> = (0..20).map(|_| lab.run(job, past)).collect();
         store.submit(&runs, Some(ClaimFor { node, max: processes(5) })).await.unwrap();
         store.submit(&runs[..3], None).await.unwrap();
-        let held = store.pump(node, &[], want(100)).await.unwrap().claimed;
+        let held = store.complete_and_claim(node, &[], want(100)).await.unwrap().claimed;
         let about = |held: &ClaimedRun| FactsFor {
             others: true,
             upstream: vec![jobs[0].id],
@@ -70,9 +70,9 @@ async fn usual_day(lab: &Lab<PostgresBench>, store: &PostgresStore, node: NodeId
             _ => completed(node, held),
         });
         let done: Vec<_> = done.collect();
-        store.pump(node, &done, ClaimRequest::default()).await.unwrap();
+        store.complete_and_claim(node, &done, ClaimRequest::default()).await.unwrap();
         // What was ended before is found in history.
-        store.pump(node, &done, ClaimRequest::default()).await.unwrap();
+        store.complete_and_claim(node, &done, ClaimRequest::default()).await.unwrap();
         store.cancel(runs[9].id, &stop()).await.unwrap();
         store.run(runs[10].id).await.unwrap();
         store.jobs_by_id(&[job.id]).await.unwrap();
@@ -94,7 +94,7 @@ async fn usual_day(lab: &Lab<PostgresBench>, store: &PostgresStore, node: NodeId
 /// The server counts the tables before they fill, or after.
 async fn a_day(counts_late: bool) {
     let bench = PostgresBench::open().await;
-    let store = bench.door().await;
+    let store = bench.handle().await;
     let lab = Lab::new(bench, store);
     let look = lab.bench.connect().await;
     let mut jobs = vec![lab.job("first").await];
@@ -113,7 +113,7 @@ async fn a_day(counts_late: bool) {
     let Lab { bench, store, .. } = lab;
     drop(store);
     let before = read_in_turn(&look).await;
-    let store = bench.door().await;
+    let store = bench.handle().await;
     let lab = Lab::new(bench, Arc::clone(&store));
     let node = lab.node().await;
     usual_day(&lab, &store, node, &jobs).await;

@@ -25,7 +25,7 @@ async fn a_requested_run_costs_one_statement() {
     let setup = Setup::default().set("shared_preload_libraries=pg_stat_statements");
     let server: &'static Server = Box::leak(Box::new(setup.start()));
     let bench = PostgresBench::empty_on(server).await;
-    let store = bench.door().await;
+    let store = bench.handle().await;
     let lab = Lab::new(bench, store);
     let client = lab.bench.connect().await;
     client.batch_execute("CREATE EXTENSION pg_stat_statements").await.unwrap();

@@ -272,15 +272,16 @@ async fn work_is_done_over_tls() {
          &sslmode=verify-full&sslrootcert={}",
         root.display()
     ));
-    let store = bench.door().await;
+    let store = bench.handle().await;
     let lab = Lab::new(bench, store);
     let job = lab.job("job").await;
     let node = lab.node().await;
     let run = lab.run(&job, lab.ago(60).await);
     lab.store.submit(std::slice::from_ref(&run), None).await.unwrap();
-    let claimed = lab.store.pump(node, &[], crate::lab::want(1)).await.unwrap().claimed;
+    let claimed =
+        lab.store.complete_and_claim(node, &[], crate::lab::want(1)).await.unwrap().claimed;
     let done = [crate::lab::completed(node, &claimed[0])];
-    lab.store.pump(node, &done, crate::lab::want(0)).await.unwrap();
+    lab.store.complete_and_claim(node, &done, crate::lab::want(0)).await.unwrap();
     let view = lab.store.run(run.id).await.unwrap().unwrap();
     assert_eq!(view.state, domain::run::RunState::Ended(domain::run::Outcome::Completed));
     lab.close().await;

@@ -2,7 +2,7 @@
 //! becomes the same, and one from the future or from before the first release is refused.
 //!
 //! The dump of a released version with data is a file of `tests/data`, named `<store>_v<number>.sql`
-//! after its newest migration. Before a migration is added, `WRITE_DUMP=1 cargo test -p store schema`
+//! after its newest migration. Before a migration is added, `WRITE_DUMP=1 cargo test -p punctual-store schema`
 //! writes the dump of the tables as they are; from then on it never changes.
 #![expect(
     clippy::disallowed_methods,
@@ -154,16 +154,16 @@ async fn goes_on<S: Store + Alerts>(store: Arc<S>) {
     assert_eq!(store.attempts(runs[2].id).await.unwrap().len(), 2);
     // The node that was at work then is gone; another one takes over.
     let reaped = store.reap(9).await.unwrap();
-    assert_eq!((reaped.buried.len(), reaped.lost.len()), (1, 1));
+    assert_eq!((reaped.dead.len(), reaped.lost.len()), (1, 1));
     let settled: Vec<_> = reaped.lost.iter().map(|it| lost(it.node, &it.run)).collect();
-    assert_eq!(store.bury(&settled).await.unwrap(), [Applied::Again]);
+    assert_eq!(store.settle_lost(&settled).await.unwrap(), [Applied::Again]);
     let node = NodeId(Uuid::from_u128(99));
     store.join(node, &NodeInfo::named("new"), seconds(60)).await.unwrap();
-    let held = store.pump(node, &[], want(9)).await.unwrap().claimed;
+    let held = store.complete_and_claim(node, &[], want(9)).await.unwrap().claimed;
     assert_eq!(held.len(), 2);
     assert!(held.iter().all(|held| held.grant.fence > reaped.lost[0].run.grant.fence));
     let done: Vec<_> = held.iter().map(|held| completed(node, held)).collect();
-    let pumped = store.pump(node, &done, want(9)).await.unwrap();
-    assert_eq!(pumped.applied, [Applied::Ended(Outcome::Completed); 2]);
-    assert_eq!(pumped.claimed.len(), 1, "the end of the upstream job woke its dependent");
+    let exchanged = store.complete_and_claim(node, &done, want(9)).await.unwrap();
+    assert_eq!(exchanged.applied, [Applied::Ended(Outcome::Completed); 2]);
+    assert_eq!(exchanged.claimed.len(), 1, "the end of the upstream job woke its dependent");
 }

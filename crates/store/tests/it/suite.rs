@@ -60,7 +60,7 @@ macro_rules! on {
                     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                     async fn $promise() {
                         let bench = <$bench>::open().await;
-                        let store = bench.door().await;
+                        let store = bench.handle().await;
                         let lab = crate::lab::Lab::new(bench, store);
                         crate::suite::$file::$promise(&lab).await;
                         lab.close().await;
@@ -118,6 +118,7 @@ promises! {
     message_fairness:
         workspaces_take_turns
         a_weight_is_so_many_messages_of_a_round
+        a_weight_holds_across_leases
         urgent_messages_of_a_workspace_go_first
         limits_of_a_queue_hold
         no_workspace_waits_longer_than_a_round;
@@ -158,9 +159,9 @@ promises! {
         no_run_is_handed_out_twice
         every_run_ends_once_among_many_nodes;
     cluster:
-        one_node_leads_until_it_is_buried
+        one_node_leads_until_it_is_declared_dead
         a_leader_that_leaves_makes_room_at_once
-        only_an_active_scheduler_takes_the_lead
+        only_an_active_scheduler_becomes_the_leader
         racing_nodes_share_no_epoch
         schedulers_are_those_that_take_part
         a_leader_resigns_only_its_own_epoch_and_with_empty_hands
@@ -183,8 +184,8 @@ promises! {
     shard:
         only_the_leader_moves_shards_and_each_move_has_a_larger_fence
         only_the_owner_is_handed_the_runs_of_a_shard
-        a_run_is_divided_once_by_its_holder
-        a_divided_run_waits_for_the_last_of_its_parts
+        a_run_is_split_once_by_its_holder
+        a_split_run_waits_for_the_last_of_its_parts
         who_waits_for_parts_that_end_in_the_same_call_goes_on
         a_new_run_waits_for_its_parts_from_the_beginning
         parts_stand_in_nobodys_way
@@ -277,7 +278,7 @@ promises! {
         a_grant_that_is_over_writes_nothing
         a_grant_belongs_to_one_node
         an_end_may_change_the_state_of_the_job
-        a_pump_ends_and_takes_in_one_call;
+        one_exchange_records_ends_and_claims_runs;
     cancel:
         a_run_that_nobody_holds_ends_at_once
         the_holder_is_told
@@ -316,14 +317,15 @@ promises! {
         a_start_that_was_written_down_is_known
         tokens_grow_with_every_start
         a_time_without_a_scheduler_is_recorded
+        an_outage_begins_when_a_node_last_acted
         a_join_releases_what_the_process_before_had_not_begun
         a_node_that_leaves_keeps_what_it_had_begun
         after_an_outage_reapers_wait_for_start_logs
-        a_buried_node_can_do_nothing
-        what_a_buried_node_held_is_listed_until_it_is_settled
+        a_dead_node_can_write_nothing
+        runs_of_a_dead_node_are_listed_until_they_are_settled
         a_loss_is_settled_once
         a_loss_that_is_settled_again_answers_the_same
-        only_the_dead_are_buried
+        only_runs_of_dead_nodes_can_be_settled_as_lost
         several_nodes_fall_silent_at_once
         losses_are_settled_in_portions
         a_node_that_leaves_returns_its_runs_untouched
@@ -338,6 +340,7 @@ promises! {
         a_late_batch_keeps_its_order
         an_earlier_run_may_wait_for_other_jobs
         what_other_nodes_hold_is_told
+        a_later_run_elsewhere_is_undecided_until_its_start_is_known
         the_version_of_the_job_is_told
         the_last_ends_of_upstream_jobs_are_told
         upstream_ends_of_before_the_dependency_count

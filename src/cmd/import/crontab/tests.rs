@@ -93,7 +93,7 @@ PATH=/opt/bin
         *job,
         json!({
             "name": "old-mail",
-            "description": "Writes to everybody",
+            "description": "Writes to all readers",
             "job_type": "CRON",
             "cron_expression": "5 4 * * sun",
             "timezone": "UTC",

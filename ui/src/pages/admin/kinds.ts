@@ -160,6 +160,16 @@ export const kinds: Kind[] = [
     remove: (it) => data(api.DELETE('/v1/hooks/{hook}', { params: { path: { hook: String(it.name) } } })),
   },
   {
+    at: 'status-pages', name: 'Status pages', one: 'status page', about: 'Pages that show how jobs with chosen tags are doing. A public page needs no login and shows names of jobs and outcomes of runs, nothing else.',
+    isSeen: admin, mayChange: mayAdmin, title: (it) => String(it.name), key: (it) => String(it.status_page_id),
+    columns: [{ name: 'name', title: 'Name' }, { name: 'title', title: 'Title' }, { name: 'tags', title: 'Tags', form: 'list' }, { name: 'is_public', title: 'Public' }, { name: 'path', title: 'Address', form: 'code' }],
+    list: async (cursor, signal) => rows(await data(api.GET('/v1/status-pages', { params: page(cursor), signal }))),
+    fields: [{ name: 'name', label: 'Name', hint: 'the last part of its address', isNeeded: true }, { name: 'title', label: 'Title', isNeeded: true }, { name: 'tags', label: 'Tags', hint: 'with commas between them', isNeeded: true }, { name: 'is_public', label: 'Public: everyone who knows the address may read it', form: 'check' }],
+    make: async (it) => void (await data(api.POST('/v1/status-pages', { body: { name: text(it, 'name'), title: text(it, 'title'), tags: text(it, 'tags').split(',').map((tag) => tag.trim()).filter(Boolean), is_public: it.is_public === true } }))),
+    removal: 'Its address answers nothing any more.',
+    remove: (it) => data(api.DELETE('/v1/status-pages/{name}', { params: { path: { name: String(it.name) } } })),
+  },
+  {
     at: 'settings', name: 'Settings', one: 'setting', about: 'The settings of this server and where each comes from. Change them in the settings file, the environment or on the command line.',
     isSeen: () => session.has('ADMINISTER CLUSTER'), mayChange: () => false, title: (it) => String(it.name), key: (it) => String(it.name),
     columns: [{ name: 'name', title: 'Name', form: 'code' }, { name: 'value', title: 'Value', form: 'code' }, { name: 'origin', title: 'From' }, { name: 'meaning', title: 'Meaning' }],

@@ -127,16 +127,16 @@ impl<'a> Launched<'a> {
     ) -> CommandEnding {
         let stopped = OnceLock::new();
         let was_killed = AtomicBool::new(false);
-        let mut streams = [Stream::Stdout, Stream::Stderr].map(Pump::new);
+        let mut streams = [Stream::Stdout, Stream::Stderr].map(StreamReader::new);
         let told = {
             let [first, second] = &mut streams;
-            let pumps = async {
+            let readers = async {
                 tokio::join!(
                     first.run(self.stdout.take(), output),
                     second.run(self.stderr.take(), output)
                 )
             };
-            let mut pumps = pin!(pumps);
+            let mut readers = pin!(readers);
             let cgroup = self.cgroup.as_ref();
             let (mut reader, mut writer) = self.init.socket.split();
             let ender = Ender { writer: &mut writer, cgroup };
@@ -146,14 +146,14 @@ impl<'a> Launched<'a> {
             let told = loop {
                 tokio::select! {
                     told = &mut listening => break Some(told),
-                    _ = &mut pumps, if !is_drained => is_drained = true,
+                    _ = &mut readers, if !is_drained => is_drained = true,
                     () = &mut ender => break None,
                 }
             };
             if !is_drained {
                 // All processes have ended, so the pipes end too. The timeout covers a pipe that
                 // stays open.
-                let _ = timeout(DRAIN_TIMEOUT, pumps).await;
+                let _ = timeout(DRAIN_TIMEOUT, readers).await;
             }
             told
         };
@@ -168,7 +168,7 @@ impl<'a> Launched<'a> {
             self.launcher.forget(&self.running).await;
         }
         if told.as_ref().is_some_and(|told| told.is_over) && stopped.get().is_none() {
-            self.running.give_back(self.init);
+            self.running.release(self.init);
         }
         if let Some(scratch) = self.scratch {
             // It may hold many files.
@@ -276,7 +276,7 @@ impl Ender<'_, '_> {
 }
 
 /// Carries one stream of a command to its output.
-struct Pump {
+struct StreamReader {
     stream: Stream,
     bytes: u64,
     /// The beginning, a byte longer than a result may be.
@@ -284,9 +284,9 @@ struct Pump {
     last: VecDeque<u8>,
 }
 
-impl Pump {
+impl StreamReader {
     fn new(stream: Stream) -> Self {
-        Pump { stream, bytes: 0, first: Vec::new(), last: VecDeque::new() }
+        StreamReader { stream, bytes: 0, first: Vec::new(), last: VecDeque::new() }
     }
 
     async fn run(&mut self, from: Option<impl AsyncRead + Unpin>, output: &Masked) {

@@ -176,7 +176,7 @@ impl RunningLauncher {
     }
 
     /// Keeps an init process for another command. It must have nothing more to say.
-    pub(super) fn give_back(&self, init: Init) {
+    pub(super) fn release(&self, init: Init) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if self.ready.is_reusable && init.uses < USES_MAX && idle.len() < IDLE_MAX {
             idle.push(init);

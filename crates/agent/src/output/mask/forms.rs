@@ -16,20 +16,108 @@ const IN_PATH: &AsciiSet = &UNRESERVED.remove(b'/');
 /// The same in a form.
 const IN_FORM: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'*');
 
-/// Every form of a value: as it is, a line of it, in base64 wherever it begins there, in hex, in a
-/// URL, in JSON, in HTML, quoted for a shell, and as languages print a string.
-pub(super) fn all(value: &str) -> Vec<Vec<u8>> {
-    let mut forms: Vec<Vec<u8>> = Vec::new();
+/// Encoded forms from this length on are also found with line breaks or separators in them.
+const BROKEN_MIN: usize = 8;
+
+/// So many characters of an encoded form come before a line break in it. Fewer would hold back the
+/// ends of many lines.
+const BEFORE_BREAK: usize = 4;
+
+/// The most bytes of a line break or separator: the end of a line, and the space that begins the
+/// next one.
+const BREAK_BYTES_MAX: usize = 3;
+
+/// One form of a value.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Form {
+    pub bytes: Vec<u8>,
+    breaks: Breaks,
+}
+
+/// What may stand between the characters of a form.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Breaks {
+    Nothing,
+    /// The ends of lines.
+    Lines,
+    /// The ends of lines; and between two bytes in hex, a space, a colon or a dash.
+    Hex,
+}
+
+/// Whether a text begins with a form.
+pub(super) enum Found {
+    No,
+    /// The text ends before the form does.
+    Begin,
+    /// In so many bytes of the text.
+    Whole(usize),
+}
+
+impl Form {
+    fn may_break(&self, at: usize, byte: u8) -> bool {
+        match byte {
+            b'\r' | b'\n' => self.breaks != Breaks::Nothing && at >= BEFORE_BREAK,
+            b' ' | b':' | b'-' => self.breaks == Breaks::Hex && at > 0 && at.is_multiple_of(2),
+            _ => false,
+        }
+    }
+
+    /// Whether a text begins with this form.
+    pub fn find(&self, text: &[u8]) -> Found {
+        if self.breaks == Breaks::Nothing {
+            return match text.len() < self.bytes.len() {
+                true if self.bytes.starts_with(text) => Found::Begin,
+                false if text.starts_with(&self.bytes) => Found::Whole(self.bytes.len()),
+                _ => Found::No,
+            };
+        }
+        let (mut at, mut broken) = (0, 0);
+        for (place, byte) in text.iter().enumerate() {
+            if at == self.bytes.len() {
+                return Found::Whole(place);
+            }
+            if self.bytes[at] == *byte {
+                (at, broken) = (at + 1, 0);
+            } else if broken < BREAK_BYTES_MAX && self.may_break(at, *byte) {
+                broken += 1;
+            } else {
+                return Found::No;
+            }
+        }
+        if at == self.bytes.len() { Found::Whole(text.len()) } else { Found::Begin }
+    }
+}
+
+/// An encoded form: as it is, and across line breaks. Where a line ends after its first characters,
+/// the rest of it is found.
+fn encoded(bytes: Vec<u8>, breaks: Breaks) -> Vec<Form> {
+    if bytes.len() < BROKEN_MIN {
+        return vec![Form { bytes, breaks: Breaks::Nothing }];
+    }
+    let cut = (1..BEFORE_BREAK).filter(|cut| bytes.len() - cut >= 2 * BROKEN_MIN);
+    let mut forms: Vec<Form> =
+        cut.map(|cut| Form { bytes: bytes[cut..].to_vec(), breaks }).collect();
+    forms.push(Form { bytes, breaks });
+    forms
+}
+
+/// Every form of a value: as it is, a line of it, in base64 or base32 wherever it begins there, in
+/// hex, in a URL, in JSON, in HTML, quoted for a shell, and as languages print a string.
+pub(super) fn all(value: &str) -> Vec<Form> {
+    let mut found: Vec<Form> = Vec::new();
     let trimmed = value.trim();
     let lines = trimmed.lines().map(str::trim);
     for text in [value, trimmed].into_iter().chain(lines) {
         if text.len() < BYTES_MIN {
             continue;
         }
-        forms.push(text.as_bytes().to_vec());
-        forms.extend(base64(text.as_bytes()));
+        let by_bits = base64(text.as_bytes()).into_iter().chain(base32(text.as_bytes()));
+        found.extend(by_bits.flat_map(|form| encoded(form, Breaks::Lines)));
         let hex: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
-        forms.extend([hex.to_uppercase().into_bytes(), hex.into_bytes()]);
+        for hex in [hex.to_uppercase(), hex] {
+            found.extend(encoded(hex.into_bytes(), Breaks::Hex));
+        }
+        let mut forms = vec![text.as_bytes().to_vec()];
         for set in [NON_ALPHANUMERIC, UNRESERVED, IN_PATH, IN_FORM] {
             let encoded = utf8_percent_encode(text, set).to_string();
             forms.push(lower_hex(&encoded).into_bytes());
@@ -39,11 +127,40 @@ pub(super) fn all(value: &str) -> Vec<Vec<u8>> {
         forms.extend(json(text));
         forms.extend(html(text));
         forms.extend(quoted(text));
+        found.extend(forms.into_iter().map(|bytes| Form { bytes, breaks: Breaks::Nothing }));
     }
-    forms.retain(|form| form.len() >= BYTES_MIN);
+    found.retain(|form| form.bytes.len() >= BYTES_MIN);
     // The longest first: one may begin with another.
-    forms.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
-    forms.dedup();
+    found.sort_by(|a, b| b.bytes.len().cmp(&a.bytes.len()).then_with(|| a.cmp(b)));
+    found.dedup();
+    found
+}
+
+/// The same in base32 (RFC 4648), in capital letters and in small ones.
+fn base32(value: &[u8]) -> Vec<Vec<u8>> {
+    let mut forms = Vec::new();
+    for before in 0..5 {
+        let mut padded = vec![0; before];
+        padded.extend_from_slice(value);
+        let (begin, end) = ((before * 8).div_ceil(5), padded.len() * 8 / 5);
+        let bit = |at: usize| padded.get(at / 8).map_or(0, |byte| byte >> (7 - at % 8) & 1);
+        let letter = |at: usize| {
+            let digit = (0..5).fold(0, |digit, n| digit << 1 | bit(at * 5 + n));
+            match digit {
+                0..26 => b'A' + digit,
+                _ => b'2' + (digit - 26),
+            }
+        };
+        // The last character of a value alone may hold fewer bits.
+        let end = if before == 0 { (padded.len() * 8).div_ceil(5) } else { end };
+        let form: Vec<u8> = (begin..end).map(letter).collect();
+        forms.push(form.to_ascii_lowercase());
+        if before == 0 {
+            let end = padded.len() * 8 / 5;
+            forms.extend([form[..end].to_ascii_lowercase(), form[..end].to_vec()]);
+        }
+        forms.push(form);
+    }
     forms
 }
 
@@ -224,12 +341,12 @@ mod tests {
             "a%22b%2Fc%5Cd+%C3%A9%25%7E",
             "6122622f635c6420c3a9257e",
         ] {
-            assert!(forms.iter().any(|known| known == form.as_bytes()), "{form}");
+            assert!(forms.iter().any(|known| known.bytes == form.as_bytes()), "{form}");
         }
-        assert_eq!(all("abc"), [] as [Vec<u8>; 0]);
+        assert!(all("abc").is_empty());
         let forms = all("a b$c\"\u{20ac}");
         for form in ["a\\ b\\$c\\\"\u{20ac}", "a b\\$c\\\"\u{20ac}", "a b$c\"\\u20ac"] {
-            assert!(forms.iter().any(|known| known == form.as_bytes()), "{form}");
+            assert!(forms.iter().any(|known| known.bytes == form.as_bytes()), "{form}");
         }
         let forms = all("<a&'b\"\\\u{e9}\tc>");
         for form in [
@@ -244,7 +361,7 @@ mod tests {
             "\\u003Ca\\u0026\\u0027b\\\"\\\\\\u00E9\\tc\\u003E",
             "<a&\\'b\"\\\\\\xe9\\tc>",
         ] {
-            assert!(forms.iter().any(|known| known == form.as_bytes()), "{form}");
+            assert!(forms.iter().any(|known| known.bytes == form.as_bytes()), "{form}");
         }
     }
 }

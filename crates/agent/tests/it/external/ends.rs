@@ -37,7 +37,7 @@ async fn an_output_that_is_one_json_value_is_the_result() {
     let world = World::new();
     for (script, result) in [
         (r#"echo '{"rows": 3}'"#, Some(r#"{"rows": 3}"#)),
-        ("echo 7; echo complaint >&2; exit 1", Some("7")),
+        ("echo 7; echo problem >&2; exit 1", Some("7")),
         ("echo 7; echo 8", None),
         ("echo plain text", None),
         ("", None),

@@ -105,7 +105,7 @@ impl DagState {
             }
             return None;
         }
-        if key.item.is_some() && slot.items.is_none() {
+        if !self.has(key) {
             return None;
         }
         let is_ready = match self.state(key) {
@@ -143,6 +143,21 @@ impl DagState {
             return None;
         }
         if is_ready {
+            return None;
+        }
+        // The step that it follows got its items before: a re-run keeps those that completed.
+        if key.item.is_none()
+            && let Some(count) = step.along.and_then(|along| self.items(along)).filter(|it| *it > 0)
+        {
+            self.expand(graph, dag, key.step, count, by);
+            return None;
+        }
+        // A step that follows the items of another one is judged item by item once that one has its
+        // items, or as a whole if that one ended without any. Its other parents do not decide before.
+        if key.item.is_none()
+            && let Some(along) = step.along
+            && !matches!(self.state(StepKey::of_step(along)), StepState::Ended(_))
+        {
             return None;
         }
         let tally = self.item_tally(graph, key);
@@ -239,7 +254,7 @@ impl DagState {
         let mut tally = self.slots[key.step as usize].tally;
         tally.pending += 1;
         if let StepState::Ended(outcome) = self.state(StepKey { step: along, item: key.item }) {
-            tally.count(outcome, graph.step(along).step.allow_failure);
+            tally.count(outcome, graph.is_tolerated(along, key.step));
         }
         tally
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Control, DagState, Graph, StepKey, StepState, is_bad};
+use super::{DagState, Graph, StepKey, StepState, is_bad};
 use crate::run::{Outcome, Reason, ReasonCode};
 
 /// The steps of a DAG run by their states. A fan-out counts as one step.
@@ -45,14 +45,15 @@ impl DagState {
     }
 }
 
-/// The outcome of a DAG run; none while a step has no outcome. It completes if no step without
-/// ALLOW FAILURE ended badly. Leaves have no special meaning.
+/// The outcome of a DAG run; none while a step has no outcome. It is cancelled if a cancellation kept
+/// a step from its end. Otherwise it completes if no step without ALLOW FAILURE ended badly. Leaves
+/// have no special meaning.
 pub fn dag_outcome(graph: &Graph, state: &DagState) -> Option<(Outcome, Option<Reason>)> {
     const SHOWN: usize = 5;
     if !state.is_over() {
         return None;
     }
-    if state.control == Control::Cancelling {
+    if state.is_cancelled() {
         let text = "the DAG run was cancelled".to_owned();
         return Some((
             Outcome::Cancelled,

@@ -40,7 +40,7 @@ fn completed(subject: &Subject<'_>, run: &RunFacts, detail: &RunDetail) -> Strin
     let most = subject.job.definition.retry.max_attempts.max(1);
     let mut text = format!("completed{}", took(run));
     if run.ended_attempts() > 1 {
-        text.push_str(&format!(", attempt {} of {most}", run.attempts.max(1)));
+        text.push_str(&format!(", {}", run.attempt_words(run.attempts.max(1), most)));
         let before = detail.attempts.iter().rev().find(|it| it.end != Outcome::Completed.name());
         if let Some(before) = before {
             text.push_str(&format!("; attempt {} {}", before.number, attempt_end(before)));
@@ -80,7 +80,8 @@ fn failed(subject: &Subject<'_>, run: &RunFacts, detail: &RunDetail, outcome: Ou
             format!("its only attempt {how}{place}{error}; the job does not retry (MAX_ATTEMPTS 1)")
         }
         "RETRIES_EXHAUSTED" => {
-            format!("attempt {} of {most} {how}{place}{error}; no attempts are left", run.attempts)
+            let attempt = run.attempt_words(run.attempts, most);
+            format!("{attempt} {how}{place}{error}; no attempts are left")
         }
         "NOT_RETRYABLE" => {
             let why = run.reason_text.clone().unwrap_or_default();
@@ -88,7 +89,7 @@ fn failed(subject: &Subject<'_>, run: &RunFacts, detail: &RunDetail, outcome: Ou
                 Some(error) => why.replace(error.as_str(), &error_words(error)),
                 None => why,
             };
-            format!("attempt {} {how}{place}{error}; {why}", run.attempts.max(1))
+            format!("attempt {} {how}{place}{error}; {why}", run.ended_attempts().max(1))
         }
         "LOST" => {
             let why = run.reason_text.clone().unwrap_or_default();

@@ -7,6 +7,7 @@ use crate::audit::Kind;
 use crate::cluster::{NodeState, Quorum};
 use crate::id::RunId;
 use crate::job::{DependsOn, Job, JobState};
+use crate::queue::KeepCompleted;
 use crate::run::{Origin, Outcome, RunState, Wait};
 use crate::schedule::{Outage, Schedule, Zone};
 use crate::slot::SlotKind;
@@ -41,6 +42,8 @@ pub struct KeptFor {
     pub failed_days: u32,
     /// The maximum number of runs to keep.
     pub keep_last: Option<u32>,
+    /// Which completed runs are kept.
+    pub keep_completed: KeepCompleted,
     /// Whether the job has a rule of its own.
     pub is_own: bool,
 }
@@ -146,6 +149,12 @@ impl RunFacts {
     /// How many attempts have ended, lost ones included.
     pub fn ended_attempts(&self) -> u32 {
         self.attempts + self.lost
+    }
+
+    /// `attempt 3 of 5`, of a run of which so many attempts have ended without lost ones. A lost
+    /// attempt has a number, and the run may have one more for it.
+    pub(super) fn attempt_words(&self, counted: u32, max_attempts: u32) -> String {
+        format!("attempt {} of {}", counted + self.lost, max_attempts.max(1) + self.lost)
     }
 }
 

@@ -54,6 +54,8 @@ pub struct MessageFacts {
     pub attempts: u32,
     /// The workspace that was served last.
     pub served: String,
+    /// How many messages it got in that turn.
+    pub served_messages: u32,
     /// The ready messages of each workspace.
     pub ready: BTreeMap<String, u64>,
     /// How many messages a workspace gets in one round; one if it is not listed.
@@ -79,17 +81,26 @@ pub struct MessageLine {
     pub estimate: Option<SignedDuration>,
 }
 
-/// The place in line of a ready message. Workspaces take turns after the one that was served last,
-/// each with as many messages as its weight.
+/// The place in line of a ready message. Workspaces take turns, each with as many messages as its
+/// weight: first the one that was served last, if its turn is not over, then those after it.
 pub fn message_line(facts: &MessageFacts) -> Option<MessageLine> {
     if facts.state != MessageState::Ready {
         return None;
     }
     let weight =
         |workspace: &str| u64::from(facts.weights.get(workspace).copied().unwrap_or(1).max(1));
-    // The turn of a workspace in a round: those after the one that was served last come first.
-    let turn = |workspace: &str| (workspace <= facts.served.as_str(), workspace.to_owned());
-    let (own, rounds) = (turn(&facts.workspace), facts.ahead / weight(&facts.workspace));
+    // The messages of its turn that a workspace got before.
+    let begun = |workspace: &str| match u64::from(facts.served_messages) {
+        served if workspace == facts.served && served < weight(workspace) => served,
+        _ => 0,
+    };
+    // The turn of a workspace in a round.
+    let turn = |workspace: &str| {
+        let is_over = begun(workspace) == 0;
+        (is_over && workspace <= facts.served.as_str(), is_over, workspace.to_owned())
+    };
+    let own = turn(&facts.workspace);
+    let rounds = (facts.ahead + begun(&facts.workspace)) / weight(&facts.workspace);
     let mut workspaces_before = Vec::new();
     let mut before = facts.ahead;
     for (workspace, ready) in &facts.ready {
@@ -98,7 +109,8 @@ pub fn message_line(facts: &MessageFacts) -> Option<MessageLine> {
         }
         let is_before = turn(workspace) < own;
         let full = rounds + u64::from(is_before);
-        before += full.saturating_mul(weight(workspace)).min(*ready);
+        let got = full.saturating_mul(weight(workspace)).saturating_sub(begun(workspace));
+        before += got.min(*ready);
         if is_before {
             workspaces_before.push(workspace.clone());
         }
@@ -116,7 +128,9 @@ pub fn explain_message(facts: &MessageFacts) -> Report {
     let line = message_line(facts);
     let (queue, now) = (&facts.queue, facts.now);
     let left = |at: Timestamp| short(at.duration_since(now).max(SignedDuration::ZERO));
+    let is_paused = facts.is_paused && facts.state == MessageState::Ready;
     let message = match (facts.state, &line) {
+        _ if is_paused => format!("queue {queue:?} is paused: workers get no message of it"),
         (MessageState::Leased, _) => {
             format!("a worker has it; the lease ends in {} unless it is kept", left(facts.at))
         }
@@ -134,7 +148,7 @@ pub fn explain_message(facts: &MessageFacts) -> Report {
     };
     let mut report = Report {
         at: Some(facts.at),
-        verdict: facts.state.name(),
+        verdict: if is_paused { "PAUSED" } else { facts.state.name() },
         message: message.clone(),
         cause: None,
         run: Some(facts.id),
@@ -212,6 +226,7 @@ mod tests {
             ahead,
             attempts: 0,
             served: served.into(),
+            served_messages: 1,
             ready: ready.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
             weights: BTreeMap::from([("heavy".to_owned(), 3)]),
             is_paused: false,
@@ -234,6 +249,10 @@ mod tests {
             // A weight of three: three messages in each round.
             ("", "z", 1, &[("heavy", 100), ("z", 2)], 1 + 6 + 1, &["heavy"]),
             ("", "heavy", 4, &[("heavy", 100), ("z", 9)], 4 + 1 + 1, &[]),
+            // It got one of three in its turn: two more, and then the others.
+            ("heavy", "z", 0, &[("heavy", 100), ("z", 2)], 2 + 1, &["heavy"]),
+            ("heavy", "heavy", 1, &[("heavy", 100), ("z", 2)], 2, &[]),
+            ("heavy", "heavy", 2, &[("heavy", 100), ("z", 2)], 2 + 1 + 1, &[]),
         ] {
             let line = message_line(&facts(served, workspace, ahead, ready)).unwrap();
             assert_eq!(line.place, place, "{served:?} {workspace} {ahead}");
@@ -249,7 +268,13 @@ mod tests {
         let ready = facts("a", "b", 0, &[("b", 1)]);
         for (state, is_paused, verdict, message, obstacles) in [
             (MessageState::Ready, false, "READY", "it is the next message of queue \"mail\"", 0),
-            (MessageState::Ready, true, "READY", "it is the next message of queue \"mail\"", 1),
+            (
+                MessageState::Ready,
+                true,
+                "PAUSED",
+                "queue \"mail\" is paused: workers get no message of it",
+                1,
+            ),
             (MessageState::Delayed, false, "DELAYED", "it becomes ready in 9.0 s", 0),
             (
                 MessageState::Leased,

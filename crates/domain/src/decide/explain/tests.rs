@@ -12,6 +12,7 @@ use crate::audit::Kind;
 use crate::cluster::NodeState;
 use crate::id::{JobId, TenantId, UserId};
 use crate::job::{Definition, Job, JobState, When};
+use crate::queue::KeepCompleted;
 use crate::run::{Origin, Outcome, RunState, Wait};
 use crate::schedule::{DstPolicy, Outage, Schedule, Zone, Zones};
 use crate::slot::SlotKind;
@@ -85,7 +86,13 @@ impl Stage {
             schedule,
             events: vec![event("11-01T00:30", "ann", Kind::JobCreated, created)],
             outages: Vec::new(),
-            kept: KeptFor { days: 30, failed_days: 90, keep_last: None, is_own: false },
+            kept: KeptFor {
+                days: 30,
+                failed_days: 90,
+                keep_last: None,
+                keep_completed: KeepCompleted::All,
+                is_own: false,
+            },
             now: at("02:05"),
         }
     }

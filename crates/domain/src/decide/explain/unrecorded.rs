@@ -10,8 +10,9 @@ use super::timeline::state_word;
 use super::wait::placement;
 use super::words::{by, count, short};
 use super::{Aspect, Cause, Line, Report, StepName, StepStatus, line, local};
-use crate::decide::plan::{Horizon, plan, tick};
+use crate::decide::plan::{PlanWindow, plan, tick};
 use crate::job::{JobState, Overlap, When};
+use crate::queue::KeepCompleted;
 use crate::run::{Origin, RunState};
 use crate::schedule::{AskedKind, AskedTime, GapRule, OverlapRule, Schedule};
 
@@ -114,6 +115,10 @@ fn judge(subject: &Subject<'_>, facts: &TimeFacts) -> (Timestamp, Unrecorded) {
     let Some(schedule) = subject.schedule else {
         return (asked.at, no_schedule(subject, asked.at));
     };
+    let until = asked.at.saturating_add(asked.span).unwrap_or(Timestamp::MAX);
+    let created_at = subject.job.created_at;
+    // Of the day on which the job was created, the times since then are meant.
+    let since = if created_at < until { asked.at.max(created_at) } else { asked.at };
     let first_from = |from: Timestamp| {
         let just_before = from.saturating_sub(SignedDuration::from_nanos(1)).ok()?;
         let until = from.saturating_add(asked.span).unwrap_or(Timestamp::MAX);
@@ -123,10 +128,36 @@ fn judge(subject: &Subject<'_>, facts: &TimeFacts) -> (Timestamp, Unrecorded) {
         AskedKind::Twice { second, .. } => Some(*second),
         _ => None,
     };
-    match first_from(asked.at).or_else(|| second.and_then(first_from)) {
+    let first = first_from(since).filter(|at| *at < until);
+    match first.or_else(|| first_from(asked.at)).or_else(|| second.and_then(first_from)) {
         Some(at) => (at, of_tick(subject, facts, schedule, at)),
-        None => (asked.at, not_scheduled(subject, schedule, asked.at)),
+        None => match gap_within(subject, schedule, since, until) {
+            Some(found) => (since, found),
+            None => (asked.at, not_scheduled(subject, schedule, since)),
+        },
     }
+}
+
+/// The local times of the schedule in a stretch of time that clocks jump over, if the job skips
+/// them.
+fn gap_within(
+    subject: &Subject<'_>,
+    schedule: &Schedule,
+    since: Timestamp,
+    until: Timestamp,
+) -> Option<Unrecorded> {
+    let Schedule::Cron(cron) = schedule.base() else { return None };
+    let just_before = since.saturating_sub(SignedDuration::from_nanos(1)).unwrap_or(since);
+    let gaps = cron.skipped(just_before, until);
+    let gap = gaps.first()?;
+    let zone = cron.zone().name();
+    let text = format!(
+        "{} does not exist in {zone}: clocks jump over it at {}, so the run of that day is skipped \
+         (GAP SKIP) and recorded as SKIPPED with DST_GAP",
+        gap.first,
+        subject.clock().time(gap.transition)
+    );
+    Some(Unrecorded::new("DST_GAP", StepName::Scheduled, text))
 }
 
 /// A local time that clocks jump over.
@@ -307,19 +338,37 @@ fn of_tick(
             );
             Unrecorded::new("BEFORE_CHANGE", StepName::Scheduled, text)
         }
-        _ => forgotten(subject, &time),
+        _ => forgotten(subject, at),
     }
 }
 
 /// Whether a run that ended about then is kept whatever its outcome.
 fn is_kept(subject: &Subject<'_>, at: Timestamp) -> bool {
+    is_kept_unless_completed(subject, at) && subject.kept.keep_completed.is_all()
+}
+
+/// Whether a run that ended about then is kept, unless it completed.
+fn is_kept_unless_completed(subject: &Subject<'_>, at: Timestamp) -> bool {
     let age = subject.now.duration_since(at);
     let kept = SignedDuration::from_hours(24 * i64::from(subject.kept.days));
     age < kept && subject.kept.keep_last.is_none()
 }
 
-fn forgotten(subject: &Subject<'_>, time: &str) -> Unrecorded {
-    let kept = subject.kept;
+fn forgotten(subject: &Subject<'_>, at: Timestamp) -> Unrecorded {
+    let (kept, time) = (subject.kept, subject.clock().time(at));
+    let rule = match kept.keep_completed {
+        KeepCompleted::None => Some("of completed runs, only the newest is kept".to_owned()),
+        KeepCompleted::Sample(n) => Some(format!("one of {n} completed runs is kept")),
+        KeepCompleted::All => None,
+    };
+    if let Some(rule) = rule.filter(|_| is_kept_unless_completed(subject, at)) {
+        let words = kept.keep_completed.words();
+        let text = format!(
+            "{time} was a time of the schedule; its run completed, and its record was deleted \
+             (KEEP_COMPLETED = {words} of the job: {rule})"
+        );
+        return Unrecorded::new("FORGOTTEN", StepName::Planned, text);
+    }
     let whose = if kept.is_own { "of the job" } else { "of the cluster" };
     let mut rule = format!(
         "runs are kept for {} and failed runs for {}",
@@ -443,8 +492,8 @@ fn late(subject: &Subject<'_>, schedule: &Schedule, next: Timestamp, at: Timesta
         Some(outage) => clock.outage(outage),
         None => "no scheduler has planned it yet".to_owned(),
     };
-    let horizon = Horizon { now, outages: subject.outages, until: now, ticks_max: TICKS_MAX };
-    let late = plan(job, schedule, next, &horizon);
+    let window = PlanWindow { now, outages: subject.outages, until: now, ticks_max: TICKS_MAX };
+    let late = plan(job, schedule, next, &window);
     let row = late.ledger.into_iter().find(|row| row.first <= at && at <= row.last);
     let text = match row {
         Some(row) if !late.runs.iter().any(|run| run.scheduled_for == at) => {

@@ -5,7 +5,7 @@ use super::facts::{
 };
 use super::words::{Clock, by, count, error_text, last_error, on_node, short};
 use super::{Cause, StepName};
-use crate::cluster::{Class, NodeState, Place};
+use crate::cluster::{Class, NodeState, Placement};
 use crate::decide::settle::LOST_MAX;
 use crate::dependency::DependencyRule;
 use crate::job::{Definition, DependsOn, JobState, OnLost, Overlap};
@@ -142,11 +142,12 @@ fn backfill(run: &RunFacts) -> Cause {
 /// A run between two attempts.
 fn next_attempt(clock: &Clock<'_>, definition: &Definition, run: &RunFacts) -> Cause {
     let most = definition.retry.max_attempts.max(1);
-    let next = run.attempts + 1;
+    let next = run.attempt_words(run.attempts + 1, most);
     let left = most.saturating_sub(run.attempts);
-    let failed = last_error(run).map(|error| format!("; attempt {} failed: {error}", run.attempts));
+    let failed =
+        last_error(run).map(|error| format!("; attempt {} failed: {error}", run.ended_attempts()));
     let text = format!(
-        "waits for attempt {next} of {most} at {}{}; {} left",
+        "waits for {next} at {}{}; {} left",
         clock.time(run.due_at),
         failed.unwrap_or_default(),
         count(u64::from(left), "attempt"),
@@ -158,7 +159,7 @@ fn running(subject: &Subject<'_>, run: &RunFacts, detail: &RunDetail) -> Cause {
     let clock = subject.clock();
     let definition = &subject.job.definition;
     let most = definition.retry.max_attempts.max(1);
-    let attempt = format!("attempt {} of {most}", run.attempts + 1);
+    let attempt = run.attempt_words(run.attempts + 1, most);
     let place = on_node(run.node.as_deref());
     let cluster = detail.cluster.as_ref();
     let node = run.node.as_deref().and_then(|name| cluster.and_then(|it| it.node(name)));
@@ -492,7 +493,7 @@ impl ClusterFacts {
     }
 
     /// The nodes that may execute runs with a placement now.
-    pub(super) fn able<'a>(&'a self, place: &'a Place) -> impl Iterator<Item = &'a NodeFacts> {
+    pub(super) fn able<'a>(&'a self, place: &'a Placement) -> impl Iterator<Item = &'a NodeFacts> {
         self.nodes.iter().filter(|node| {
             node.is_agent && node.state == NodeState::Active && place.is_offered(&node.offer)
         })

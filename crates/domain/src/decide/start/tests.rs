@@ -1,7 +1,7 @@
 //! Tables of start decisions.
 
 use super::*;
-use crate::cluster::{Place, Quorum};
+use crate::cluster::{Placement, Quorum};
 use crate::id::{JobId, TenantId};
 use crate::run::{Grant, NewRun};
 use crate::slot::SlotKind;
@@ -28,7 +28,7 @@ fn run(origin: Origin) -> ClaimedRun {
             coalesced: 0,
             ignore_dependencies: false,
             parameters: None,
-            place: Place::default(),
+            place: Placement::default(),
             slot: SlotKind::Process,
             requested_by: None,
         },
@@ -42,17 +42,21 @@ fn held() -> StartFacts {
     StartFacts { held: true, job_state: Some(JobState::Enabled), ..StartFacts::default() }
 }
 
-/// Another run of the same job, before the one in question.
+/// Another run of the same job; before the one in question, unless it says otherwise.
 #[derive(Clone, Copy, Debug)]
 enum Other {
     /// This node has started it.
     BegunHere,
     /// Another node has claimed it, and it is due.
     Elsewhere,
+    /// Another node has claimed it, it is due, and it comes later in line.
+    LaterUndecided,
+    /// Another node has started it, and it comes later in line.
+    LaterBegun,
     /// It failed once and waits for its next attempt.
     BetweenAttempts,
     /// It waits for its child runs.
-    Divided,
+    Split,
     /// It waits in line for other runs of the job.
     InLine,
     /// It waits for other jobs.
@@ -75,9 +79,17 @@ fn beside(others: &[(Other, Origin)]) -> (StartFacts, Vec<ActiveRun>) {
                 // The store lists it as well: it has not ended.
                 facts.earlier.push(earlier(None, false));
             }
-            Other::Elsewhere => facts.elsewhere.push(ActiveRun { id, origin }),
+            Other::Elsewhere => {
+                facts.elsewhere.push(ActiveRun { id, origin });
+                facts.earlier.push(earlier(None, false));
+            }
+            Other::LaterUndecided => {
+                facts.elsewhere.push(ActiveRun { id, origin });
+                facts.undecided.push(id);
+            }
+            Other::LaterBegun => facts.elsewhere.push(ActiveRun { id, origin }),
             Other::BetweenAttempts => facts.earlier.push(earlier(None, true)),
-            Other::Divided => facts.earlier.push(earlier(Some(Wait::Parts), false)),
+            Other::Split => facts.earlier.push(earlier(Some(Wait::Parts), false)),
             Other::InLine => facts.earlier.push(earlier(Some(Wait::Overlap), false)),
             Other::Upstream => facts.earlier.push(earlier(Some(Wait::Upstream), true)),
             Other::Queued => facts.earlier.push(earlier(None, false)),
@@ -127,6 +139,7 @@ fn words(verdict: &Start) -> String {
         Start::Go => "go".into(),
         Start::Forget => "forget".into(),
         Start::Early(by) => format!("early by {by:#}"),
+        Start::LaterUndecided => "later undecided".into(),
         Start::Wait(wait, until) => {
             format!("wait {wait:?} {}", if until.is_some() { "with deadline" } else { "" })
         }
@@ -138,7 +151,7 @@ fn words(verdict: &Start) -> String {
 #[test]
 fn overlap_by_policy_and_origin() {
     use Origin::{Backfill, CatchUp, Manual, Schedule};
-    use Other::{BegunHere, BetweenAttempts, Divided, Elsewhere, InLine, Queued, Upstream};
+    use Other::{BegunHere, BetweenAttempts, Elsewhere, InLine, Queued, Split, Upstream};
     use Overlap::{Allow, CancelPrevious, Queue, Skip};
     for (policy, origin, other, expected) in [
         (Allow, Schedule, (BegunHere, Schedule), "go"),
@@ -146,7 +159,7 @@ fn overlap_by_policy_and_origin() {
         (Skip, Schedule, (BegunHere, Schedule), "SKIPPED OVERLAP"),
         (Skip, Schedule, (Elsewhere, Schedule), "SKIPPED OVERLAP"),
         (Skip, Schedule, (BetweenAttempts, Schedule), "SKIPPED OVERLAP"),
-        (Skip, Schedule, (Divided, Schedule), "SKIPPED OVERLAP"),
+        (Skip, Schedule, (Split, Schedule), "SKIPPED OVERLAP"),
         (Skip, Schedule, (BegunHere, Manual), "SKIPPED OVERLAP"),
         (Skip, Schedule, (BegunHere, Backfill), "SKIPPED OVERLAP"),
         (Skip, Schedule, (InLine, Manual), "go"),
@@ -177,6 +190,51 @@ fn overlap_by_policy_and_origin() {
         let alone = verdict(&run(origin), &definition, &held(), "12:00");
         assert_eq!(alone, "go", "{case}");
     }
+}
+
+/// The holder of a later run sees the earlier one. If the earlier one were skipped for the later
+/// one, neither would run.
+#[test]
+fn a_run_is_decided_after_later_runs_that_may_have_started() {
+    use Origin::{Backfill, Manual, Schedule};
+    use Other::{Elsewhere, LaterBegun, LaterUndecided};
+    use Overlap::{Allow, CancelPrevious, Queue, Skip};
+    for (policy, origin, others, expected) in [
+        (Skip, Schedule, vec![LaterUndecided], "later undecided"),
+        (CancelPrevious, Schedule, vec![LaterUndecided], "later undecided"),
+        (CancelPrevious, Manual, vec![LaterUndecided], "later undecided"),
+        // The store wakes the first of those that wait in line.
+        (Skip, Manual, vec![LaterUndecided], "wait Overlap "),
+        (Queue, Schedule, vec![LaterUndecided], "wait Overlap "),
+        (CancelPrevious, Backfill, vec![LaterUndecided], "wait Overlap "),
+        (Allow, Schedule, vec![LaterUndecided], "go"),
+        // Another run blocks it in any case.
+        (Skip, Schedule, vec![LaterUndecided, Elsewhere], "SKIPPED OVERLAP"),
+        (Skip, Schedule, vec![LaterUndecided, LaterBegun], "SKIPPED OVERLAP"),
+        (Queue, Schedule, vec![LaterUndecided, Elsewhere], "wait Overlap "),
+        (Skip, Schedule, vec![LaterBegun], "SKIPPED OVERLAP"),
+        (Queue, Schedule, vec![LaterBegun], "wait Overlap "),
+        // An earlier run does not cancel a later one.
+        (CancelPrevious, Schedule, vec![LaterBegun], "CANCELLED CANCEL_REQUESTED"),
+        (CancelPrevious, Schedule, vec![Elsewhere, LaterBegun], "CANCELLED CANCEL_REQUESTED"),
+        (CancelPrevious, Manual, vec![LaterBegun], "wait Overlap "),
+        (CancelPrevious, Manual, vec![Elsewhere], "cancel earlier"),
+    ] {
+        let definition = Definition { overlap: policy, ..Definition::default() };
+        let case = format!("{policy:?} {origin:?} {others:?}");
+        let others: Vec<_> = others.into_iter().map(|other| (other, Schedule)).collect();
+        let (facts, here) = beside(&others);
+        let told = beside_verdict(&run(origin), &definition, &facts, &here, "12:00");
+        assert_eq!(told, expected, "{case}");
+    }
+    // Of two places, one is left to the earlier runs.
+    let definition =
+        Definition { overlap: CancelPrevious, concurrency: Some(2), ..Definition::default() };
+    let (facts, here) = beside(&[(LaterBegun, Schedule), (Elsewhere, Schedule)]);
+    let moment = Moment { most_running: 2, ..moment(&here, at("12:00")) };
+    let earlier = vec![RunId(Uuid::from_u128(101))];
+    let told = start(&run(Schedule), &definition, &facts, &moment);
+    assert_eq!(told, Start::CancelEarlier(earlier));
 }
 
 #[test]
@@ -219,7 +277,7 @@ fn runs_that_may_overlap_have_a_limit() {
 #[test]
 fn a_backfill_has_a_limit_of_its_own() {
     use Origin::{Backfill, Manual};
-    use Other::{BegunHere, BetweenAttempts, Divided, Elsewhere, InBackfill, InLine, Queued};
+    use Other::{BegunHere, BetweenAttempts, Elsewhere, InBackfill, InLine, Queued, Split};
     let limited = |attempts| {
         let mut run = ClaimedRun { attempts, ..run(Backfill) };
         run.run.coalesced = 2;
@@ -237,7 +295,7 @@ fn a_backfill_has_a_limit_of_its_own() {
             "go",
         ),
         (vec![(BegunHere, Manual); 3], "go", "go", "go"),
-        (vec![(BegunHere, Backfill), (Divided, Backfill)], "wait Backfill ", "go", "go"),
+        (vec![(BegunHere, Backfill), (Split, Backfill)], "wait Backfill ", "go", "go"),
         (vec![(BetweenAttempts, Backfill); 2], "wait Backfill ", "go", "go"),
         (vec![(InBackfill, Backfill); 2], "wait Backfill ", "go", "go"),
         (vec![(InBackfill, Backfill); 9], "wait Backfill ", "go", "go"),
@@ -264,7 +322,7 @@ fn a_backfill_has_a_limit_of_its_own() {
     }
 }
 
-/// The job may have been changed since its run was divided. A part that waited in line would
+/// The job may have been changed since its run was split. A part that waited in line would
 /// wait for its own run.
 #[test]
 fn a_part_waits_for_no_other_run() {
@@ -380,8 +438,13 @@ fn what_changed_since_it_was_planned() {
     let retried = ClaimedRun { attempts: 1, ..run(Origin::Schedule) };
     let mut waited = run(Origin::Schedule);
     waited.grant.turn = 1;
+    let mut lost = ClaimedRun { lost: 1, ..run(Origin::Schedule) };
+    lost.grant.turn = 1;
     for (run, facts, now, expected) in [
         (run(Origin::Schedule), StartFacts::default(), "12:00", "forget"),
+        // A run whose node was lost goes on like one that failed.
+        (lost.clone(), StartFacts { job_state: Some(JobState::Paused), ..held() }, "12:00", "go"),
+        (lost, StartFacts { job_state: Some(JobState::Disabled), ..held() }, "12:00", "go"),
         // It is due by the clock of the node, but the clock of the store counts.
         (
             run(Origin::Schedule),

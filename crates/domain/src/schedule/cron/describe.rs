@@ -47,7 +47,7 @@ impl Cron {
     /// The expression in words, without a time zone.
     ///
     /// ```
-    /// use domain::schedule::Cron;
+    /// use punctual_domain::schedule::Cron;
     ///
     /// let cron: Cron = "30 2 * * MON-FRI".parse().unwrap();
     /// assert_eq!(cron.describe(), "at 02:30 on Monday through Friday");
@@ -59,7 +59,7 @@ impl Cron {
     /// What each field matches, in the order in which the fields are written.
     ///
     /// ```
-    /// use domain::schedule::{Cron, Field};
+    /// use punctual_domain::schedule::{Cron, Field};
     ///
     /// let cron: Cron = "*/20 9-17 * * MON#1".parse().unwrap();
     /// let fields = cron.describe_fields();

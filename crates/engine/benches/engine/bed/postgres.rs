@@ -8,9 +8,9 @@ use store::postgres::{PostgresOptions, PostgresStore};
 use testbed::postgres::Server;
 
 use super::{Bed, server};
-use crate::figure::Figure;
 use crate::floor;
 use crate::floor::postgres::connect;
+use crate::measurement::Measurement;
 use crate::present::now;
 
 pub struct PostgresBed {
@@ -105,7 +105,7 @@ impl Bed for PostgresBed {
         Some(self.server.process())
     }
 
-    async fn floor(&self, runs: u32) -> Result<Vec<Figure>> {
+    async fn floor(&self, runs: u32) -> Result<Vec<Measurement>> {
         floor::postgres::measure(&self.server.tcp_url("postgres"), runs).await
     }
 }

@@ -10,8 +10,8 @@ use store::sqlite::SqliteStore;
 use tempfile::TempDir;
 
 use super::Bed;
-use crate::figure::Figure;
 use crate::floor;
+use crate::measurement::Measurement;
 use crate::present::now;
 
 pub struct SqliteBed {
@@ -110,7 +110,7 @@ impl Bed for SqliteBed {
         None
     }
 
-    async fn floor(&self, runs: u32) -> Result<Vec<Figure>> {
+    async fn floor(&self, runs: u32) -> Result<Vec<Measurement>> {
         floor::sqlite::measure(self.folder.path(), runs)
     }
 }

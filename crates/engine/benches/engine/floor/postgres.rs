@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio_postgres::{Client, NoTls, Statement};
 
 use super::BATCH;
-use crate::figure::Figure;
+use crate::measurement::Measurement;
 use crate::present::rate;
 
 const CONNECTIONS: i32 = 2;
@@ -40,15 +40,15 @@ const FUSED: &str = "WITH d AS (
     UPDATE j SET state = 1, locked_at = now(), attempts = attempts + 1, worker = $2
     FROM c WHERE j.id = c.id RETURNING j.id, j.payload::text";
 
-pub async fn measure(url: &str, runs: u32) -> Result<Vec<Figure>> {
+pub async fn measure(url: &str, runs: u32) -> Result<Vec<Measurement>> {
     let (one, two) = (connect(url).await?, connect(url).await?);
-    let mut figures = Vec::new();
+    let mut measurements = Vec::new();
     for fused in [false, true] {
         one.batch_execute(TABLE).await?;
         let begun = Instant::now();
         fill(&one, runs).await?;
         let settings = json!({ "store": "postgres", "batch": BATCH, "api": "unnest" });
-        figures.push(Figure::new(
+        measurements.push(Measurement::new(
             "floor.enqueue_batch",
             rate(runs, begun).round(),
             "jobs/s",
@@ -68,10 +68,10 @@ pub async fn measure(url: &str, runs: u32) -> Result<Vec<Figure>> {
             "store": "postgres", "conns": CONNECTIONS, "batch": BATCH, "n": runs,
             "complete": if fused { "fused" } else { "upd" },
         });
-        figures.push(Figure::new("floor.process", rate.round(), "jobs/s", settings));
+        measurements.push(Measurement::new("floor.process", rate.round(), "jobs/s", settings));
     }
     one.batch_execute("DROP TABLE j").await?;
-    Ok(figures)
+    Ok(measurements)
 }
 
 /// A connection that works until its client is dropped.

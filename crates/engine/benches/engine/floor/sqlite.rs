@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use serde_json::json;
 
 use super::BATCH;
-use crate::figure::Figure;
+use crate::measurement::Measurement;
 use crate::present::rate;
 
 const TABLE: &str = "
@@ -25,16 +25,16 @@ const CLAIM: &str = "UPDATE j SET state = 1 WHERE id IN (
 const COMPLETE: [(&str, &str); 2] =
     [("del", "DELETE FROM j WHERE id = ?1"), ("upd", "UPDATE j SET state = 2 WHERE id = ?1")];
 
-pub fn measure(folder: &Path, runs: u32) -> Result<Vec<Figure>> {
+pub fn measure(folder: &Path, runs: u32) -> Result<Vec<Measurement>> {
     let connection = Connection::open(folder.join("floor.db"))?;
     connection.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;")?;
-    let mut figures = Vec::new();
+    let mut measurements = Vec::new();
     for (name, sql) in COMPLETE {
         connection.execute_batch(TABLE)?;
         let begun = Instant::now();
         fill(&connection, runs)?;
         let settings = json!({ "store": "sqlite", "synchronous": "FULL", "batch": BATCH });
-        figures.push(Figure::new(
+        measurements.push(Measurement::new(
             "floor.enqueue_batch",
             rate(runs, begun).round(),
             "jobs/s",
@@ -47,9 +47,14 @@ pub fn measure(folder: &Path, runs: u32) -> Result<Vec<Figure>> {
             "store": "sqlite", "synchronous": "FULL", "batch": BATCH, "n": runs,
             "complete": name, "commits_per_batch": 2,
         });
-        figures.push(Figure::new("floor.process", rate(runs, begun).round(), "jobs/s", settings));
+        measurements.push(Measurement::new(
+            "floor.process",
+            rate(runs, begun).round(),
+            "jobs/s",
+            settings,
+        ));
     }
-    Ok(figures)
+    Ok(measurements)
 }
 
 fn fill(connection: &Connection, runs: u32) -> Result<()> {

@@ -36,7 +36,12 @@ impl Node {
             has_items |= record.items.is_some();
             // A step that waits for an answer or a time has no run that could be queued.
             let work = &dag.graph.step(record.key.step).step.work;
-            let waits = matches!(work, StepWork::Approval { .. } | StepWork::Sleep { .. });
+            let waits = matches!(
+                work,
+                StepWork::Approval { .. }
+                    | StepWork::Sleep { .. }
+                    | StepWork::WaitForMessage { .. }
+            );
             let is_open = record.outcome.is_none() && !waits;
             open.extend(record.run.filter(|_| is_open).map(|run| (run, record.key.step as usize)));
         }

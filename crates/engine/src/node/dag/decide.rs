@@ -5,7 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use domain::dag::state::{Changes, Control, DagState, Inputs, StepKey, StepRecord, StepResult};
 use domain::dag::{
-    Graph, Json, JsonMap, RESULTS_BYTES_MAX, Step, StepWork, parse_object, parse_result,
+    Graph, Json, JsonMap, RESULT_BYTES_DEFAULT, RESULTS_BYTES_MAX, StepWork, parse_object,
+    parse_result,
 };
 use domain::id::{JobId, RunId};
 use domain::job::{Job, When};
@@ -30,20 +31,13 @@ impl Node {
         if let Some(known) = self.dags.lock().versions.get(&(job, version)) {
             return Ok(Some(Arc::clone(known)));
         }
-        let Some(current) = self.store.jobs_ever(&[job]).await?.pop() else { return Ok(None) };
-        let job = if current.version == version {
-            current
-        } else {
-            // A version that is no longer kept is followed as the job is now.
-            match self.store.job_version(job, version).await? {
-                Some(old) => Job { version, definition: old.definition, name: old.name, ..current },
-                None => current,
-            }
-        };
+        let Some(job) = self.job_at_version(job, version).await? else { return Ok(None) };
         let Some(dag) = &job.definition.dag else { return Ok(None) };
         let Ok(graph) = Graph::compile(dag) else { return Ok(None) };
         let id = job.id;
-        let compiled = Arc::new(CompiledDag { job, graph });
+        let is_wait = |work: &StepWork| matches!(work, StepWork::WaitForMessage { .. });
+        let waits_for_messages = dag.works().any(is_wait);
+        let compiled = Arc::new(CompiledDag { job, graph, waits_for_messages });
         let mut desk = self.dags.lock();
         if desk.versions.len() >= super::REMEMBERED_MAX {
             desk.versions.clear();
@@ -83,11 +77,22 @@ impl Node {
         let dag = Arc::clone(&known.dag);
         let control = known.state.control();
         let is_fresh = std::mem::take(&mut known.is_fresh);
-        let looks = is_fresh || news.iter().any(|news| matches!(news, DagNews::Look));
+        // Ends that a cancellation comes too late for are found before it.
+        let looks =
+            |news: &DagNews| matches!(news, DagNews::Look | DagNews::Control(Control::Cancelling));
+        let looks = is_fresh || news.iter().any(looks);
         let mut ends: Vec<(StepKey, Outcome)> = Vec::new();
+        let mut received: Vec<StepKey> = Vec::new();
+        let mut rerecorded: Vec<StepRecord> = Vec::new();
         if looks {
             for end in self.store.unrecorded_ends(known.header.run, ENDS_MAX).await? {
                 match end {
+                    StepEnd { key, run, outcome } if known.is_wait(key) && !run.is_part() => {
+                        match outcome {
+                            Some(Outcome::Completed) | None => received.push(key),
+                            Some(_) => rerecorded.extend(known.wait_again(key, run)),
+                        }
+                    }
                     StepEnd { key, outcome: Some(outcome), .. } => ends.push((key, outcome)),
                     // Its message was not sent, or its history is gone: completed runs go first.
                     StepEnd { key, run, outcome: None } if run.is_called() => {
@@ -96,35 +101,54 @@ impl Node {
                     StepEnd { key, .. } => ends.push((key, Outcome::Completed)),
                 }
             }
+            for (key, message) in self.lost_messages(known).await? {
+                rerecorded.extend(known.wait_again(key, message));
+            }
         }
         // The node that was to cancel them may have died. Handlers run after all other steps.
         let is_handler = |key: &StepKey| dag.graph.step(key.step).finally.is_some();
         let mut cancels_open = is_fresh
             && control == Control::Cancelling
             && !known.state.open().iter().any(is_handler);
+        let mut is_cancelled = false;
         for news in news {
             match news {
                 DagNews::Begun | DagNews::Look => {}
                 DagNews::Ended(key, outcome) => ends.push((*key, *outcome)),
+                DagNews::Control(Control::Cancelling) => is_cancelled = true,
                 DagNews::Control(control) => {
-                    let ends = known.state.control() == Control::Cancelling;
-                    if !ends {
+                    if known.state.control() != Control::Cancelling {
                         known.state.set_control(*control);
-                        cancels_open |= *control == Control::Cancelling;
                     }
                 }
                 DagNews::Mark(key, outcome, reason) => {
                     let Some(definition) = &dag.job.definition.dag else { continue };
                     known.state.mark(&dag.graph, definition, *key, *outcome, reason.clone());
                 }
+                DagNews::Offered(offer) => rerecorded.extend(known.accept(offer)),
+                DagNews::Received(key) => received.push(*key),
+                DagNews::Withdrawn(key, message) => {
+                    rerecorded.extend(known.wait_again(*key, *message));
+                }
             }
         }
         self.end_steps(known, &ends).await?;
+        self.end_waits(known, &received).await?;
+        if is_cancelled && known.state.control() != Control::Cancelling && !known.state.is_over() {
+            known.state.set_control(Control::Cancelling);
+            cancels_open = true;
+        }
         let changes = self.decide_with_results(known).await?;
-        let (changes, runs, records) = self.release_steps(known, changes).await?;
+        let (changes, runs, mut records) = self.release_steps(known, changes).await?;
+        rerecorded.retain(|record| !records.iter().any(|other| other.key == record.key));
+        let is_rerecorded = !rerecorded.is_empty();
+        // A step that waits again is to be cancelled with the others.
+        cancels_open |= is_rerecorded && known.state.control() == Control::Cancelling;
+        records.extend(rerecorded);
         cancels_open |= changes.cancel_open;
         let is_over = known.state.is_over();
-        if changes.is_empty() && known.state.control() == control && !is_over {
+        let is_same = changes.is_empty() && !is_rerecorded && known.state.control() == control;
+        if is_same && !is_over {
             return Ok((None, cancels_open));
         }
         let advance = Advance {
@@ -145,9 +169,15 @@ impl Node {
     ) -> store::Result<()> {
         let dag = Arc::clone(&known.dag);
         let Some(definition) = &dag.job.definition.dag else { return Ok(()) };
+        let completed = ends.iter().filter(|(_, outcome)| *outcome == Outcome::Completed);
+        let mut oversize = self.oversize(known, completed.map(|(key, _)| *key)).await?;
         for (key, outcome) in ends {
             let Some(step) = dag.graph.get(key.step) else { continue };
             let (outcome, reason) = match &step.step.work {
+                StepWork::WaitForMessage { .. } if *outcome == Outcome::Completed => {
+                    let Some((outcome, reason)) = known.time_is_over(*key) else { continue };
+                    (outcome, Some(reason))
+                }
                 // Its run starts when its time is over.
                 StepWork::Approval { default, .. } if *outcome == Outcome::Completed => {
                     let text = "the time for an answer is over".to_owned();
@@ -157,7 +187,7 @@ impl Node {
                         domain::dag::ApprovalAnswer::Reject => (Outcome::Failed, Some(reason)),
                     }
                 }
-                _ => match self.oversize(known, *key, &step.step, *outcome).await? {
+                _ => match oversize.remove(key) {
                     Some(reason) => (Outcome::Failed, Some(reason)),
                     None => (*outcome, None),
                 },
@@ -167,26 +197,45 @@ impl Node {
         Ok(())
     }
 
-    /// Why the result of a called run fails its step: it is larger than the step allows. A node
-    /// limits the results of actions before they are recorded.
+    /// Ends steps that have received their messages.
+    async fn end_waits(&self, known: &mut KnownRun, received: &[StepKey]) -> store::Result<()> {
+        let dag = Arc::clone(&known.dag);
+        let Some(definition) = &dag.job.definition.dag else { return Ok(()) };
+        let mut oversize = self.oversize(known, received.iter().copied()).await?;
+        for key in received {
+            let reason = oversize.remove(key);
+            let outcome = reason.as_ref().map_or(Outcome::Completed, |_| Outcome::Failed);
+            known.state.end(&dag.graph, definition, *key, outcome, reason);
+        }
+        Ok(())
+    }
+
+    /// Why results of messages and called runs fail their steps: they are larger than the steps
+    /// allow. A node limits the results of actions before they are recorded.
     async fn oversize(
         &self,
         known: &KnownRun,
-        key: StepKey,
-        step: &Step,
-        outcome: Outcome,
-    ) -> store::Result<Option<Reason>> {
-        let (Some(most), Outcome::Completed) = (step.result_bytes, outcome) else {
-            return Ok(None);
+        completed: impl Iterator<Item = StepKey>,
+    ) -> store::Result<HashMap<StepKey, Reason>> {
+        let graph = &known.dag.graph;
+        let asked: Vec<(StepKey, RunId, u32)> = completed
+            .filter_map(|key| {
+                let step = &graph.get(key.step)?.step;
+                let run = known.runs.get(&key).filter(|_| step.work.action().is_none())?;
+                Some((key, *run, step.result_bytes.unwrap_or(RESULT_BYTES_DEFAULT)))
+            })
+            .collect();
+        if asked.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let runs: Vec<RunId> = asked.iter().map(|(_, run, _)| *run).collect();
+        let sizes = self.store.result_sizes(&runs).await?;
+        let reason = |((key, _, most), bytes): ((StepKey, RunId, u32), u64)| {
+            let text = format!("the result has {bytes} bytes, at most {most} are allowed");
+            let reason = Reason { code: ReasonCode::ResultTooLarge, text };
+            (bytes > u64::from(most)).then_some((key, reason))
         };
-        let Some(run) = known.runs.get(&key).filter(|_| step.work.action().is_none()) else {
-            return Ok(None);
-        };
-        let result = self.store.run_results(&[*run]).await?.pop().flatten();
-        let bytes = result.map_or(0, |result| result.len());
-        let text = format!("the result has {bytes} bytes, at most {most} are allowed");
-        let is_oversize = bytes > most as usize;
-        Ok(is_oversize.then_some(Reason { code: ReasonCode::ResultTooLarge, text }))
+        Ok(asked.into_iter().zip(sizes).filter_map(reason).collect())
     }
 
     /// Decides, and loads the results that this needs.
@@ -274,6 +323,8 @@ impl KnownRun {
             open: open.map(|record| (record.key, record)).collect(),
             results: HashMap::new(),
             callers: OnceLock::new(),
+            accepted: Vec::new(),
+            unwanted: Vec::new(),
             is_fresh: false,
             header,
             dag,

@@ -1,14 +1,14 @@
 //! Why a step ran, waits or did not run; decisions made again; what is wrong with records.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use domain::dag::Judgement;
 use domain::dag::call::StepCall;
-use domain::dag::path::{critical_path, estimate};
+use domain::dag::path::{critical_path, makespan};
 use domain::dag::state::{Changes, Control, DagState, StepKey, StepRecord, StepState, dag_outcome};
+use domain::dag::{Judgement, StepWork};
 use domain::id::{JobId, RunId, TenantId};
 use domain::run::{Outcome, ReasonCode, RunState};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use store::{DagRun, RunView};
 
 use super::KnownRun;
@@ -28,6 +28,7 @@ impl Node {
         key: StepKey,
         at: Option<Timestamp>,
     ) -> Result<StepExplanation> {
+        self.is_past(at)?;
         let (header, state, records) = self.recorded(run.id, dag, at).await?;
         let mut step = self.step_view_of(run.id, dag, key).await?;
         step.state = state.state(key);
@@ -60,8 +61,39 @@ impl Node {
             lines: Vec::new(),
             step,
         };
-        explanation.lines = lines(&explanation, dag, header.as_ref(), &state);
+        explanation.lines = match self.not_begun(run, &records, at) {
+            Some(text) => vec![text],
+            None => lines(&explanation, dag, header.as_ref(), &state, at),
+        };
         Ok(explanation)
+    }
+
+    /// Refuses a time that has not come.
+    fn is_past(&self, at: Option<Timestamp>) -> Result<()> {
+        match at.filter(|at| *at > self.now()) {
+            None => Ok(()),
+            Some(at) => {
+                let problem = format!("{at} is in the future");
+                Err(EngineError::Invalid { field: "at", problem })
+            }
+        }
+    }
+
+    /// What is said about a time at which nothing of a DAG run was decided.
+    fn not_begun(
+        &self,
+        run: &RunView,
+        records: &[StepRecord],
+        at: Option<Timestamp>,
+    ) -> Option<String> {
+        match at {
+            Some(at) if at < run.created_at => Some(format!(
+                "the DAG run did not exist at {at}: it was created {}",
+                run.created_at
+            )),
+            Some(at) if records.is_empty() => Some(format!("the DAG run had not begun at {at}")),
+            _ => None,
+        }
     }
 
     pub(crate) async fn explain_dag_run(
@@ -71,18 +103,23 @@ impl Node {
         dag: &CompiledDag,
         at: Option<Timestamp>,
     ) -> Result<Vec<String>> {
+        self.is_past(at)?;
         let (_, state, records) = self.recorded(run.id, dag, at).await?;
         let counts = state.counts();
         let mut lines = Vec::new();
         let Some(header) = header else {
             return Ok(vec![format!("the DAG run is {} and has not begun", run.state)]);
         };
-        match (run.state, at) {
-            (RunState::Ended(outcome), None) => {
+        if let Some(text) = self.not_begun(run, &records, at) {
+            return Ok(vec![text]);
+        }
+        let has_ended = at.is_none_or(|at| run.finished_at.is_some_and(|end| end <= at));
+        match run.state {
+            RunState::Ended(outcome) if has_ended => {
                 let reason = run.reason_text.as_deref().map(|text| format!(": {text}"));
                 lines.push(format!("it ended as {outcome}{}", reason.unwrap_or_default()));
             }
-            _ => lines.push(format!("it is {}", header.control.name())),
+            _ => lines.push(format!("it is {}", state.control().name())),
         }
         lines.push(format!("it follows version {} of the DAG", header.version));
         if let Some(other) = header.rerun_of {
@@ -141,8 +178,17 @@ impl Node {
         let Some(dag) = self.dag_version(header.job, header.version).await? else {
             return Err(EngineError::NotFound(format!("version {} of the DAG", header.version)));
         };
-        let adopted: Vec<StepRecord> =
+        let mut adopted: Vec<StepRecord> =
             records.iter().filter(|record| record.is_adopted).cloned().collect();
+        // A fan-out whose completed items were adopted has its items from the beginning.
+        let items = adopted.iter().filter(|record| record.key.item.is_some());
+        let expanded: HashSet<u32> = items.map(|record| record.key.step).collect();
+        let is_expanded =
+            |record: &&StepRecord| record.items.is_some() && expanded.contains(&record.key.step);
+        for group in records.iter().filter(|record| !record.is_adopted).filter(is_expanded) {
+            let group = group.clone();
+            adopted.push(StepRecord { outcome: None, reason: None, ended_at: None, ..group });
+        }
         let runs = records.iter().filter_map(|it| Some((it.key, it.run?))).collect();
         // A cancellation counts from its first decision on. Assumed outcomes are those without it.
         let mut is_cancelled = header.control == Control::Cancelling && assumed.is_empty();
@@ -221,15 +267,7 @@ impl Node {
             }
         }
         let took = |step: u32| durations.get(dag.graph.name(step)).copied().unwrap_or_default();
-        let (_, path) = estimate(&dag.graph, took);
-        let whole = (0..dag.graph.len() as u32)
-            .map(took)
-            .fold(SignedDuration::ZERO, SignedDuration::saturating_add);
-        // No schedule is shorter than the critical path, or than the work divided by the slots.
-        report.duration = Some(match slots.filter(|slots| *slots > 0) {
-            Some(slots) => path.max(whole / i32::try_from(slots).unwrap_or(i32::MAX)),
-            None => path,
-        });
+        report.duration = Some(makespan(&dag.graph, took, slots.unwrap_or(u32::MAX)));
         Ok(report)
     }
 
@@ -296,6 +334,10 @@ impl Node {
         } else if let Some(RunState::Ended(ended)) = view.as_ref().map(|view| view.state) {
             problem(format!("it ended as {ended} although steps are left"));
         }
+        for record in records.iter().filter(|record| !state.has(record.key)) {
+            let name = name_of(&dag, record.key);
+            problem(format!("{name:?} is recorded, and the DAG run has no such step or item"));
+        }
         for record in records.iter().filter(|record| record.reason.is_none()) {
             let (Some(outcome), Some(step)) = (record.outcome, record.run) else { continue };
             let ended = self.store.run(step).await?.map(|run| run.state);
@@ -306,7 +348,14 @@ impl Node {
                 problem(format!("step {name:?} is recorded as {outcome}, its run is {state}"));
             }
         }
-        let replayed = self.replay_dag_run(run, &BTreeMap::new(), None).await?;
+        let replayed = match self.replay_dag_run(run, &BTreeMap::new(), None).await {
+            Ok(replayed) => replayed,
+            Err(EngineError::Store(error)) => return Err(error.into()),
+            Err(error) => {
+                problem(format!("its decisions cannot be repeated: {error}"));
+                return Ok(());
+            }
+        };
         let is_plain = header.control == Control::Running;
         for (step, recorded, decided) in replayed.differences.into_iter().filter(|_| is_plain) {
             problem(format!("step {step:?} is recorded as {recorded}, decided as {decided}"));
@@ -357,8 +406,25 @@ fn compare(
 
 /// `load`, or `load[2]` for an item.
 pub(crate) fn name_of(dag: &CompiledDag, key: StepKey) -> String {
-    let name = dag.graph.name(key.step);
+    let name = dag.graph.get(key.step).map_or("?", |step| step.step.name.as_str());
     key.item.map_or_else(|| name.to_owned(), |item| format!("{name}[{item}]"))
+}
+
+/// The error of a run that failed, and its attempts.
+fn failure(outcome: Outcome, run: &RunView) -> Option<String> {
+    if matches!(outcome, Outcome::Completed | Outcome::Skipped) {
+        return None;
+    }
+    let attempts = match run.attempts + run.lost {
+        1 => "after 1 attempt".to_owned(),
+        attempts => format!("after {attempts} attempts"),
+    };
+    let said = [run.error.as_deref(), run.message.as_deref()];
+    let said: Vec<&str> = said.into_iter().flatten().filter(|text| !text.is_empty()).collect();
+    Some(match said.is_empty() {
+        true => attempts,
+        false => format!("{attempts}: {}", said.join(": ")),
+    })
 }
 
 fn lines(
@@ -366,30 +432,53 @@ fn lines(
     dag: &CompiledDag,
     header: Option<&DagRun>,
     state: &DagState,
+    at: Option<Timestamp>,
 ) -> Vec<String> {
     let StepView { key, reason, decided_by, .. } = &explanation.step;
     let mut lines = Vec::new();
     let rule = explanation.rule;
     let tally = explanation.tally;
     let reason = reason.as_ref().map(|reason| format!(": {}", reason.text)).unwrap_or_default();
+    let each = dag.graph.step(key.step).step.for_each.as_ref();
+    let is_limited = dag.job.definition.dag.as_ref().is_some_and(|dag| dag.max_parallel.is_some())
+        || each.is_some_and(|each| each.max_parallel.is_some());
+    let can_start = match is_limited {
+        true => "it can start and waits for max_parallel",
+        false => "it can start and is about to be released",
+    };
+    let started = explanation.step.run.as_ref().and_then(|run| run.started_at);
+    let was_running = match started.zip(at).is_some_and(|(started, at)| started <= at) {
+        true => "it was running",
+        false => "it was released, and its run had not started",
+    };
     match explanation.step.state {
-        StepState::Ended(outcome) => lines.push(format!("it ended as {outcome}{reason}")),
-        StepState::Open => match explanation.step.run.as_ref().map(|run| run.state) {
-            Some(RunState::Running) => lines.push("it is running".to_owned()),
-            Some(run) => lines.push(format!("it was released, and its run is {run}")),
-            None => lines.push("it was released and waits for an answer".to_owned()),
-        },
-        StepState::Ready => lines.push("it can start and waits for max_parallel".to_owned()),
+        StepState::Ended(outcome) => {
+            lines.push(format!("it ended as {outcome}{reason}"));
+            lines.extend(explanation.step.run.as_ref().and_then(|run| failure(outcome, run)));
+        }
+        StepState::Open => lines.push(match &dag.graph.step(key.step).step.work {
+            StepWork::WaitForMessage { queue, .. } => {
+                format!("it was released and waits for a message from queue {queue:?}")
+            }
+            _ => match explanation.step.run.as_ref().map(|run| run.state) {
+                // What its run is now says nothing about that time.
+                Some(_) if at.is_some() => was_running.to_owned(),
+                Some(RunState::Running) => "it is running".to_owned(),
+                Some(run) => format!("it was released, and its run is {run}"),
+                None => "it was released and waits for an answer".to_owned(),
+            },
+        }),
+        StepState::Ready => lines.push(can_start.to_owned()),
         StepState::Pending => match (header, rule.judge(tally)) {
             (None, _) => lines.push("the DAG run has not begun".to_owned()),
-            (Some(header), _) if header.control == Control::Held => {
+            (Some(_), _) if state.control() == Control::Held => {
                 lines.push("the DAG run is held after a failure".to_owned());
             }
             (_, Judgement::Undecided) => {
                 lines.push(format!("it waits for {} of its parents", tally.pending));
             }
             (_, Judgement::Run) => {
-                lines.push("it can start and waits for max_parallel".to_owned());
+                lines.push(can_start.to_owned());
             }
             (_, Judgement::Skip) => lines.push("it is about to be skipped".to_owned()),
         },
@@ -397,12 +486,16 @@ fn lines(
     if explanation.parents.is_empty() {
         lines.push("it has no parents".to_owned());
     } else {
+        let tolerated = match tally.tolerated {
+            0 => String::new(),
+            tolerated => format!(" ({tolerated} allowed to, which counts as success)"),
+        };
         lines.push(format!(
-            "{}: {} of {} parents succeeded, {} failed, {} were skipped, {} are pending",
+            "{}: {} of {} parents succeeded, {} failed{tolerated}, {} were skipped, {} are pending",
             rule.name(),
-            tally.succeeded + tally.tolerated,
+            tally.succeeded,
             tally.parents(),
-            tally.failed,
+            tally.failed + tally.tolerated,
             tally.skipped,
             tally.pending
         ));

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use domain::dag::state::Control;
 use domain::id::{NodeId, RunId};
 use domain::job::Job;
-use domain::run::{AttemptEnd, AttemptResult, ClaimedRun, ErrorCode, Outcome};
+use domain::run::{AttemptEnd, AttemptResult, ClaimedRun, ErrorCode, Outcome, RunState};
 use store::DagRun;
 
 use super::decide::load;
 use super::{DagEnd, DagNews, KnownRun};
 use crate::dags::CompiledDag;
 use crate::node::Node;
-use crate::node::divide::Turn;
+use crate::node::split::Turn;
 
 /// A DAG run that a node holds.
 pub(in crate::node) struct HeldDag {
@@ -101,7 +101,7 @@ impl Node {
     /// What becomes of a DAG run after a look.
     async fn turn_of_dag(&self, it: &HeldDag) -> store::Result<Turn> {
         let id = it.run.run.id;
-        if let Some(end) = self.end_of_dag(id).await? {
+        if let Some(end) = self.end_of_dag(&it.job, id).await? {
             return Ok(end);
         }
         if it.has_begun || self.dags.lock().known.contains_key(&id) {
@@ -120,7 +120,7 @@ impl Node {
     }
 
     /// The end of a DAG run; none while steps are left.
-    async fn end_of_dag(&self, run: RunId) -> store::Result<Option<Turn>> {
+    async fn end_of_dag(&self, job: &Job, run: RunId) -> store::Result<Option<Turn>> {
         let known = self.dags.lock().over.remove(&run);
         let end = match known {
             Some(end) => Some(end),
@@ -128,7 +128,10 @@ impl Node {
             None if self.dags.lock().known.contains_key(&run) => None,
             None => self.recorded_end(run).await?,
         };
-        let Some(DagEnd { outcome, reason, counts }) = end else { return Ok(None) };
+        let Some(DagEnd { outcome, reason, counts, version }) = end else { return Ok(None) };
+        if outcome == Outcome::Completed {
+            self.watch_pace(job, version).await?;
+        }
         let end = match outcome {
             Outcome::Completed => AttemptEnd::Completed,
             Outcome::Cancelled => AttemptEnd::Cancelled,
@@ -144,6 +147,22 @@ impl Node {
         ));
         let result = AttemptResult { end, message, result, ..AttemptResult::completed() };
         Ok(Some(Turn::End(outcome, reason, result)))
+    }
+
+    /// The outcome of a DAG run that no step is left of and that was not cancelled before.
+    pub(in crate::node) async fn end_without_cancel(
+        &self,
+        run: RunId,
+    ) -> store::Result<Option<Outcome>> {
+        let header = self.store.dag_run(run, false).await?.map(|(header, _)| header);
+        let is_over = header.is_some_and(|it| it.is_over && it.control != Control::Cancelling);
+        if !is_over {
+            return Ok(None);
+        }
+        if let Some(RunState::Ended(outcome)) = self.store.run(run).await?.map(|run| run.state) {
+            return Ok(Some(outcome));
+        }
+        Ok(self.recorded_end(run).await?.map(|end| end.outcome))
     }
 
     async fn recorded_end(&self, run: RunId) -> store::Result<Option<DagEnd>> {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use domain::access::{Actor, Deed, Privilege, QueueRight};
 use domain::action::Action;
-use domain::cluster::Place;
+use domain::alert::{Alert, AlertKind};
+use domain::cluster::Placement;
 use domain::dag::call::StepCall;
 use domain::dag::state::{Changes, EndedStep, StepKey, StepRecord};
 use domain::dag::{
@@ -156,6 +157,8 @@ impl Node {
                 Ok(()) => own(now),
                 Err(error) => Ok(Err(error.to_string())),
             },
+            // Its run does nothing but to stand for the alert.
+            StepWork::Alert { .. } => own(now),
             StepWork::Sleep { duration: Some(duration), .. } => own(later(duration)),
             StepWork::Sleep { until, .. } => match until.unwrap_or_default().parse() {
                 Ok(until) => own(now.max(until)),
@@ -211,8 +214,22 @@ impl Node {
                 };
                 Ok(Ok(StepRun { id: Some(called), new: Some(new) }))
             }
-            StepWork::WaitForMessage { .. } => {
-                Ok(Err("waiting for a message is not supported yet".to_owned()))
+            StepWork::WaitForMessage { queue, timeout } => {
+                let Some(found) = self.queue_named(dag, &queue).await? else {
+                    return Ok(Err(format!("queue {queue:?} does not exist")));
+                };
+                let consume = |actor: &Actor| {
+                    actor.may_use_queue(QueueRight::Consume, found.id, found.owner).is_ok()
+                };
+                if !self.owner_may(dag, consume).await? {
+                    return Ok(Err(format!(
+                        "queue {queue:?}: the owner of the DAG may not consume messages"
+                    )));
+                }
+                match timeout {
+                    Some(timeout) => own(later(timeout)),
+                    None => Ok(Ok(StepRun { new: None, id: None })),
+                }
             }
         }
     }
@@ -268,7 +285,11 @@ impl Node {
         Ok(is_member && may(&owner.actor(None)))
     }
 
-    async fn queue_named(&self, dag: &CompiledDag, name: &str) -> store::Result<Option<Arc<Job>>> {
+    pub(super) async fn queue_named(
+        &self,
+        dag: &CompiledDag,
+        name: &str,
+    ) -> store::Result<Option<Arc<Job>>> {
         let found = self.recall_job_named(dag.job.tenant, name).await?;
         Ok(found.filter(|job| job.definition.is_queue()))
     }
@@ -381,6 +402,10 @@ impl Node {
         for key in known.state.open() {
             let Some(run) = known.runs.get(&key).copied() else { continue };
             let step = &known.dag.graph.step(key.step).step;
+            if known.has_message(key) {
+                // It is about to be acknowledged, or the step waits again.
+                continue;
+            }
             let cancelled = match &step.work {
                 StepWork::Message { queue, .. } => {
                     let queue = queue_of(&known.dag, queue.as_deref());
@@ -426,13 +451,19 @@ fn queue_of(dag: &CompiledDag, named: Option<&str>) -> String {
     named.or(of_dag).unwrap_or(QUEUE_DEFAULT).to_owned()
 }
 
+/// The id of the run of a step that a node executes, or that ends the time of a step.
+pub(super) fn step_run_id(dag_run: RunId, key: StepKey) -> RunId {
+    let row = u64::from(key.step) << 32 | key.item.map_or(0, |item| u64::from(item) + 1);
+    RunId::of_part(dag_run, row, "")
+}
+
 /// The run of a step that a node executes.
 fn step_run(known: &KnownRun, call: &StepCall, step: &Step, due_at: Timestamp) -> NewRun {
     let job = &known.dag.job;
-    let row = u64::from(call.step) << 32 | call.item.map_or(0, |item| u64::from(item) + 1);
+    let key = StepKey { step: call.step, item: call.item };
     let action = step.work.action();
     NewRun {
-        id: RunId::of_part(known.header.run, row, ""),
+        id: step_run_id(known.header.run, key),
         job: job.id,
         tenant: job.tenant,
         job_version: known.header.version,
@@ -444,7 +475,7 @@ fn step_run(known: &KnownRun, call: &StepCall, step: &Step, due_at: Timestamp) -
         coalesced: 0,
         ignore_dependencies: true,
         parameters: Some(call.to_parameters()),
-        place: Place::of(step.class, &step.run_on),
+        place: Placement::from_class(step.class, &step.run_on),
         slot: action.map_or(SlotKind::Process, Action::slot_kind),
         requested_by: None,
     }
@@ -469,13 +500,19 @@ impl Node {
             self.dags.note_step(run.run.id, call.dag_run, key);
         }
         let at = (run.run.job, run.run.job_version, call.step);
+        let is_alert = matches!(step.step.work, StepWork::Alert { .. });
         if call.values.is_empty()
+            && !is_alert
             && let Some(known) = self.dags.lock().step_jobs.get(&at)
         {
             return Ok(Some(Arc::clone(known)));
         }
         let action = match call.filled(&step.step.work) {
             Ok(StepWork::Action { action }) => action,
+            Ok(StepWork::Alert { message }) => {
+                self.raise_alert(run, &dag, message);
+                Action::Noop
+            }
             _ => Action::Noop,
         };
         let job = Arc::new(step_job(&dag, &step.step, action));
@@ -491,6 +528,15 @@ impl Node {
 }
 
 impl Node {
+    /// The alert of a step. It has the id of the step's run, so it is raised once, however often the
+    /// run is attempted.
+    fn raise_alert(&self, run: &ClaimedRun, dag: &CompiledDag, text: String) {
+        let (tenant, job) = (dag.job.tenant, dag.job.id);
+        let kind = AlertKind::DagAlert;
+        let alert = Alert { kind, tenant, job, run: Some(run.run.id), text, at: self.now() };
+        self.state().pending_alerts.push(alert);
+    }
+
     /// A result that is larger than the step allows, or than the action keeps, fails the step: those
     /// that read it would go on with a part of it.
     pub(in crate::node) fn limit_result(&self, run: &ClaimedRun, result: &mut AttemptResult) {

@@ -71,7 +71,7 @@ const POSITIVE: u16 = 0x0000;
 const NEGATIVE: u16 = 0x4000;
 const NOT_A_NUMBER: u16 = 0xc000;
 
-/// A number longer than this is no number that somebody means.
+/// A longer number is an error.
 const GROUPS_MAX: i16 = 64;
 
 /// A number of any length as text: groups of four digits, of which the first stands for so many

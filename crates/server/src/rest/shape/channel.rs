@@ -1,4 +1,4 @@
-//! Channels for alerts as the REST door shows and takes them. A secret is taken and never shown.
+//! Channels for alerts as the REST API shows and takes them. A secret is taken and never shown.
 
 use std::str::FromStr;
 
@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::database::HIDDEN;
 
-/// What a channel is.
+/// A channel.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AlertChannelSpec {
@@ -30,7 +30,7 @@ pub struct AlertChannelSpec {
         example = "https://hooks.example.com/punctual"
     )]
     pub url: String,
-    /// What signs them: `whsec_` and 24 to 64 bytes in base64; several with commas between them
+    /// The signing secret: `whsec_` and 24 to 64 bytes in base64; several with commas between them
     /// while one is replaced. It is never shown. A change without it keeps the one that is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,

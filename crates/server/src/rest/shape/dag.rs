@@ -54,7 +54,7 @@ pub struct DagFields {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub config: Option<Map<String, Value>>,
-    /// What happens to the other tasks when a task fails; `CONTINUE` when absent.
+    /// The policy for the other tasks when a task fails; `CONTINUE` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_task_failure: Option<OnTaskFailure>,
     /// The maximum number of tasks of one run that execute at the same time.
@@ -77,7 +77,7 @@ pub struct DagFields {
 const FIELDS: [&str; 7] =
     ["tasks", "config", "on_task_failure", "max_parallel", "queue", "on_failure", "on_success"];
 
-/// What a DAG is.
+/// A DAG.
 #[derive(Clone, Debug, Default)]
 pub struct DagSpec {
     /// The fields that it shares with jobs.
@@ -269,10 +269,10 @@ pub struct DagRecord {
     /// one DAG is read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub levels: Option<Vec<Vec<String>>>,
-    /// What the caller may do with it: `ALTER`, `DROP`, `EXECUTE` and `VIEW_HISTORY`.
+    /// Permitted operations of the caller: `ALTER`, `DROP`, `EXECUTE` and `VIEW_HISTORY`.
     #[schema(required = false, value_type = Vec<String>)]
     pub may: Vec<&'static str>,
-    /// What may surprise.
+    /// Warnings.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub warnings: Vec<String>,
@@ -336,7 +336,7 @@ fn schema_with(description: &str, more: Vec<RefOr<Schema>>) -> RefOr<Schema> {
 
 impl PartialSchema for DagSpec {
     fn schema() -> RefOr<Schema> {
-        schema_with("What a DAG is.", vec![DagFields::schema()])
+        schema_with("A DAG.", vec![DagFields::schema()])
     }
 }
 
@@ -384,13 +384,13 @@ pub struct DagCreated {
     pub dag_id: Uuid,
     /// Its name.
     pub name: String,
-    /// What it is doing.
+    /// Its activity.
     pub status: JobStatus,
     /// When it is due next.
     pub next_run_time: Option<Timestamp>,
     /// When it was made.
     pub created_at: Timestamp,
-    /// What may surprise.
+    /// Warnings.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub warnings: Vec<String>,

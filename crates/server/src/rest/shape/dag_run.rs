@@ -36,7 +36,7 @@ pub struct DagRun {
     /// Why it ended so, as a sentence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason_message: Option<String>,
-    /// What asked for it.
+    /// The origin.
     pub origin: Origin,
     /// The id of the user who asked for it; absent for what the schedule asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,7 +84,7 @@ pub struct DagRunDetail {
     pub tasks: Vec<TaskInstance>,
     /// Send it as `cursor` for the next page of tasks; null on the last one.
     pub next_cursor: Option<String>,
-    /// What the caller may do with it: `CANCEL`, `RESUME` or `RERUN`.
+    /// Permitted operations of the caller: `CANCEL`, `RESUME` or `RERUN`.
     #[schema(value_type = Vec<String>)]
     pub may: Vec<&'static str>,
 }
@@ -136,7 +136,7 @@ pub struct TaskInstance {
     /// The position of the item, from 0; absent for the task as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub item: Option<u32>,
-    /// What it does: the kind of its payload.
+    /// Its kind: the kind of its payload.
     #[schema(value_type = String)]
     pub kind: &'static str,
     /// `PENDING`, `READY`, `RUNNING`, or the outcome.
@@ -178,7 +178,7 @@ pub struct TaskInstance {
     /// How long its last attempt took.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<i64>,
-    /// What went wrong, as a sentence.
+    /// The error, as a sentence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
     /// Whether it was adopted from the run that this one repeats.
@@ -209,7 +209,7 @@ pub struct TaskDetail {
     /// Where its output is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logs_url: Option<String>,
-    /// What the caller may do with it: `MARK`, and `DECIDE` if it waits for an approval.
+    /// Permitted operations of the caller: `MARK`, and `DECIDE` if it waits for an approval.
     #[schema(value_type = Vec<String>)]
     pub may: Vec<&'static str>,
 }

@@ -1,4 +1,4 @@
-//! Databases as the REST door shows and takes them. A password is taken and never shown.
+//! Databases as the REST API shows and takes them. A password is taken and never shown.
 
 use domain::object::Object;
 use jiff::Timestamp;
@@ -9,11 +9,11 @@ use uuid::Uuid;
 /// What stands in place of a password.
 pub const HIDDEN: &str = "***";
 
-/// What a database is.
+/// A database.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DatabaseSpec {
-    /// What SQL jobs call it; unique among the databases of the tenant.
+    /// The name that SQL jobs use; unique among the databases of the tenant.
     #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", example = "sales")]
     pub name: String,
     /// Where it is. The password is best a reference, which is kept as it stands; one that is
@@ -51,7 +51,7 @@ pub struct DatabaseView {
     pub database_id: Option<Uuid>,
     /// Its name.
     pub name: String,
-    /// What it is: `POSTGRES` or `SQLITE`.
+    /// The kind: `POSTGRES` or `SQLITE`.
     #[schema(example = "POSTGRES")]
     pub kind: &'static str,
     /// Where it is, without its password.

@@ -46,10 +46,10 @@ pub struct Execution {
     /// Why it ended so, as a sentence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason_message: Option<String>,
-    /// What it waits for, as a sentence, while it is `PENDING` or `QUEUED`.
+    /// The reason of the wait, as a sentence, while it is `PENDING` or `QUEUED`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting_reason: Option<String>,
-    /// What asked for it.
+    /// The origin.
     pub origin: Origin,
     /// The name of the user who asked for it, or their id when they were removed; absent for what
     /// the schedule or another execution asked for.
@@ -79,24 +79,24 @@ pub struct Execution {
     /// How long its last attempt took.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<i64>,
-    /// What it produced.
+    /// The result.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Value>)]
     pub result: Option<Box<RawValue>>,
     /// Rows that a statement changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rows_affected: Option<u64>,
-    /// What its last attempt said.
+    /// The message of its last attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// What went wrong, as a sentence.
+    /// The error, as a sentence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
-    /// What went wrong, as a number: an exit code, an HTTP status, an SQLSTATE, or a number of the
+    /// The error, as a number: an exit code, an HTTP status, an SQLSTATE, or a number of the
     /// name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_code: Option<i32>,
-    /// What went wrong, as a word.
+    /// The error, as a name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_name: Option<String>,
     /// Where it runs, or ran last.
@@ -123,7 +123,7 @@ pub struct Execution {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schema(required = false)]
     pub exactly_once: bool,
-    /// Whether it waits for somebody to look at it.
+    /// Whether it is a dead letter that is not acknowledged.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schema(required = false)]
     pub dead_letter: bool,
@@ -131,7 +131,7 @@ pub struct Execution {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Value>)]
     pub parameters: Option<Box<RawValue>>,
-    /// The trace that it is a part of, if whoever asked for it named one.
+    /// The trace that it is a part of, if the client named one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
     /// The shard that it works on, if it is a part of another one.
@@ -143,10 +143,10 @@ pub struct Execution {
     /// The execution that it is a part of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_id: Option<Uuid>,
-    /// How far its parts have come, if it was divided.
+    /// How far its parts have come, if it was split.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parts: Option<PartsDone>,
-    /// What the caller may do with it: `CANCEL` or `RETRY`; where one execution is read.
+    /// Permitted operations of the caller: `CANCEL` or `RETRY`; where one execution is read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false, value_type = Vec<String>)]
     pub may: Vec<&'static str>,
@@ -193,17 +193,17 @@ pub struct Attempt {
     /// The fencing token that it was given; absent when its node was lost before it told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fence: Option<i64>,
-    /// What it said.
+    /// The message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// What went wrong, as a number: an exit code, an HTTP status, an SQLSTATE, or a number of the
+    /// The error, as a number: an exit code, an HTTP status, an SQLSTATE, or a number of the
     /// name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_code: Option<i32>,
-    /// What went wrong, as a word.
+    /// The error, as a name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_name: Option<String>,
-    /// What was in force and what was used.
+    /// The effective and the used values.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Value>)]
     pub details: Option<Box<RawValue>>,

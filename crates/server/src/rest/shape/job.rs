@@ -30,7 +30,7 @@ use crate::problem::{Problem, Result};
 const TAGS_MAX: usize = 64;
 const TAG_BYTES_MAX: usize = 255;
 
-/// The fields that an answer has and a request does not: whoever sends back what they were shown
+/// The fields that an answer has and a request does not: a client that sends back what it was shown
 /// need not take them out.
 pub const READ_ONLY: [&str; 11] = [
     "job_id",
@@ -46,7 +46,7 @@ pub const READ_ONLY: [&str; 11] = [
     "may",
 ];
 
-/// What a job is.
+/// A job.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobSpec {
@@ -95,7 +95,7 @@ pub struct JobSpec {
     /// The last instant at which a time of an interval may lie.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends_at: Option<String>,
-    /// What it does.
+    /// The action.
     #[schema(value_type = Payload)]
     pub payload: Map<String, Value>,
     /// When a failed attempt is tried again.
@@ -107,7 +107,7 @@ pub struct JobSpec {
     /// How long a cancelled attempt may take to end by itself; 10 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_period_seconds: Option<Seconds>,
-    /// What becomes of times that nobody could run; `LAST` when absent.
+    /// The policy for missed times; `LAST` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub catch_up: Option<CatchUp>,
     /// The most times that `ALL` runs; 100 when absent.
@@ -116,7 +116,7 @@ pub struct JobSpec {
     /// A run that cannot start within this time after its nominal time is missed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_deadline_seconds: Option<Seconds>,
-    /// What happens when a run is due and earlier ones have not ended; `SKIP` when absent.
+    /// The policy when a run is due and earlier ones have not ended; `SKIP` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlap: Option<Overlap>,
     /// How many runs may be under way before `overlap` decides; 1 when absent. With `ALLOW`, how
@@ -131,16 +131,16 @@ pub struct JobSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 9)]
     pub priority: Option<u8>,
-    /// What becomes of a one-time job when its run has ended; `PRESERVE` when absent.
+    /// The policy for a one-time job when its run has ended; `PRESERVE` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_completion: Option<OnCompletion>,
-    /// What becomes of a run whose node was lost; `RETRY` when absent.
+    /// The policy for a run whose node was lost; `RETRY` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_lost: Option<OnLost>,
     /// How long a run is HELD for a decision with `on_lost` `ASK`; a day when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_lost_timeout_seconds: Option<Seconds>,
-    /// What becomes of it without a decision; `FAIL` when absent.
+    /// The outcome without a decision; `FAIL` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_lost_default: Option<LostAnswer>,
     /// Jobs that must have ended before this one starts.
@@ -262,7 +262,7 @@ pub struct JobCalendar {
     /// Whether the job runs on its days; `EXCLUDE` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<CalendarMode>,
-    /// What happens to a time on a day on which the job does not run; `SKIP` when absent.
+    /// The policy for a time on a day on which the job does not run; `SKIP` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shift: Option<Shift>,
 }
@@ -355,7 +355,7 @@ impl JobSpec {
             Some(JobStatus::Active) => Ok(Some(JobState::Enabled)),
             Some(JobStatus::Paused) => Ok(Some(JobState::Paused)),
             Some(JobStatus::Disabled) => Ok(Some(JobState::Disabled)),
-            // What is shown may be sent back; nobody can ask for it otherwise.
+            // A field that is shown may be sent back, and cannot be set otherwise.
             Some(JobStatus::Completed) => Ok(None),
             Some(JobStatus::Deleted) => {
                 Err(Problem::invalid("status", "must be ACTIVE, PAUSED or DISABLED"))

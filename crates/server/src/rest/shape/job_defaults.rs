@@ -1,4 +1,4 @@
-//! What jobs of a tenant take that say nothing.
+//! Defaults of the jobs of a tenant.
 
 use domain::job_defaults::JobDefaults;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use super::retention::RetentionRule;
 use super::schedule::Dst;
 use crate::problem::{Problem, Result};
 
-/// What jobs of a tenant take that say nothing, when they are created or replaced.
+/// Defaults of the jobs of a tenant, when they are created.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct JobDefaultsSpec {

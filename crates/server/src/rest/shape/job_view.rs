@@ -48,12 +48,12 @@ pub struct JobRecord {
     /// How its last runs ended, newest first; in lists that ask for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_outcomes: Option<Vec<RunOutcome>>,
-    /// What the caller may do with it: `ALTER`, `DROP`, `EXECUTE` and `VIEW_HISTORY`; in lists and
+    /// Permitted operations of the caller: `ALTER`, `DROP`, `EXECUTE` and `VIEW_HISTORY`; in lists and
     /// where one job is read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false, value_type = Vec<String>)]
     pub may: Vec<&'static str>,
-    /// What may surprise: where one job is read or changed, and in lists that ask for it.
+    /// Warnings: where one job is read or changed, and in lists that ask for it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub warnings: Vec<String>,
@@ -114,13 +114,13 @@ pub struct JobCreated {
     pub job_id: Uuid,
     /// Its name.
     pub name: String,
-    /// What it is doing.
+    /// Its activity.
     pub status: JobStatus,
     /// When it is due next.
     pub next_run_time: Option<Timestamp>,
     /// When it was made.
     pub created_at: Timestamp,
-    /// What may surprise.
+    /// Warnings.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub warnings: Vec<String>,

@@ -27,7 +27,7 @@ macro_rules! mirror {
 }
 
 mirror! {
-    /// What becomes of times that nobody could run.
+    /// The policy for missed times.
     CatchUp = domain::schedule::CatchUpPolicy {
         /// They are skipped.
         None,
@@ -49,7 +49,7 @@ mirror! {
 }
 
 mirror! {
-    /// What happens when a run is due and earlier ones have not ended.
+    /// The policy when a run is due and earlier ones have not ended.
     Overlap = domain::job::Overlap {
         /// It runs beside them.
         Allow,
@@ -73,7 +73,7 @@ mirror! {
 }
 
 mirror! {
-    /// What happens to a time on a day on which the job does not run.
+    /// The policy for a time on a day on which the job does not run.
     Shift = domain::calendar::Shift {
         /// It is skipped.
         Skip,
@@ -97,7 +97,7 @@ mirror! {
 }
 
 mirror! {
-    /// What becomes of a one-time job when its run has ended.
+    /// The policy for a one-time job when its run has ended.
     OnCompletion = domain::job::OnCompletion {
         /// It stays.
         Preserve,
@@ -107,7 +107,7 @@ mirror! {
 }
 
 mirror! {
-    /// What becomes of a run whose node was lost.
+    /// The policy for a run whose node was lost.
     OnLost = domain::job::OnLost {
         /// It is tried again: its work happens at least once.
         Retry,
@@ -119,7 +119,7 @@ mirror! {
 }
 
 mirror! {
-    /// What becomes of a run that is HELD because its node was lost.
+    /// The decision about a run that is HELD because its node was lost.
     LostAnswer = domain::job::LostAnswer {
         /// It is attempted again.
         Retry,
@@ -143,7 +143,7 @@ mirror! {
 }
 
 mirror! {
-    /// What happens to a local time that a clock change removes.
+    /// The policy for a local time that a clock change removes.
     GapRule = domain::schedule::GapRule {
         /// It is skipped.
         Skip,
@@ -155,7 +155,7 @@ mirror! {
 }
 
 mirror! {
-    /// What happens to a local time that a clock change repeats.
+    /// The policy for a local time that a clock change repeats.
     OverlapRule = domain::schedule::OverlapRule {
         /// The first pass runs.
         First,
@@ -167,7 +167,7 @@ mirror! {
 }
 
 mirror! {
-    /// Who asked for a run.
+    /// The origin of a run.
     Origin = domain::run::Origin {
         /// The schedule, in time.
         Schedule,
@@ -179,7 +179,7 @@ mirror! {
         Backfill,
         /// The end of another job.
         Dependency,
-        /// Another run of the job, which was divided.
+        /// Another run of the job, which was split.
         Part,
         /// A message that was sent to a queue.
         Message,
@@ -188,7 +188,7 @@ mirror! {
     }
 }
 
-/// What a job is doing.
+/// The present activity of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum JobStatus {
@@ -248,7 +248,7 @@ mirror! {
 }
 
 mirror! {
-    /// What happens to the other tasks of a DAG run when a task fails.
+    /// The policy for the other tasks of a DAG run when a task fails.
     OnTaskFailure = domain::dag::OnStepFailure {
         /// Tasks that do not depend on it go on.
         Continue,

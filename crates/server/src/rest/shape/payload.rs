@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use crate::body::parse_value;
 use crate::problem::{Problem, Result};
 
-/// What a job does. Without a `type`, `endpoint` means `HTTP`, `sql` means `SQL`, `procedure` means
+/// The action of a job. Without a `type`, `endpoint` means `HTTP`, `sql` means `SQL`, `procedure` means
 /// `PROCEDURE`, `command` means `EXTERNAL` and `queue` means `QUEUE`.
 #[derive(Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]

@@ -21,7 +21,7 @@ use super::retention::{RetentionRule, keep_completed};
 use super::retry::RetryConfig;
 use crate::problem::{Problem, Result};
 
-/// What a queue is.
+/// A queue.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QueueSpec {
@@ -513,7 +513,7 @@ pub struct MessageView {
     /// Why it did not complete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What the worker said last.
+    /// The last message of the worker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// The result that the worker gave, as JSON.
@@ -522,7 +522,7 @@ pub struct MessageView {
     pub result: Option<RawJson>,
     /// Whether it waits as a dead letter.
     pub is_dead_letter: bool,
-    /// What its worker said last about how far it is, while it runs. One message alone shows it.
+    /// The last progress of its worker, while it runs. One message alone shows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Value>)]
     pub progress: Option<RawJson>,

@@ -26,7 +26,7 @@ pub struct RetryConfig {
     /// The delay before the second attempt; 60 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backoff_seconds: Option<Seconds>,
-    /// What the delay is multiplied with for each further attempt; 2 when absent.
+    /// The factor of the delay for each further attempt; 2 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub backoff_multiplier: Option<f64>,

@@ -23,7 +23,7 @@ pub enum JobType {
     Delayed,
     /// Every `interval_seconds`.
     Interval,
-    /// Only when somebody triggers it.
+    /// Only when it is triggered.
     Manual,
     /// When the jobs of `depends_on` have ended.
     Dependent,
@@ -33,10 +33,10 @@ pub enum JobType {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Dst {
-    /// What happens to a local time that a clock change removes.
+    /// The policy for a local time that a clock change removes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gap: Option<GapRule>,
-    /// What happens to a local time that a clock change repeats.
+    /// The policy for a local time that a clock change repeats.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overlap: Option<OverlapRule>,
 }

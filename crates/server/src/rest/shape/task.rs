@@ -29,8 +29,9 @@ pub struct TaskSpec {
     /// For people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What it does. `action` makes it a message for workers. Otherwise it is the payload of a job,
-    /// or `{"type": "JOB", "job": …}`, `DAG`, `APPROVAL`, `SLEEP` or `MESSAGE`.
+    /// The action. `action` makes it a message for workers. Otherwise it is the payload of a job,
+    /// or `{"type": "JOB", "job": …}`, `DAG`, `APPROVAL`, `SLEEP`,
+    /// `ALERT`, `WAIT_FOR_MESSAGE` or `MESSAGE`.
     /// Texts may contain templates: `${steps.NAME.result.PATH}`, `${config.NAME}`,
     /// `${run.scheduled_for | date}`.
     #[schema(value_type = Object, example = json!({"action": "transform_data"}))]
@@ -287,13 +288,20 @@ struct WaitForMessage {
     timeout_seconds: Option<Seconds>,
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AlertText {
+    message: String,
+}
+
 /// The kinds of work that only a task has, each with the field that gives it away.
-const KINDS: [(&str, &str); 6] = [
+const KINDS: [(&str, &str); 7] = [
     ("MESSAGE", ""),
     ("JOB", "job"),
     ("DAG", "dag"),
     ("APPROVAL", ""),
     ("SLEEP", ""),
+    ("ALERT", ""),
     ("WAIT_FOR_MESSAGE", ""),
 ];
 
@@ -313,7 +321,8 @@ pub fn work(place: &str, payload: &Map<String, Value>) -> Result<StepWork> {
             Some(_) => problem,
             None if problem.details.iter().any(|detail| detail.field == "payload.type") => {
                 let text = "is missing: send an action for workers, or one of HTTP, SQL, PROCEDURE, \
-                            EXTERNAL, QUEUE, BACKUP, NOOP, JOB, DAG, APPROVAL, SLEEP and MESSAGE";
+                            EXTERNAL, QUEUE, BACKUP, NOOP, JOB, DAG, APPROVAL, SLEEP, ALERT, \
+                            WAIT_FOR_MESSAGE and MESSAGE";
                 Problem::invalid("payload.type", text)
             }
             None => problem,
@@ -348,6 +357,10 @@ pub fn work(place: &str, payload: &Map<String, Value>) -> Result<StepWork> {
             let Sleep { duration_seconds, until } = parse_value(place, fields)?;
             StepWork::Sleep { duration: seconds(duration_seconds), until }
         }
+        "ALERT" => {
+            let AlertText { message } = parse_value(place, fields)?;
+            StepWork::Alert { message }
+        }
         _ => {
             let WaitForMessage { queue, timeout_seconds } = parse_value(place, fields)?;
             StepWork::WaitForMessage { queue, timeout: seconds(timeout_seconds) }
@@ -378,6 +391,7 @@ pub fn payload_of(work: &StepWork) -> Map<String, Value> {
         StepWork::Sleep { duration, until } => {
             json!({ "duration_seconds": seconds(duration), "until": until })
         }
+        StepWork::Alert { message } => json!({ "message": message }),
         StepWork::WaitForMessage { queue, timeout } => {
             json!({ "queue": queue, "timeout_seconds": seconds(timeout) })
         }

@@ -1,5 +1,5 @@
 //! What a scan says about runs, in the words of the scheduler. It may say less than the scan, and
-//! never more: whoever uses it looks at the rows again.
+//! never more: its user looks at the rows again.
 
 use domain::id::JobId;
 use domain::run::{Origin, Outcome, RunState};
@@ -70,9 +70,9 @@ impl Asked {
             let quoted = serde_json::Value::String(word.clone());
             serde_json::from_value(quoted).ok()
         };
-        let nobody = states.as_ref().is_some_and(Vec::is_empty);
+        let is_none = states.as_ref().is_some_and(Vec::is_empty);
         Ok(Asked {
-            of: if nobody { Vec::new() } else { of },
+            of: if is_none { Vec::new() } else { of },
             states: states.unwrap_or_default(),
             retried: false,
             origin: Some(origins).filter(|it| it.len() == 1).and_then(|it| origin(&it[0])),
@@ -82,8 +82,8 @@ impl Asked {
         })
     }
 
-    /// The lists that together have all runs of somebody that can be meant, by their ids. An id has
-    /// the time that its run stands for. Only a run that somebody asked for again has a later one,
+    /// The lists that together have all runs of a user that can be meant, by their ids. An id has
+    /// the time that its run stands for. Only a run that was requested again has a later one,
     /// so that runs of earlier times than one are those with earlier ids, and some by hand.
     pub fn lists(&self, of: RunsOf) -> Vec<RunFilter> {
         let all = RunFilter {
@@ -113,7 +113,7 @@ impl Asked {
         if some { self.lists(of) } else { Vec::new() }
     }
 
-    /// The live runs of somebody that can be meant.
+    /// The live runs of a user that can be meant.
     pub fn live(&self, of: RunsOf) -> Option<RunFilter> {
         let wanted = |state: &RunState| self.retried || self.lets(*state);
         let states: Vec<RunState> = LIVE.into_iter().filter(wanted).collect();

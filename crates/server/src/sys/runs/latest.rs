@@ -2,7 +2,7 @@
 //!
 //! Runs of a job are listed by when they began. All runs of a tenant are not: a store lists them by
 //! id, which sorts by the time that a run stands for. A run starts at that time or later, and
-//! nobody knows how much later: catching up, backfills and queues start old runs today.
+//! at an unknown distance: catching up, backfills and queues start old runs today.
 //!
 //! ```text
 //!   by id      ────────▶ seen ········ not seen: stands for an earlier time, may have started late
@@ -99,7 +99,7 @@ pub(super) fn sort(rows: &mut [Row], order: Order) {
 }
 
 impl Reader {
-    /// The attempts that began last, of somebody.
+    /// The attempts that began last, of one user.
     pub(super) fn latest_starts(
         &mut self,
         asked: &Asked,
@@ -138,7 +138,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Ended runs of everybody that never began.
+    /// Ended runs of all users that never began.
     fn without_start(
         &mut self,
         asked: &Asked,
@@ -181,7 +181,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The attempts that began last, of everybody: by id and by end.
+    /// The attempts that began last, of all users: by id and by end.
     fn in_turns(
         &mut self,
         asked: &Asked,
@@ -240,7 +240,7 @@ impl Reader {
         Ok(next)
     }
 
-    /// The attempts of the latest times, of somebody.
+    /// The attempts of the latest times, of one user.
     pub(super) fn latest_times(
         &mut self,
         asked: &Asked,

@@ -92,7 +92,7 @@ async fn migrations_make_the_golden_schema() {
 /// A database with a little of everything, as a script.
 async fn furnished() -> String {
     let bench = PostgresBench::open().await;
-    let store = bench.door().await;
+    let store = bench.handle().await;
     let lab = Lab::new(bench, store);
     furnish(&lab).await;
     let script = Server::shared().dump_with_rows(&lab.bench.url());

@@ -40,7 +40,7 @@ async fn open_knowing(bench: &PostgresBench, known: i32) -> Result<PostgresStore
 #[tokio::test]
 async fn a_release_goes_on_while_a_newer_one_adds_to_the_tables() {
     let bench = PostgresBench::open().await;
-    let store = bench.door().await;
+    let store = bench.handle().await;
     let lab = Lab::new(bench, store);
     furnish(&lab).await;
     // Its statements were planned for the tables of before.
@@ -52,7 +52,7 @@ async fn a_release_goes_on_while_a_newer_one_adds_to_the_tables() {
 #[tokio::test]
 async fn a_release_starts_on_tables_that_a_newer_one_has_added_to() {
     let bench = PostgresBench::open().await;
-    let store = bench.door().await;
+    let store = bench.handle().await;
     let lab = Lab::new(bench, store);
     furnish(&lab).await;
     lab.bench.connect().await.batch_execute(EXPAND).await.unwrap();
@@ -65,7 +65,7 @@ async fn a_release_starts_on_tables_that_a_newer_one_has_added_to() {
 #[tokio::test]
 async fn a_release_that_is_too_old_for_the_tables_is_refused() {
     let bench = PostgresBench::open().await;
-    bench.door().await;
+    bench.handle().await;
     let client = bench.connect().await;
     client.batch_execute(EXPAND).await.unwrap();
     let newest = PostgresStore::newest();

@@ -56,7 +56,7 @@ async fn migrations_make_the_golden_schema() {
 /// A database with a little of everything, as a script.
 async fn furnished() -> String {
     let bench = SqliteBench::open().await;
-    let store = bench.door().await;
+    let store = bench.handle().await;
     let lab = Lab::new(bench, store);
     furnish(&lab).await;
     dump_with_rows(&lab.bench.path())

@@ -100,14 +100,14 @@ async fn turn(store: &SqliteStore, node: NodeId, first: u64, held: &mut Vec<Clai
         Err(error) => say(&[format!("refused {error}")]),
     }
     let done: Vec<_> = held.iter().map(|held| completed(node, held)).collect();
-    match store.pump(node, &done, want(2)).await {
-        Ok(pumped) => {
-            let ended = held.iter().zip(&pumped.applied);
+    match store.complete_and_claim(node, &done, want(2)).await {
+        Ok(exchanged) => {
+            let ended = held.iter().zip(&exchanged.applied);
             let ended =
                 ended.filter(|(_, applied)| **applied == Applied::Ended(Outcome::Completed));
             say(&ended.map(|(held, _)| format!("ended {}", held.run.id)).collect::<Vec<_>>());
-            say(&pumped.claimed.iter().map(claimed).collect::<Vec<_>>());
-            *held = pumped.claimed;
+            say(&exchanged.claimed.iter().map(claimed).collect::<Vec<_>>());
+            *held = exchanged.claimed;
         }
         Err(error) => say(&[format!("refused {error}")]),
     }
@@ -147,7 +147,7 @@ fn run(number: u64) -> NewRun {
         coalesced: 0,
         ignore_dependencies: false,
         parameters: None,
-        place: domain::cluster::Place::default(),
+        place: domain::cluster::Placement::default(),
         slot: domain::slot::SlotKind::Process,
         requested_by: None,
     }

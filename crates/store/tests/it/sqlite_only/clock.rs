@@ -10,7 +10,7 @@ use crate::lab::{Lab, minutes, question, seconds, want};
 
 async fn lab() -> Lab<SqliteBench> {
     let bench = SqliteBench::open().await;
-    let store = bench.door().await;
+    let store = bench.handle().await;
     Lab::new(bench, store)
 }
 
@@ -27,10 +27,10 @@ async fn time_does_not_go_back_with_the_clock() {
     lab.submit(std::slice::from_ref(&later)).await;
     assert_eq!(lab.state(later.id).await, RunState::Queued);
     assert_eq!(lab.claim(node, want(1)).await.len(), 1);
-    assert!(lab.store.pump(node, &[], want(1)).await.unwrap().now >= before);
-    assert_eq!(lab.store.reap(9).await.unwrap().buried, []);
+    assert!(lab.store.complete_and_claim(node, &[], want(1)).await.unwrap().now >= before);
+    assert_eq!(lab.store.reap(9).await.unwrap().dead, []);
     lab.bench.clock.set(before + seconds(11));
-    assert_eq!(lab.store.reap(9).await.unwrap().buried, [node]);
+    assert_eq!(lab.store.reap(9).await.unwrap().dead, [node]);
 }
 
 /// A lease is over after its last instant, a run is due at its first.
@@ -44,7 +44,7 @@ async fn the_instant_itself_counts() {
     lab.bench.clock.set(now + seconds(10) - jiff::SignedDuration::from_micros(1));
     assert_eq!(lab.claim(node, want(1)).await, []);
     lab.bench.clock.set(now + seconds(10));
-    assert_eq!(lab.store.reap(9).await.unwrap().buried, []);
+    assert_eq!(lab.store.reap(9).await.unwrap().dead, []);
     assert_eq!(lab.claim(node, want(1)).await.len(), 1);
 }
 

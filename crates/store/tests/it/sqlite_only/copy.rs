@@ -17,7 +17,7 @@ fn restore(at: Timestamp) -> Restore<'static> {
 
 async fn lab() -> Lab<SqliteBench> {
     let bench = SqliteBench::open().await;
-    let store = bench.door().await;
+    let store = bench.handle().await;
     Lab::new(bench, store)
 }
 
@@ -113,8 +113,8 @@ async fn a_restored_store_knows_no_grant_of_before() {
     // They are handed on as those of any node that was lost.
     let reaped = there.store.reap(9).await.unwrap();
     assert_eq!(reaped.lost.len(), 2);
-    let buried: Vec<_> = reaped.lost.iter().map(|it| crate::lab::lost(it.node, &it.run)).collect();
-    there.store.bury(&buried).await.unwrap();
+    let dead: Vec<_> = reaped.lost.iter().map(|it| crate::lab::lost(it.node, &it.run)).collect();
+    there.store.settle_lost(&dead).await.unwrap();
     let other = there.node().await;
     let again = there.claim(other, want(9)).await;
     assert_eq!(again.len(), 2);

@@ -169,8 +169,8 @@ impl crate::bench::Bench for Nowhere {
         Nowhere
     }
 
-    async fn door(&self) -> Arc<SqliteStore> {
-        unreachable!("the test has the only door")
+    async fn handle(&self) -> Arc<SqliteStore> {
+        unreachable!("the test has the only handle")
     }
 
     async fn reach(&self, _: jiff::Timestamp) {

@@ -33,7 +33,7 @@ async fn due_jobs_and_places_are_found_by_index() {
 #[tokio::test]
 async fn a_place_goes_with_the_last_run_that_asked_for_it() {
     let bench = SqliteBench::open().await;
-    let store = bench.door().await;
+    let store = bench.handle().await;
     let lab = Lab::new(bench, store);
     let path = lab.bench.path();
     let places = || -> Vec<String> {

@@ -26,7 +26,7 @@ fn open_files(path: &Path) -> usize {
 async fn two_hundred_reads_at_once_open_few_connections() {
     let bench = SqliteBench::open().await;
     let path = bench.path().canonicalize().unwrap();
-    let store = bench.door().await;
+    let store = bench.handle().await;
     let lab = Lab::new(bench, store);
     let job = lab.job("job").await;
     for _ in 0..50 {

@@ -10,7 +10,7 @@ use crate::lab::{Lab, completed, ids, minutes, processes, retried, seconds, want
 
 async fn lab() -> Lab<SqliteBench> {
     let bench = SqliteBench::open().await;
-    let store = bench.door().await;
+    let store = bench.handle().await;
     Lab::new(bench, store)
 }
 
@@ -18,7 +18,7 @@ async fn reopened(lab: Lab<SqliteBench>) -> Lab<SqliteBench> {
     let Lab { bench, store, last_id } = lab;
     drop(store);
     let bench = bench.reopen();
-    let store = bench.door().await;
+    let store = bench.handle().await;
     Lab { bench, store, last_id }
 }
 

@@ -192,9 +192,9 @@ pub async fn runs_that_end_together_are_one_row<B: Bench>(lab: &Lab<B>) {
         retried(node, &again, seconds(1)),
     ];
     let finished_at = done.iter().map(|finish| finish.attempt.clone()).collect::<Vec<_>>();
-    lab.store.pump(node, &done, ClaimRequest::default()).await.unwrap();
+    lab.store.complete_and_claim(node, &done, ClaimRequest::default()).await.unwrap();
     // Sent again, it says nothing new.
-    lab.store.pump(node, &done, ClaimRequest::default()).await.unwrap();
+    lab.store.complete_and_claim(node, &done, ClaimRequest::default()).await.unwrap();
     let lists = async |tenant| -> Vec<Record> {
         let rows = all(lab, tenant).await.into_iter();
         rows.filter(|row| row.event.kind == Kind::RunsEnded).collect()
@@ -245,7 +245,7 @@ pub async fn rows_are_sealed_in_order_and_stay_what_they_were<B: Bench>(lab: &La
 }
 
 pub async fn of_two_who_seal_one_is_first<B: Bench>(lab: &Lab<B>) {
-    let door = lab.bench.door().await;
+    let handle = lab.bench.handle().await;
     for round in 1..=5 {
         record(lab, 10).await;
         let rows = lab.store.unsealed(100).await.unwrap();
@@ -260,7 +260,7 @@ pub async fn of_two_who_seal_one_is_first<B: Bench>(lab: &Lab<B>) {
             .collect();
         let (first, second) = tokio::join!(
             lab.store.seal(TenantId::DEFAULT, head, &seals),
-            door.seal(TenantId::DEFAULT, head, &seals[..4])
+            handle.seal(TenantId::DEFAULT, head, &seals[..4])
         );
         assert_ne!(first.unwrap(), second.unwrap(), "one of them was first");
         while !lab.store.unsealed(1).await.unwrap().is_empty() {

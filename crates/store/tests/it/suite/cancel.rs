@@ -105,7 +105,7 @@ pub async fn a_cancelled_run_ends_with_its_lost_node<B: Bench>(lab: &Lab<B>) {
     lab.store.cancel(claimed.run.id, &stop()).await.unwrap();
     lab.expire(node).await;
     lab.store.reap(9).await.unwrap();
-    let applied = lab.store.bury(&[lost(node, &claimed)]).await.unwrap();
+    let applied = lab.store.settle_lost(&[lost(node, &claimed)]).await.unwrap();
     assert_eq!(applied, [Applied::Ended(Outcome::Cancelled)]);
     let view = lab.view(claimed.run.id).await;
     assert_eq!((view.state, view.attempts, view.lost), (CANCELLED, 0, 1));
@@ -149,16 +149,16 @@ pub async fn what_has_ended_cannot_be_cancelled<B: Bench>(lab: &Lab<B>) {
 /// Many hands at once: each run is either cancelled or completed, and both sides agree on which.
 pub async fn a_cancel_that_races_the_end_has_one_answer<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
-    let door = lab.bench.door().await;
+    let handle = lab.bench.handle().await;
     for _ in 0..30 {
         let claimed = lab.started(node, &job).await;
         let done = [completed(node, &claimed)];
         let why = stop();
-        let (pumped, cancelled) = tokio::join!(
-            lab.store.pump(node, &done, store::ClaimRequest::default()),
-            door.cancel(claimed.run.id, &why)
+        let (exchanged, cancelled) = tokio::join!(
+            lab.store.complete_and_claim(node, &done, store::ClaimRequest::default()),
+            handle.cancel(claimed.run.id, &why)
         );
-        let applied = pumped.unwrap().applied.remove(0);
+        let applied = exchanged.unwrap().applied.remove(0);
         let expected = match cancelled.unwrap() {
             Cancelled::Requested(holder) if holder == node => Outcome::Cancelled,
             Cancelled::EndedBefore(Outcome::Completed) => Outcome::Completed,

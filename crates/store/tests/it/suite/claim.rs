@@ -159,7 +159,7 @@ pub async fn large_claims_find_what_comes_back<B: Bench>(lab: &Lab<B>) {
     assert_eq!(seen.into_iter().collect::<HashSet<_>>().len(), 2_001, "none is handed out twice");
 }
 
-/// Eight nodes behind three doors take 600 runs of three tenants: each run goes to one of them.
+/// Eight nodes behind three handles take 600 runs of three tenants: each run goes to one of them.
 pub async fn no_run_is_handed_out_twice<B: Bench>(lab: &Lab<B>) {
     const RUNS: usize = 600;
     let job = lab.job("job").await;
@@ -168,17 +168,17 @@ pub async fn no_run_is_handed_out_twice<B: Bench>(lab: &Lab<B>) {
         .map(|n| NewRun { tenant: tenant(1 + n as u128 % 3), ..lab.run(&job, due_at) })
         .collect();
     lab.submit(&runs).await;
-    let doors = [lab.bench.door().await, lab.bench.door().await, lab.bench.door().await];
+    let handles = [lab.bench.handle().await, lab.bench.handle().await, lab.bench.handle().await];
     let taken = Arc::new(AtomicUsize::new(0));
     let mut tasks = JoinSet::new();
     for n in 0..8 {
-        let store = Arc::clone(&doors[n % 3]);
+        let store = Arc::clone(&handles[n % 3]);
         let node = lab.node_behind(&store).await;
         let taken = Arc::clone(&taken);
         tasks.spawn(async move {
             let mut mine = Vec::new();
             while taken.load(Ordering::SeqCst) < RUNS {
-                let claimed = store.pump(node, &[], want(7)).await.unwrap().claimed;
+                let claimed = store.complete_and_claim(node, &[], want(7)).await.unwrap().claimed;
                 taken.fetch_add(claimed.len(), Ordering::SeqCst);
                 mine.extend(claimed);
             }
@@ -197,11 +197,11 @@ pub async fn every_run_ends_once_among_many_nodes<B: Bench>(lab: &Lab<B>) {
     let job = lab.job("job").await;
     let due_at = lab.ago(60).await;
     let runs: Vec<_> = (0..RUNS).map(|_| lab.run(&job, due_at)).collect();
-    let doors = [lab.bench.door().await, lab.bench.door().await];
+    let handles = [lab.bench.handle().await, lab.bench.handle().await];
     let ended = Arc::new(AtomicUsize::new(0));
     let mut tasks = JoinSet::new();
     for (n, chunk) in runs.chunks(RUNS / 4).enumerate() {
-        let (store, chunk) = (Arc::clone(&doors[n % 2]), chunk.to_vec());
+        let (store, chunk) = (Arc::clone(&handles[n % 2]), chunk.to_vec());
         let node = lab.node_behind(&store).await;
         let ended = Arc::clone(&ended);
         tasks.spawn(async move {
@@ -219,12 +219,12 @@ pub async fn every_run_ends_once_among_many_nodes<B: Bench>(lab: &Lab<B>) {
                         _ => completed(node, claimed),
                     })
                     .collect();
-                let pumped = store.pump(node, &done, want(20)).await.unwrap();
-                let ends = pumped.applied.iter();
+                let exchanged = store.complete_and_claim(node, &done, want(20)).await.unwrap();
+                let ends = exchanged.applied.iter();
                 let ends = ends.filter(|applied| **applied == Applied::Ended(Outcome::Completed));
                 ended.fetch_add(ends.count(), Ordering::SeqCst);
-                assert!(!pumped.applied.contains(&Applied::Stale));
-                mine = pumped.claimed;
+                assert!(!exchanged.applied.contains(&Applied::Stale));
+                mine = exchanged.claimed;
             }
             fences
         });

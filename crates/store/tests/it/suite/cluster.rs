@@ -1,9 +1,9 @@
-//! The lead, runs that ask for a place, acknowledgements, and nodes that are steered.
+//! The leadership, runs that ask for a place, acknowledgements, and nodes that are steered.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::cluster::{Class, Labels, Lead, NodeRole, NodeState, Place, Quorum};
+use domain::cluster::{Class, Labels, Leadership, NodeRole, NodeState, Placement, Quorum};
 use domain::id::{NodeId, TenantId};
 use domain::job::Job;
 use domain::run::{ClaimedRun, NewRun, Outcome, RunState, Wait};
@@ -57,21 +57,24 @@ async fn placed<B: Bench>(lab: &Lab<B>, node: NodeId, epoch: Option<i64>) -> Vec
     lab.store.claim_placed(node, epoch, want(10)).await.unwrap()
 }
 
-pub async fn one_node_leads_until_it_is_buried<B: Bench>(lab: &Lab<B>) {
-    assert_eq!(lab.store.lead().await.unwrap().node, None);
+pub async fn one_node_leads_until_it_is_declared_dead<B: Bench>(lab: &Lab<B>) {
+    assert_eq!(lab.store.leadership().await.unwrap().node, None);
     let (first, second) = (scheduler(lab, "a").await, scheduler(lab, "b").await);
-    let lead = lab.store.take_lead(first).await.unwrap();
-    assert_eq!(lead.node, Some(first));
-    assert_eq!(lab.store.take_lead(second).await.unwrap(), lead);
-    assert_eq!(lab.store.take_lead(first).await.unwrap(), lead, "it leads already");
+    let leadership = lab.store.take_leadership(first).await.unwrap();
+    assert_eq!(leadership.node, Some(first));
+    assert_eq!(lab.store.take_leadership(second).await.unwrap(), leadership);
+    assert_eq!(lab.store.take_leadership(first).await.unwrap(), leadership, "it leads already");
     lab.expire(first).await;
     // A lease that ran out is no reason yet: the leader may still renew it.
-    assert_eq!(lab.store.take_lead(second).await.unwrap(), lead);
+    assert_eq!(lab.store.take_leadership(second).await.unwrap(), leadership);
     lab.store.reap(9).await.unwrap();
-    assert_eq!(lab.store.lead().await.unwrap(), Lead { epoch: lead.epoch, node: None });
-    let next = lab.store.take_lead(second).await.unwrap();
-    assert_eq!(next, Lead { epoch: lead.epoch + 1, node: Some(second) });
-    assert_eq!(lab.store.take_lead(first).await.unwrap(), next, "the dead do not lead");
+    assert_eq!(
+        lab.store.leadership().await.unwrap(),
+        Leadership { epoch: leadership.epoch, node: None }
+    );
+    let next = lab.store.take_leadership(second).await.unwrap();
+    assert_eq!(next, Leadership { epoch: leadership.epoch + 1, node: Some(second) });
+    assert_eq!(lab.store.take_leadership(first).await.unwrap(), next, "the dead do not lead");
     let nodes = lab.store.nodes().await.unwrap();
     let leads: Vec<_> = nodes.iter().filter_map(|node| Some((node.id, node.leads?))).collect();
     assert_eq!(leads, [(second, next.epoch)]);
@@ -79,21 +82,21 @@ pub async fn one_node_leads_until_it_is_buried<B: Bench>(lab: &Lab<B>) {
 
 pub async fn a_leader_that_leaves_makes_room_at_once<B: Bench>(lab: &Lab<B>) {
     let (first, second) = (scheduler(lab, "a").await, scheduler(lab, "b").await);
-    let lead = lab.store.take_lead(first).await.unwrap();
+    let leadership = lab.store.take_leadership(first).await.unwrap();
     lab.store.leave(first, &[]).await.unwrap();
-    let next = lab.store.take_lead(second).await.unwrap();
-    assert_eq!(next, Lead { epoch: lead.epoch + 1, node: Some(second) });
+    let next = lab.store.take_leadership(second).await.unwrap();
+    assert_eq!(next, Leadership { epoch: leadership.epoch + 1, node: Some(second) });
 }
 
-pub async fn only_an_active_scheduler_takes_the_lead<B: Bench>(lab: &Lab<B>) {
+pub async fn only_an_active_scheduler_becomes_the_leader<B: Bench>(lab: &Lab<B>) {
     let agent = node(lab, "agent", &[NodeRole::Agent], "").await;
-    assert_eq!(lab.store.take_lead(agent).await.unwrap().node, None);
+    assert_eq!(lab.store.take_leadership(agent).await.unwrap().node, None);
     let draining = scheduler(lab, "draining").await;
     lab.store.steer(draining, NodeControl::Drain).await.unwrap();
-    assert_eq!(lab.store.take_lead(draining).await.unwrap().node, None);
-    assert_eq!(lab.store.take_lead(NodeId(lab.id())).await.unwrap().node, None);
+    assert_eq!(lab.store.take_leadership(draining).await.unwrap().node, None);
+    assert_eq!(lab.store.take_leadership(NodeId(lab.id())).await.unwrap().node, None);
     let planner = node(lab, "planner", &[NodeRole::Scheduler], "").await;
-    assert_eq!(lab.store.take_lead(planner).await.unwrap().node, Some(planner));
+    assert_eq!(lab.store.take_leadership(planner).await.unwrap().node, Some(planner));
 }
 
 pub async fn racing_nodes_share_no_epoch<B: Bench>(lab: &Lab<B>) {
@@ -106,10 +109,10 @@ pub async fn racing_nodes_share_no_epoch<B: Bench>(lab: &Lab<B>) {
         let mut takes = JoinSet::new();
         for node in nodes.clone() {
             let store = Arc::clone(&lab.store);
-            takes.spawn(async move { store.take_lead(node).await.unwrap() });
+            takes.spawn(async move { store.take_leadership(node).await.unwrap() });
         }
-        let leads: Vec<Lead> = takes.join_all().await;
-        assert!(leads.iter().all(|lead| *lead == leads[0]), "{leads:?}");
+        let leads: Vec<Leadership> = takes.join_all().await;
+        assert!(leads.iter().all(|leadership| *leadership == leads[0]), "{leads:?}");
         let leader = leads[0].node.unwrap();
         epochs.push(leads[0].epoch);
         lab.store.leave(leader, &[]).await.unwrap();
@@ -120,7 +123,7 @@ pub async fn racing_nodes_share_no_epoch<B: Bench>(lab: &Lab<B>) {
 
 pub async fn a_leader_resigns_only_its_own_epoch_and_with_empty_hands<B: Bench>(lab: &Lab<B>) {
     let (leader, other) = (scheduler(lab, "a").await, scheduler(lab, "b").await);
-    let epoch = lab.store.take_lead(leader).await.unwrap().epoch;
+    let epoch = lab.store.take_leadership(leader).await.unwrap().epoch;
     assert!(!lab.store.resign(leader, epoch - 1).await.unwrap());
     assert!(!lab.store.resign(other, epoch).await.unwrap());
     let job = job_of(lab, "only", Class::LeaderOnly, "").await;
@@ -129,8 +132,8 @@ pub async fn a_leader_resigns_only_its_own_epoch_and_with_empty_hands<B: Bench>(
     assert!(!lab.store.resign(leader, epoch).await.unwrap(), "it holds a run of the leader");
     lab.finish(leader, completed(leader, &held)).await;
     assert!(lab.store.resign(leader, epoch).await.unwrap());
-    assert_eq!(lab.store.lead().await.unwrap(), Lead { epoch, node: None });
-    assert_eq!(lab.store.take_lead(other).await.unwrap().epoch, epoch + 1);
+    assert_eq!(lab.store.leadership().await.unwrap(), Leadership { epoch, node: None });
+    assert_eq!(lab.store.take_leadership(other).await.unwrap().epoch, epoch + 1);
 }
 
 pub async fn plain_claims_leave_placed_runs_alone<B: Bench>(lab: &Lab<B>) {
@@ -183,7 +186,7 @@ pub async fn a_placed_run_keeps_its_place_through_all_that_happens<B: Bench>(lab
     let held = nobody_else("waited long enough").await;
     lab.expire(eu).await;
     lab.store.reap(9).await.unwrap();
-    lab.store.bury(&[lost(eu, &held)]).await.unwrap();
+    lab.store.settle_lost(&[lost(eu, &held)]).await.unwrap();
     let again = node(lab, "eu", &NodeRole::ALL, "zone=eu").await;
     assert_eq!(lab.claim(us, want(10)).await, []);
     assert_eq!(ids(&placed(lab, again, None).await), [run.id]);
@@ -210,28 +213,28 @@ pub async fn placed_runs_are_prepared_and_counted<B: Bench>(lab: &Lab<B>) {
 
 pub async fn only_the_leader_of_the_present_epoch_gets_its_runs<B: Bench>(lab: &Lab<B>) {
     let (leader, other) = (scheduler(lab, "a").await, scheduler(lab, "b").await);
-    let lead = lab.store.take_lead(leader).await.unwrap();
+    let leadership = lab.store.take_leadership(leader).await.unwrap();
     let job = job_of(lab, "only", Class::LeaderOnly, "").await;
     let run = due(lab, &job).await;
-    assert_eq!(run.place, Place::of(Class::LeaderOnly, &Labels::default()));
+    assert_eq!(run.place, Placement::from_class(Class::LeaderOnly, &Labels::default()));
     for (node, epoch) in [
         (other, None),
-        (other, Some(lead.epoch)),
+        (other, Some(leadership.epoch)),
         (leader, None),
-        (leader, Some(lead.epoch - 1)),
-        (leader, Some(lead.epoch + 1)),
+        (leader, Some(leadership.epoch - 1)),
+        (leader, Some(leadership.epoch + 1)),
     ] {
         assert_eq!(placed(lab, node, epoch).await, [], "{node} {epoch:?}");
     }
-    let held = placed(lab, leader, Some(lead.epoch)).await.remove(0);
+    let held = placed(lab, leader, Some(leadership.epoch)).await.remove(0);
     assert_eq!(held.run.id, run.id);
     // The leader falls silent in the middle of it.
     lab.expire(leader).await;
     lab.store.reap(9).await.unwrap();
-    let next = lab.store.take_lead(other).await.unwrap();
+    let next = lab.store.take_leadership(other).await.unwrap();
     assert_eq!(lab.finish(leader, completed(leader, &held)).await, Applied::Stale);
-    assert_eq!(placed(lab, leader, Some(lead.epoch)).await, []);
-    assert_eq!(lab.store.bury(&[lost(leader, &held)]).await.unwrap(), [Applied::Again]);
+    assert_eq!(placed(lab, leader, Some(leadership.epoch)).await, []);
+    assert_eq!(lab.store.settle_lost(&[lost(leader, &held)]).await.unwrap(), [Applied::Again]);
     let again = placed(lab, other, Some(next.epoch)).await.remove(0);
     assert_eq!((again.run.id, again.lost), (run.id, 1));
     assert!(again.grant.fence > held.grant.fence);
@@ -302,7 +305,7 @@ pub async fn a_run_waits_for_a_majority_of_an_epoch<B: Bench>(lab: &Lab<B>) {
     // Without a leader there is no epoch to acknowledge it in.
     assert_eq!(lab.store.acknowledge_runs(nodes[0]).await.unwrap(), 0);
     assert_eq!(lab.store.acknowledgements(run).await.unwrap(), []);
-    let epoch = lab.store.take_lead(nodes[0]).await.unwrap().epoch;
+    let epoch = lab.store.take_leadership(nodes[0]).await.unwrap().epoch;
     for _ in 0..2 {
         assert_eq!(lab.store.acknowledge_runs(nodes[1]).await.unwrap(), 0, "one of two");
         assert_eq!(lab.store.acknowledge_runs(agent).await.unwrap(), 0, "it does not plan");
@@ -312,7 +315,7 @@ pub async fn a_run_waits_for_a_majority_of_an_epoch<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.claim(agent, want(9)).await, []);
     // The leader changes: what was acknowledged before does not count any more.
     lab.store.leave(nodes[0], &[]).await.unwrap();
-    lab.store.take_lead(nodes[2]).await.unwrap();
+    lab.store.take_leadership(nodes[2]).await.unwrap();
     assert_eq!(lab.store.acknowledge_runs(nodes[2]).await.unwrap(), 0);
     assert_eq!(lab.store.acknowledge_runs(nodes[1]).await.unwrap(), 1);
     let again = lab.claim_one(agent).await;
@@ -327,7 +330,7 @@ pub async fn a_run_waits_for_a_majority_of_an_epoch<B: Bench>(lab: &Lab<B>) {
 
 pub async fn who_fell_silent_counts_until_it_is_removed<B: Bench>(lab: &Lab<B>) {
     let (alive, dead) = (scheduler(lab, "a").await, scheduler(lab, "b").await);
-    lab.store.take_lead(alive).await.unwrap();
+    lab.store.take_leadership(alive).await.unwrap();
     let job = job_of(lab, "careful", Class::QuorumRequired, "").await;
     due(lab, &job).await;
     let held = lab.claim_one(alive).await;
@@ -420,7 +423,7 @@ pub async fn a_node_that_comes_back_is_one_node<B: Bench>(lab: &Lab<B>) {
 
 pub async fn only_the_leader_says_what_all_should_run_with<B: Bench>(lab: &Lab<B>) {
     let (leader, other) = (scheduler(lab, "a").await, scheduler(lab, "b").await);
-    let epoch = lab.store.take_lead(leader).await.unwrap().epoch;
+    let epoch = lab.store.take_leadership(leader).await.unwrap().epoch;
     let publish = async |node, epoch, policy: &str| {
         lab.store.publish_policy(node, epoch, policy).await.unwrap()
     };
@@ -466,7 +469,7 @@ pub async fn schedulers_are_those_that_take_part<B: Bench>(lab: &Lab<B>) {
     lab.store.steer(a, NodeControl::Resume).await.unwrap();
     lab.store.leave(b, &[]).await.unwrap();
     lab.expire(c).await;
-    assert_eq!(schedulers().await, [a, c], "nobody has buried it yet");
+    assert_eq!(schedulers().await, [a, c], "it is not declared dead yet");
     lab.store.reap(9).await.unwrap();
     assert_eq!(schedulers().await, [a]);
 }
@@ -495,19 +498,19 @@ pub async fn a_place_can_be_asked_for_again_after_its_runs_are_gone<B: Bench>(la
         assert_eq!(lab.store.prune(&all, 99).await.unwrap(), 1);
         assert_eq!(lab.store.prune(&all, 99).await.unwrap(), 0);
     }
-    let lead = lab.store.take_lead(here).await.unwrap();
-    let held = placed(lab, here, Some(lead.epoch)).await;
+    let leadership = lab.store.take_leadership(here).await.unwrap();
+    let held = placed(lab, here, Some(leadership.epoch)).await;
     assert_eq!(ids(&held), [waits.id]);
     assert!(held[0].run.place.is_leader());
 }
 
-/// A run that asks for something of its node is heard of at every door, and a plain one is not
+/// A run that asks for something of its node is heard of at every handle, and a plain one is not
 /// taken for it.
 pub async fn who_waits_for_placed_runs_hears_of_them<B: Bench>(lab: &Lab<B>) {
-    let (job, other) = (lab.job("job").await, lab.bench.door().await);
+    let (job, other) = (lab.job("job").await, lab.bench.handle().await);
     let due_at = lab.ago(60).await;
-    for (door, mut first) in [(&lab.store, true), (&other, false)] {
-        let mut hint = std::pin::pin!(door.placed());
+    for (handle, mut first) in [(&lab.store, true), (&other, false)] {
+        let mut hint = std::pin::pin!(handle.placed());
         // Hints may be missing, so what they are about is repeated.
         let told = async {
             loop {
@@ -519,7 +522,7 @@ pub async fn who_waits_for_placed_runs_hears_of_them<B: Bench>(lab: &Lab<B>) {
                     assert!(heard.await.is_err(), "nobody asked for a place");
                 }
                 run = lab.run(&job, due_at);
-                run.place = Place::of_words(vec!["zone=eu".to_owned()]);
+                run.place = Placement::from_words(vec!["zone=eu".to_owned()]);
                 lab.submit(std::slice::from_ref(&run)).await;
                 let heard = tokio::time::timeout(Duration::from_millis(100), hint.as_mut());
                 if heard.await.is_ok() {

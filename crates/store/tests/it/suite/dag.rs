@@ -94,6 +94,11 @@ pub async fn a_dag_run_begins_once_and_only_under_its_claim<B: Bench>(lab: &Lab<
     assert_eq!(asked, Cancelled::Requested(node));
     let new = header(&cancelled.run);
     assert!(!begin(lab, node, &cancelled, &new).await, "it was cancelled");
+    // One that has begun ends as its steps do.
+    let asked = lab.store.cancel(run.run.id, &stop()).await.unwrap();
+    assert_eq!(asked, Cancelled::HasSteps);
+    let view = lab.store.run(run.run.id).await.unwrap().unwrap();
+    assert_eq!((view.state, view.reason), (RunState::Running, None));
 }
 
 pub async fn a_decision_counts_if_its_revision_is_the_present_one<B: Bench>(lab: &Lab<B>) {
@@ -166,9 +171,9 @@ pub async fn the_last_step_wakes_its_dag_run<B: Bench>(lab: &Lab<B>) {
     lab.wait(node, &run, Wait::Parts, None).await;
     let waits = lab.store.run(run.run.id).await.unwrap().unwrap();
     assert_eq!((waits.state, waits.wait), (RunState::Running, Some(Wait::Parts)));
-    let claimed = lab.store.pump(node, &[], want(9)).await.unwrap().claimed;
+    let claimed = lab.store.complete_and_claim(node, &[], want(9)).await.unwrap().claimed;
     assert_eq!(claimed.iter().map(|it| it.run.id).collect::<Vec<_>>(), [one.id]);
-    lab.store.pump(node, &[completed(node, &claimed[0])], want(0)).await.unwrap();
+    lab.store.complete_and_claim(node, &[completed(node, &claimed[0])], want(0)).await.unwrap();
     let ends = lab.store.unrecorded_ends(run.run.id, 10).await.unwrap();
     assert_eq!(ends.len(), 1);
     assert_eq!((ends[0].key, ends[0].outcome), (key(0, None), Some(Outcome::Completed)));
@@ -187,14 +192,14 @@ pub async fn the_last_step_wakes_its_dag_run<B: Bench>(lab: &Lab<B>) {
     let found: Vec<(RunId, RunState)> = found.iter().map(|it| (it.id, it.state)).collect();
     let done = RunState::Ended(Outcome::Completed);
     assert_eq!(found, [(one.id, done), (run.run.id, RunState::Queued)]);
-    let claimed = lab.store.pump(node, &[], want(9)).await.unwrap().claimed;
+    let claimed = lab.store.complete_and_claim(node, &[], want(9)).await.unwrap().claimed;
     assert_eq!(claimed.iter().map(|it| it.run.id).collect::<Vec<_>>(), [run.run.id]);
     // A DAG run that is over does not wait, even if its holder has not heard of it.
     let wait = Verdict::Wait(Wait::Parts, Some(now + seconds(600)));
     let told = [Finish::untried(claimed[0].grant, wait)];
-    let applied = lab.store.pump(node, &told, want(0)).await.unwrap().applied;
+    let applied = lab.store.complete_and_claim(node, &told, want(0)).await.unwrap().applied;
     assert_eq!(applied, [Applied::Again]);
-    let again = lab.store.pump(node, &[], want(9)).await.unwrap().claimed;
+    let again = lab.store.complete_and_claim(node, &[], want(9)).await.unwrap().claimed;
     assert_eq!(again.len(), 1, "it can be claimed at once");
 }
 
@@ -210,16 +215,17 @@ pub async fn a_step_can_be_born_claimed_and_is_handed_on_when_its_node_dies<B: B
     let first = advance(run.run.id, 0, both, vec![one.clone(), two.clone()]);
     let claim = Some(ClaimFor { node, max: processes(1) });
     let advanced = lab.store.advance(&[first], claim).await.unwrap();
-    assert!(advanced.claimed.len() <= 1);
+    assert_eq!(advanced.claimed.len(), 1);
     let mut held: Vec<RunId> = advanced.claimed.iter().map(|it| it.run.id).collect();
-    let rest = lab.store.pump(node, &[], want(9)).await.unwrap().claimed;
+    let rest = lab.store.complete_and_claim(node, &[], want(9)).await.unwrap().claimed;
     held.extend(rest.iter().map(|it| it.run.id));
     held.sort_unstable();
     let mut expected = vec![one.id, two.id];
     expected.sort_unstable();
     assert_eq!(held, expected, "each is claimed once");
     for claimed in advanced.claimed.iter().chain(&rest) {
-        let applied = lab.store.pump(node, &[completed(node, claimed)], want(0)).await.unwrap();
+        let applied =
+            lab.store.complete_and_claim(node, &[completed(node, claimed)], want(0)).await.unwrap();
         assert_eq!(applied.applied, [Applied::Ended(Outcome::Completed)]);
     }
 }
@@ -291,7 +297,7 @@ pub async fn a_repeated_dag_run_adopts_steps_by_reference<B: Bench>(lab: &Lab<B>
         "sent again"
     );
     assert_eq!(records(lab, new.id).await, (again, vec![adopted]));
-    let claimed = lab.store.pump(node, &[], want(9)).await.unwrap().claimed;
+    let claimed = lab.store.complete_and_claim(node, &[], want(9)).await.unwrap().claimed;
     assert!(claimed.iter().any(|it| it.run.id == new.id));
     let page = lab.store.list_dag_runs(run.run.tenant, Some(job.id), None, 1).await.unwrap();
     assert_eq!((page.items.len(), page.next.is_some()), (1, true));
@@ -316,12 +322,14 @@ pub async fn called_runs_are_found_by_their_ids_and_old_dag_runs_go<B: Bench>(la
     let ends = lab.store.unrecorded_ends(run.run.id, 10).await.unwrap();
     assert_eq!(ends.len(), 1, "its run is not there");
     assert_eq!((ends[0].key, ends[0].outcome), (missing.key, None));
-    let claimed = lab.store.pump(node, &[], want(9)).await.unwrap().claimed;
+    let claimed = lab.store.complete_and_claim(node, &[], want(9)).await.unwrap().claimed;
     let mut ended = completed(node, &claimed[0]);
     ended.attempt.as_mut().unwrap().result.result = Some("[1]".to_owned());
-    lab.store.pump(node, &[ended, completed(node, &run)], want(0)).await.unwrap();
+    lab.store.complete_and_claim(node, &[ended, completed(node, &run)], want(0)).await.unwrap();
     let results = lab.store.run_results(&[run.run.id, called]).await.unwrap();
     assert_eq!(results, [None, Some("[1]".to_owned())]);
+    let sizes = lab.store.result_sizes(&[run.run.id, called]).await.unwrap();
+    assert_eq!(sizes, [0, 3]);
     assert_eq!(lab.store.prune_dags(10).await.unwrap(), 0);
     let all = lab.now().await + seconds(3_600);
     let cut = RetentionCutoff {

@@ -81,7 +81,7 @@ pub async fn waiting_dead_letters_raise_one_alert<B: Bench>(lab: &Lab<B>) {
 pub async fn racing_nodes_raise_one_alert<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     dead(lab, node, &job).await;
-    let door = lab.bench.door().await;
-    let (first, second) = tokio::join!(lab.store.raise_dead_letters(), door.raise_dead_letters());
+    let handle = lab.bench.handle().await;
+    let (first, second) = tokio::join!(lab.store.raise_dead_letters(), handle.raise_dead_letters());
     assert_eq!(first.unwrap() + second.unwrap(), 1);
 }

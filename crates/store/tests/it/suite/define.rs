@@ -200,10 +200,10 @@ pub async fn a_time_that_comes_undoes_changes_that_happen_together<B: Bench>(lab
 
 pub async fn racing_changes_win_once_for_each_version<B: Bench>(lab: &Lab<B>) {
     let job = lab.job("report").await;
-    let doors = [lab.bench.door().await, lab.bench.door().await];
+    let handles = [lab.bench.handle().await, lab.bench.handle().await];
     let mut tasks = JoinSet::new();
     for n in 0..8_u8 {
-        let store = Arc::clone(&doors[usize::from(n) % 2]);
+        let store = Arc::clone(&handles[usize::from(n) % 2]);
         let mut job = Job { version: 2, ..job.clone() };
         job.definition.priority = n;
         let change = Change {
@@ -221,10 +221,10 @@ pub async fn racing_changes_win_once_for_each_version<B: Bench>(lab: &Lab<B>) {
 }
 
 pub async fn racing_creations_share_no_name<B: Bench>(lab: &Lab<B>) {
-    let doors = [lab.bench.door().await, lab.bench.door().await];
+    let handles = [lab.bench.handle().await, lab.bench.handle().await];
     let mut tasks = JoinSet::new();
     for n in 0..8 {
-        let store = Arc::clone(&doors[n % 2]);
+        let store = Arc::clone(&handles[n % 2]);
         let change = Change {
             job: lab.draft("report").await,
             expected: None,

@@ -3,7 +3,7 @@
 use domain::decide::start::StartFacts;
 use domain::id::{JobId, NodeId};
 use domain::job::{Job, JobState};
-use domain::run::{ClaimedRun, EndedAttempt, NewRun, Origin, Outcome, Wait};
+use domain::run::{ClaimedRun, EndedAttempt, Grant, NewRun, Origin, Outcome, Wait};
 use jiff::Timestamp;
 use store::{FactsFor, Prepared, Store, Verdict};
 
@@ -155,6 +155,45 @@ pub async fn what_other_nodes_hold_is_told<B: Bench>(lab: &Lab<B>) {
     assert_eq!(known, [], "what has ended is not at work");
 }
 
+/// A later run that was claimed first is seen by the earlier one too, and is undecided until its
+/// start is known. The later one is decided first.
+pub async fn a_later_run_elsewhere_is_undecided_until_its_start_is_known<B: Bench>(lab: &Lab<B>) {
+    let (node, other, job) = (lab.node().await, lab.node().await, lab.job("job").await);
+    let due_at = lab.ago(60).await;
+    let runs: Vec<_> = (0..2).map(|n| lab.run(&job, due_at + seconds(n))).collect();
+    lab.submit(&runs).await;
+    let released = lab.claim(node, want(1)).await.remove(0);
+    let later = lab.claim(other, want(1)).await.remove(0);
+    assert_eq!([released.run.id, later.run.id], [runs[0].id, runs[1].id]);
+    let known = facts(lab, node, about_earlier(&released)).await;
+    assert_eq!((known.elsewhere, known.undecided), (vec![], vec![]), "its holder sees this one");
+    lab.finish(node, untried(&released, Verdict::Release)).await;
+    let earlier = lab.claim_one(node).await;
+    assert_eq!(earlier.run.id, runs[0].id);
+    let seen = async || {
+        let known = facts(lab, node, about_earlier(&earlier)).await;
+        assert_eq!(known.elsewhere.iter().map(|run| run.id).collect::<Vec<_>>(), [later.run.id]);
+        known.undecided
+    };
+    assert_eq!(seen().await, [later.run.id]);
+    let known = facts(lab, other, about_earlier(&later)).await;
+    assert_eq!(known.elsewhere.iter().map(|run| run.id).collect::<Vec<_>>(), [earlier.run.id]);
+    assert_eq!(known.undecided, [], "only the earlier one waits for the decision");
+    // A start is known once its node has reported it with a renewal, for its claim alone.
+    let grant = later.grant;
+    let of_another = Grant { turn: grant.turn + 1, ..grant };
+    for (reported, undecided) in [(of_another, vec![grant.run]), (grant, vec![])] {
+        let now = lab.now().await;
+        lab.store.record_starts(other, &[(reported, now)]).await.unwrap();
+        assert_eq!(seen().await, undecided);
+    }
+    // It is known at once where it was written down before it happened.
+    lab.store.record_starts(other, &[]).await.unwrap();
+    assert_eq!(seen().await, [grant.run]);
+    assert_eq!(lab.store.begin(other, &[grant]).await.unwrap(), [true]);
+    assert_eq!(seen().await, []);
+}
+
 pub async fn the_version_of_the_job_is_told<B: Bench>(lab: &Lab<B>) {
     let (node, mut job) = (lab.node().await, lab.job("job").await);
     let claimed = lab.started(node, &job).await;
@@ -236,7 +275,7 @@ pub async fn skipped_ticks_do_not_hide_an_end<B: Bench>(lab: &Lab<B>) {
     let held = lab.claim(node, want(2_000)).await;
     assert_eq!(held.len(), 1_200);
     let done: Vec<_> = held.iter().map(|held| skipped(held, Outcome::Skipped)).collect();
-    lab.store.pump(node, &done, store::ClaimRequest::default()).await.unwrap();
+    lab.store.complete_and_claim(node, &done, store::ClaimRequest::default()).await.unwrap();
     let known = facts(lab, node, about_upstream(&claimed, &[&upstream])).await.upstream;
     assert_eq!(known[0].last, Some((Outcome::Completed, now - minutes(1))));
 }

@@ -81,13 +81,19 @@ pub async fn an_end_that_is_sent_again_answers_the_same<B: Bench>(lab: &Lab<B>) 
         assert_eq!(lab.finish(node, finish.clone()).await, first);
         // Two copies in one call are no different.
         let twice = [finish.clone(), finish];
-        let applied = lab.store.pump(node, &twice, ClaimRequest::default()).await.unwrap().applied;
+        let applied = lab
+            .store
+            .complete_and_claim(node, &twice, ClaimRequest::default())
+            .await
+            .unwrap()
+            .applied;
         assert_eq!(applied, [first, first]);
         assert_eq!(lab.view(claimed.run.id).await, before);
     }
     let claimed = lab.started(node, &job).await;
     let twice = [completed(node, &claimed), completed(node, &claimed)];
-    let applied = lab.store.pump(node, &twice, ClaimRequest::default()).await.unwrap().applied;
+    let applied =
+        lab.store.complete_and_claim(node, &twice, ClaimRequest::default()).await.unwrap().applied;
     assert_eq!(applied, [Applied::Ended(Outcome::Completed); 2]);
 }
 
@@ -105,7 +111,7 @@ pub async fn a_batch_answers_in_its_order<B: Bench>(lab: &Lab<B>) {
         untried(&held[2], Verdict::Release),
         ended(node, &held[3], Outcome::Timeout),
     ];
-    let pumped = lab.store.pump(node, &done, want(9)).await.unwrap();
+    let exchanged = lab.store.complete_and_claim(node, &done, want(9)).await.unwrap();
     let expected = [
         Applied::Again,
         Applied::Ended(Outcome::Completed),
@@ -113,9 +119,9 @@ pub async fn a_batch_answers_in_its_order<B: Bench>(lab: &Lab<B>) {
         Applied::Again,
         Applied::Ended(Outcome::Timeout),
     ];
-    assert_eq!(pumped.applied, expected);
+    assert_eq!(exchanged.applied, expected);
     // What the call gave back can be claimed by the same call.
-    let mut again = ids(&pumped.claimed);
+    let mut again = ids(&exchanged.claimed);
     again.sort();
     assert_eq!(again, [runs[0].id, runs[2].id]);
     assert_eq!(lab.state(runs[4].id).await, RunState::Running);
@@ -147,7 +153,7 @@ pub async fn attempts_are_listed_in_order<B: Bench>(lab: &Lab<B>) {
     let second = lab.claim_one(lossy).await;
     lab.expire(lossy).await;
     lab.store.reap(9).await.unwrap();
-    assert_eq!(lab.store.bury(&[lost(lossy, &second)]).await.unwrap(), [Applied::Again]);
+    assert_eq!(lab.store.settle_lost(&[lost(lossy, &second)]).await.unwrap(), [Applied::Again]);
     let given_back = lab.claim_one(node).await;
     assert_eq!((given_back.attempts, given_back.lost), (1, 1));
     lab.finish(node, untried(&given_back, Verdict::Release)).await;
@@ -205,7 +211,8 @@ async fn refuses<B: Bench>(lab: &Lab<B>, node: NodeId, old: &ClaimedRun, how: &s
         untried(old, Verdict::Release),
         untried(old, Verdict::Wait(Wait::Overlap, None)),
     ];
-    let applied = lab.store.pump(node, &writes, ClaimRequest::default()).await.unwrap().applied;
+    let applied =
+        lab.store.complete_and_claim(node, &writes, ClaimRequest::default()).await.unwrap().applied;
     assert_eq!(applied, [Applied::Stale; 4], "after {how}");
     assert!(!lab.store.facts(node, &[question(old)]).await.unwrap()[0].held, "after {how}");
     assert_eq!(lab.view(old.run.id).await, before, "after {how}");
@@ -237,17 +244,17 @@ pub async fn a_grant_that_is_over_writes_nothing<B: Bench>(lab: &Lab<B>) {
     let old = lab.claim_one(leaver).await;
     lab.store.leave(leaver, &[]).await.unwrap();
     refuses(lab, leaver, &old, "leaving").await;
-    let buried = lab.node().await;
-    let old = lab.claim_one(buried).await;
-    lab.expire(buried).await;
+    let dead = lab.node().await;
+    let old = lab.claim_one(dead).await;
+    lab.expire(dead).await;
     lab.store.reap(9).await.unwrap();
-    refuses(lab, buried, &old, "the burial of the node").await;
-    lab.store.bury(&[lost(buried, &old)]).await.unwrap();
-    refuses(lab, buried, &old, "the loss").await;
+    refuses(lab, dead, &old, "the death of the node").await;
+    lab.store.settle_lost(&[lost(dead, &old)]).await.unwrap();
+    refuses(lab, dead, &old, "the loss").await;
     assert!(enabled(lab, &job).await, "a late finish must not change the job");
     let last = lab.claim_one(node).await;
     assert_eq!(lab.finish(node, completed(node, &last)).await, Applied::Ended(Outcome::Completed));
-    assert_eq!(lab.finish(buried, completed(buried, &old)).await, Applied::Stale);
+    assert_eq!(lab.finish(dead, completed(dead, &old)).await, Applied::Stale);
 }
 
 pub async fn a_grant_belongs_to_one_node<B: Bench>(lab: &Lab<B>) {
@@ -291,7 +298,7 @@ pub async fn an_end_may_change_the_state_of_the_job<B: Bench>(lab: &Lab<B>) {
 }
 
 /// Born claimed, finished, and claimed anew in one call: the node never stands still.
-pub async fn a_pump_ends_and_takes_in_one_call<B: Bench>(lab: &Lab<B>) {
+pub async fn one_exchange_records_ends_and_claims_runs<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     let due_at = lab.ago(60).await;
     let runs: Vec<_> = (0..4).map(|n| lab.run(&job, due_at + seconds(n))).collect();
@@ -299,8 +306,8 @@ pub async fn a_pump_ends_and_takes_in_one_call<B: Bench>(lab: &Lab<B>) {
     let held = lab.store.submit(&runs, born).await.unwrap().claimed;
     let done: Vec<_> = held.iter().map(|held| completed(node, held)).collect();
     let before = lab.now().await;
-    let pumped = lab.store.pump(node, &done, want(9)).await.unwrap();
-    assert_eq!(pumped.applied, [Applied::Ended(Outcome::Completed); 2]);
-    assert_eq!(ids(&pumped.claimed), [runs[2].id, runs[3].id]);
-    assert!(pumped.now >= before);
+    let exchanged = lab.store.complete_and_claim(node, &done, want(9)).await.unwrap();
+    assert_eq!(exchanged.applied, [Applied::Ended(Outcome::Completed); 2]);
+    assert_eq!(ids(&exchanged.claimed), [runs[2].id, runs[3].id]);
+    assert!(exchanged.now >= before);
 }

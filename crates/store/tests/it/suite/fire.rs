@@ -169,10 +169,10 @@ pub async fn racing_planners_make_one_set_of_runs<B: Bench>(lab: &Lab<B>) {
         jobs.push(job);
         fires.push(fire);
     }
-    let doors = [lab.bench.door().await, lab.bench.door().await];
+    let handles = [lab.bench.handle().await, lab.bench.handle().await];
     let mut tasks = JoinSet::new();
     for n in 0..8 {
-        let (store, mut fires) = (Arc::clone(&doors[n % 2]), fires.clone());
+        let (store, mut fires) = (Arc::clone(&handles[n % 2]), fires.clone());
         fires.rotate_left(n);
         tasks.spawn(async move { store.fire(&fires).await.unwrap() });
     }

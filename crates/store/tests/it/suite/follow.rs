@@ -33,7 +33,7 @@ pub async fn ended_runs_come_in_the_order_of_their_ends<B: Bench>(lab: &Lab<B>) 
         done.push(finish);
         expected.push((ends[place], held.run.id));
     }
-    lab.store.pump(node, &done, ClaimRequest::default()).await.unwrap();
+    lab.store.complete_and_claim(node, &done, ClaimRequest::default()).await.unwrap();
     expected.sort();
     let mut seen = Vec::new();
     let mut cursor = Cursor::from(now - minutes(99));
@@ -110,13 +110,13 @@ pub async fn tallies_are_added_once<B: Bench>(lab: &Lab<B>) {
 }
 
 pub async fn racing_tallies_are_added_once<B: Bench>(lab: &Lab<B>) {
-    let door = lab.bench.door().await;
+    let handle = lab.bench.handle().await;
     let start = lab.store.tally_cursor().await.unwrap();
     let to = Cursor { at: start.at + minutes(1), id: Uuid::from_u128(7) };
     let amounts = [(key(1, 0, 10, 1), 5)];
     let (first, second) = tokio::join!(
         lab.store.add_tallies(start, to, &amounts),
-        door.add_tallies(start, to, &amounts)
+        handle.add_tallies(start, to, &amounts)
     );
     assert_ne!(first.unwrap(), second.unwrap());
     let found = lab.store.tallies(tenant(1), &[JobId::NONE], 0).await.unwrap();

@@ -44,7 +44,8 @@ async fn end<B: Bench>(lab: &Lab<B>, node: NodeId, runs: &[NewRun]) {
             ended(node, held, outcome)
         })
         .collect();
-    let applied = lab.store.pump(node, &done, ClaimRequest::default()).await.unwrap().applied;
+    let applied =
+        lab.store.complete_and_claim(node, &done, ClaimRequest::default()).await.unwrap().applied;
     assert!(applied.iter().all(|applied| matches!(applied, Applied::Ended(_))), "{applied:?}");
 }
 

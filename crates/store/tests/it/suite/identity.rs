@@ -11,8 +11,8 @@ use domain::job::{Job, JobState};
 use domain::object::{Object, ObjectKind};
 use domain::run::Outcome;
 use store::{
-    AuditFilter, AuditLog, Change, Changed, ClaimRequest, EntryFilter, Given, Identity,
-    NamedResources, Prepared, Put, Reach, Recorded, Removed, Set, Store, as_author,
+    AuditFilter, AuditLog, Change, Changed, ClaimRequest, EffectiveGrants, EntryFilter,
+    GrantOutcome, Identity, NamedResources, Prepared, Put, Recorded, Removed, Set, Store, as_author,
 };
 use uuid::Uuid;
 
@@ -144,11 +144,11 @@ pub async fn racing_changes_of_an_entry_win_once<B: Bench>(lab: &Lab<B>) {
     let user = user_of(lab, tenant.id, "ann");
     let entry = Entry::User(user.clone());
     put(lab, &entry).await;
-    let door = lab.bench.door().await;
+    let handle = lab.bench.handle().await;
     for version in 1..5 {
         let (first, second) = tokio::join!(
             lab.store.put_entry(&entry, Some(version)),
-            door.put_entry(&entry, Some(version))
+            handle.put_entry(&entry, Some(version))
         );
         let done = [first.unwrap(), second.unwrap()];
         let done = done.iter().filter(|put| matches!(put, Recorded::Done(_))).count();
@@ -183,7 +183,7 @@ pub async fn what_belongs_to_a_user_goes_with_them<B: Bench>(lab: &Lab<B>) {
         put(lab, &Entry::Key(key(lab, user))).await;
         let what = Awarded::Privilege(Privilege::CreateJob);
         let award = Award { tenant: tenant.id, to: user.id.0, what };
-        assert_eq!(lab.store.award(&award).await.unwrap(), Given::Done);
+        assert_eq!(lab.store.award(&award).await.unwrap(), GrantOutcome::Done);
     }
     assert_eq!(lab.store.remove_entry(tenant.id.0, None).await.unwrap(), Removed::InUse);
     assert_eq!(lab.store.remove_entry(ann.id.0, None).await.unwrap(), Removed::Done);
@@ -193,7 +193,7 @@ pub async fn what_belongs_to_a_user_goes_with_them<B: Bench>(lab: &Lab<B>) {
     assert_eq!(left[0].entry.owner(), Some(bob.id));
     let of_ann = EntryFilter { owner: Some(ann.id), ..keys };
     assert_eq!(lab.store.list_entries(&of_ann, None, 9).await.unwrap().items, []);
-    assert_eq!(lab.store.reach(ann.id.0).await.unwrap(), Reach::default());
+    assert_eq!(lab.store.reach(ann.id.0).await.unwrap(), EffectiveGrants::default());
     // Nobody makes a key for somebody who is gone.
     let late = Entry::Key(key(lab, &ann));
     assert_eq!(lab.store.put_entry(&late, None).await.unwrap(), Recorded::Conflict(0));
@@ -209,23 +209,26 @@ pub async fn rights_are_reached_by_way_of_roles<B: Bench>(lab: &Lab<B>) {
     let give = async |to: Uuid, what| {
         lab.store.award(&Award { tenant: tenant.id, to, what }).await.unwrap()
     };
-    assert_eq!(give(ops.id.0, Awarded::Privilege(Privilege::ExecuteJob)).await, Given::Done);
-    assert_eq!(give(dev.id.0, Awarded::Privilege(Privilege::CreateJob)).await, Given::Done);
-    assert_eq!(give(dev.id.0, Awarded::Role(ops.id)).await, Given::Done);
-    assert_eq!(give(ann.id.0, Awarded::Role(dev.id)).await, Given::Done);
-    assert_eq!(give(ops.id.0, Awarded::Database("sales".into())).await, Given::Done);
-    assert_eq!(give(ops.id.0, Awarded::Database("sales".into())).await, Given::Known);
-    assert_eq!(give(ann.id.0, Awarded::Role(dev.id)).await, Given::Known);
-    assert_eq!(give(ops.id.0, Awarded::Role(dev.id)).await, Given::Cycle);
-    assert_eq!(give(ops.id.0, Awarded::Role(ops.id)).await, Given::Cycle);
-    assert_eq!(give(lab.id(), Awarded::Role(ops.id)).await, Given::Absent);
-    assert_eq!(give(ann.id.0, Awarded::Role(RoleId(lab.id()))).await, Given::Absent);
+    assert_eq!(give(ops.id.0, Awarded::Privilege(Privilege::ExecuteJob)).await, GrantOutcome::Done);
+    assert_eq!(give(dev.id.0, Awarded::Privilege(Privilege::CreateJob)).await, GrantOutcome::Done);
+    assert_eq!(give(dev.id.0, Awarded::Role(ops.id)).await, GrantOutcome::Done);
+    assert_eq!(give(ann.id.0, Awarded::Role(dev.id)).await, GrantOutcome::Done);
+    assert_eq!(give(ops.id.0, Awarded::Database("sales".into())).await, GrantOutcome::Done);
+    assert_eq!(give(ops.id.0, Awarded::Database("sales".into())).await, GrantOutcome::Known);
+    assert_eq!(give(ann.id.0, Awarded::Role(dev.id)).await, GrantOutcome::Known);
+    assert_eq!(give(ops.id.0, Awarded::Role(dev.id)).await, GrantOutcome::Cycle);
+    assert_eq!(give(ops.id.0, Awarded::Role(ops.id)).await, GrantOutcome::Cycle);
+    assert_eq!(give(lab.id(), Awarded::Role(ops.id)).await, GrantOutcome::Absent);
+    assert_eq!(give(ann.id.0, Awarded::Role(RoleId(lab.id()))).await, GrantOutcome::Absent);
     let mut reach = lab.store.reach(ann.id.0).await.unwrap();
     reach.roles.sort();
     let privileges: Privileges =
         [Privilege::CreateJob, Privilege::ExecuteJob].into_iter().collect();
     let databases = vec!["sales".to_owned()];
-    assert_eq!(reach, Reach { privileges, roles: vec![ops.id, dev.id], databases, queues: vec![] });
+    assert_eq!(
+        reach,
+        EffectiveGrants { privileges, roles: vec![ops.id, dev.id], databases, queues: vec![] }
+    );
     let page = lab.store.list_awards(tenant.id, None, None, 3).await.unwrap();
     assert_eq!(page.items.len(), 3);
     let rest = lab.store.list_awards(tenant.id, None, page.next, 3).await.unwrap();
@@ -234,7 +237,7 @@ pub async fn rights_are_reached_by_way_of_roles<B: Bench>(lab: &Lab<B>) {
     assert_eq!(own.len(), 1);
     assert_eq!(lab.store.award_by_id(own[0].id()).await.unwrap(), Some(own[0].clone()));
     lab.store.remove_entry(dev.id.0, None).await.unwrap();
-    assert_eq!(lab.store.reach(ann.id.0).await.unwrap(), Reach::default());
+    assert_eq!(lab.store.reach(ann.id.0).await.unwrap(), EffectiveGrants::default());
     let award =
         Award { tenant: tenant.id, to: ops.id.0, what: Awarded::Privilege(Privilege::ExecuteJob) };
     assert!(lab.store.revoke(award.id()).await.unwrap());
@@ -253,10 +256,14 @@ pub async fn rights_to_a_queue_go_with_it<B: Bench>(lab: &Lab<B>) {
         Award { tenant: tenant.id, to: ann.id.0, what }
     };
     let award = grant(mail.id);
-    assert_eq!(lab.store.award(&award).await.unwrap(), Given::Absent, "there is no queue yet");
+    assert_eq!(
+        lab.store.award(&award).await.unwrap(),
+        GrantOutcome::Absent,
+        "there is no queue yet"
+    );
     lab.create(&mail).await;
-    assert_eq!(lab.store.award(&award).await.unwrap(), Given::Done);
-    assert_eq!(lab.store.award(&award).await.unwrap(), Given::Known);
+    assert_eq!(lab.store.award(&award).await.unwrap(), GrantOutcome::Done);
+    assert_eq!(lab.store.award(&award).await.unwrap(), GrantOutcome::Known);
     mail.name = "post".to_owned();
     lab.update(&mut mail, Prepared::Keep).await;
     let queues = vec![QueueGrant { right: QueueRight::Send, queue: mail.id }];
@@ -272,8 +279,8 @@ pub async fn rights_to_a_queue_go_with_it<B: Bench>(lab: &Lab<B>) {
     mail.state = JobState::Deleted;
     lab.update(&mut mail, Prepared::Drop).await;
     assert_eq!(lab.store.award_by_id(award.id()).await.unwrap(), None);
-    assert_eq!(lab.store.reach(ann.id.0).await.unwrap(), Reach::default());
-    assert_eq!(lab.store.award(&award).await.unwrap(), Given::Absent, "nor any more");
+    assert_eq!(lab.store.reach(ann.id.0).await.unwrap(), EffectiveGrants::default());
+    assert_eq!(lab.store.award(&award).await.unwrap(), GrantOutcome::Absent, "nor any more");
     let details = audited(lab, tenant.id).await;
     assert!(details.iter().any(|row| row.contains("SEND ON QUEUE mail")), "{details:?}");
 }
@@ -327,7 +334,7 @@ pub async fn grants_of_a_database_go_with_its_name<B: Bench>(lab: &Lab<B>) {
 
 pub async fn racing_roles_never_contain_each_other<B: Bench>(lab: &Lab<B>) {
     let tenant = tenant(lab, "acme").await;
-    let door = lab.bench.door().await;
+    let handle = lab.bench.handle().await;
     for round in 0..5 {
         let a = role(lab, tenant.id, &format!("a{round}")).await;
         let b = role(lab, tenant.id, &format!("b{round}")).await;
@@ -335,10 +342,10 @@ pub async fn racing_roles_never_contain_each_other<B: Bench>(lab: &Lab<B>) {
             Award { tenant: tenant.id, to: a.id.0, what: Awarded::Role(b.id) },
             Award { tenant: tenant.id, to: b.id.0, what: Awarded::Role(a.id) },
         );
-        let (one, other) = tokio::join!(lab.store.award(&one), door.award(&other));
+        let (one, other) = tokio::join!(lab.store.award(&one), handle.award(&other));
         let mut given = [one.unwrap(), other.unwrap()];
-        given.sort_by_key(|given| *given != Given::Done);
-        assert_eq!(given, [Given::Done, Given::Cycle]);
+        given.sort_by_key(|given| *given != GrantOutcome::Done);
+        assert_eq!(given, [GrantOutcome::Done, GrantOutcome::Cycle]);
     }
 }
 
@@ -385,7 +392,7 @@ pub async fn changes_of_identity_are_recorded_with_them<B: Bench>(lab: &Lab<B>) 
         ]
         .map(|(to, what)| Award { tenant: tenant.id, to, what });
         for award in &awards {
-            assert_eq!(lab.store.award(award).await.unwrap(), Given::Done);
+            assert_eq!(lab.store.award(award).await.unwrap(), GrantOutcome::Done);
         }
         assert!(lab.store.revoke(awards[1].id()).await.unwrap());
         let long = key(lab, &ann);
@@ -393,7 +400,7 @@ pub async fn changes_of_identity_are_recorded_with_them<B: Bench>(lab: &Lab<B>) 
         put(lab, &Entry::Key(long.clone())).await;
         put(lab, &Entry::Key(session.clone())).await;
         // What was refused, or changed nothing, was not done.
-        assert_eq!(lab.store.award(&awards[0]).await.unwrap(), Given::Known);
+        assert_eq!(lab.store.award(&awards[0]).await.unwrap(), GrantOutcome::Known);
         assert!(!lab.store.revoke(awards[1].id()).await.unwrap());
         let twin = Entry::User(user_of(lab, tenant.id, "ann"));
         assert_eq!(lab.store.put_entry(&twin, None).await.unwrap(), Recorded::Taken);
@@ -480,14 +487,14 @@ pub async fn racing_creations_keep_a_tenants_quota<B: Bench>(lab: &Lab<B>) {
     let mut tenant = tenant(lab, "acme").await;
     tenant.max_jobs = Some(3);
     lab.store.put_entry(&Entry::Tenant(tenant.clone()), Some(1)).await.unwrap();
-    let door = lab.bench.door().await;
+    let handle = lab.bench.handle().await;
     let mut done = 0;
     for round in 0..4 {
         let (mut a, mut b) =
             (lab.draft(&format!("a{round}")).await, lab.draft(&format!("b{round}")).await);
         (a.tenant, b.tenant) = (tenant.id, tenant.id);
         let (a, b) = ([change(&a, None)], [change(&b, None)]);
-        let (a, b) = tokio::join!(lab.store.define(&a), door.define(&b));
+        let (a, b) = tokio::join!(lab.store.define(&a), handle.define(&b));
         done += [a.unwrap(), b.unwrap()].iter().filter(|it| it[0] == Changed::Done).count();
     }
     assert_eq!(done, 3);
@@ -511,12 +518,16 @@ pub async fn a_tenant_has_no_more_runs_at_work_than_it_may<B: Bench>(lab: &Lab<B
     assert_eq!(lab.claim(node, want(9)).await, []);
     assert_eq!(lab.claim(node, want_soon(9)).await, []);
     let done = [ended(node, &held[0], Outcome::Completed)];
-    let pumped = lab
+    let exchanged = lab
         .store
-        .pump(node, &done, ClaimRequest { due: processes(9), ..ClaimRequest::default() })
+        .complete_and_claim(
+            node,
+            &done,
+            ClaimRequest { due: processes(9), ..ClaimRequest::default() },
+        )
         .await
         .unwrap();
-    assert_eq!(pumped.claimed.len(), 1);
+    assert_eq!(exchanged.claimed.len(), 1);
 }
 
 pub async fn a_job_remembers_its_owner<B: Bench>(lab: &Lab<B>) {

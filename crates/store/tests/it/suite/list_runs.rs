@@ -46,7 +46,7 @@ async fn end<B: Bench>(lab: &Lab<B>, node: NodeId, ends: &[(&NewRun, Outcome)]) 
             None => crate::lab::untried(held, Verdict::Release),
         })
         .collect();
-    lab.store.pump(node, &done, ClaimRequest::default()).await.unwrap();
+    lab.store.complete_and_claim(node, &done, ClaimRequest::default()).await.unwrap();
 }
 
 /// A run dies and waits for somebody to look at it.
@@ -171,7 +171,7 @@ pub async fn what_is_rare_is_found_in_short_pages<B: Bench>(lab: &Lab<B>) {
     for _ in 0..3 {
         let held = lab.claim(node, want(1_000)).await;
         let done: Vec<_> = held.iter().map(|held| completed(node, held)).collect();
-        lab.store.pump(node, &done, ClaimRequest::default()).await.unwrap();
+        lab.store.complete_and_claim(node, &done, ClaimRequest::default()).await.unwrap();
     }
     for of in [RunsOf::Tenant(job.tenant), RunsOf::Job(job.id)] {
         let filter = RunFilter { origin: Some(Origin::Schedule), ..RunFilter::new(of) };

@@ -11,7 +11,8 @@ use domain::run::{
 use jiff::SignedDuration;
 use store::{
     Applied, Cancelled, DeadLetters, Deduplication, LapseKind, LeaseRequest, LeasedMessage,
-    Messages, NewMessage, Prepared, QueueDepth, RunFilter, Sent, SettledMessage, Store, Verdict,
+    MessageQueries, Messages, NewMessage, Prepared, QueueDepth, RunFilter, Sent, SettledMessage,
+    Store, Verdict,
 };
 
 use crate::bench::Bench;
@@ -306,6 +307,11 @@ pub async fn messages_of_an_ordering_key_come_one_after_the_other<B: Bench>(lab:
     let mut ids = send(lab, &queue, &messages).await;
     ids.extend(send(lab, &queue, &[keyed("k").await, keyed("k").await]).await);
     assert_eq!(depth(lab, &queue).await, [2, 0, 0, 3]);
+    for (place, ahead) in [(0, 0), (1, 1), (2, 0), (3, 2), (4, 3)] {
+        let found = lab.store.message_place(ids[place]).await.unwrap().unwrap();
+        let is_blocked = found.state.name() == "BLOCKED";
+        assert_eq!((is_blocked, if is_blocked { found.ahead } else { 0 }), (ahead > 0, ahead));
+    }
     let leased = lease(lab, &queue, 9).await;
     assert_eq!(leased.iter().map(|it| it.id).collect::<Vec<_>>(), [ids[0], ids[2]]);
     assert_eq!(lab.state(ids[1]).await, RunState::Queued);
@@ -427,7 +433,7 @@ pub async fn racing_workers_lose_and_double_nothing<B: Bench>(lab: &Lab<B>) {
     }
     let mut workers = tokio::task::JoinSet::new();
     for worker in 0..4_u32 {
-        let (store, queue) = (lab.bench.door().await, queue.clone());
+        let (store, queue) = (lab.bench.handle().await, queue.clone());
         workers.spawn(async move {
             let node = NodeId(uuid::Uuid::from_u128(u128::from(worker) + 1));
             let (mut ended, mut idle, mut round) = (Vec::new(), 0, worker);

@@ -36,6 +36,27 @@ pub async fn a_weight_is_so_many_messages_of_a_round<B: Bench>(lab: &Lab<B>) {
     assert_eq!(workspaces(&leased), ["a", "a", "b", "a", "a", "b"]);
 }
 
+pub async fn a_weight_holds_across_leases<B: Bench>(lab: &Lab<B>) {
+    for (max, name) in [(1, "one"), (2, "two"), (3, "three"), (5, "five")] {
+        let queue = queue(lab, name).await;
+        send_of(lab, &queue, &["a"; 9]).await;
+        send_of(lab, &queue, &["b"; 4]).await;
+        let weights = vec![("a".to_owned(), 3)];
+        let request = LeaseRequest { weights, ..request(&queue, NodeId(lab.id()), max) };
+        let mut order = String::new();
+        while order.len() < 13 {
+            let leased = lab.store.lease_messages(&request).await.unwrap().messages;
+            assert!(!leased.is_empty(), "{order}");
+            order.push_str(&workspaces(&leased).concat());
+        }
+        assert_eq!(order, "aaabaaabaaabb", "{max} at a time");
+        // A turn of a workspace without messages is over.
+        send_of(lab, &queue, &["a", "c"]).await;
+        let next = lab.store.lease_messages(&LeaseRequest { max: 2, ..request }).await.unwrap();
+        assert_eq!(workspaces(&next.messages), ["c", "a"]);
+    }
+}
+
 pub async fn urgent_messages_of_a_workspace_go_first<B: Bench>(lab: &Lab<B>) {
     let queue = queue(lab, "mail").await;
     let mut messages = Vec::new();

@@ -4,7 +4,7 @@ use domain::cluster::{NodeRole, NodeState};
 use domain::id::NodeId;
 use domain::run::{ClaimedRun, Grant, Outcome, RunState};
 use domain::slot::PerSlot;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use store::{Applied, ClaimFor, ClaimRequest, Cluster, Finish, NodeInfo, Replaces, Store, Verdict};
 
 use crate::bench::Bench;
@@ -19,7 +19,7 @@ pub async fn a_lease_goes_on_while_it_is_renewed<B: Bench>(lab: &Lab<B>) {
     let renewed = lab.store.renew(node, minutes(1)).await.unwrap().unwrap();
     assert!(renewed.now >= before);
     assert_eq!(renewed.cancel, []);
-    assert_eq!(lab.store.reap(9).await.unwrap().buried, []);
+    assert_eq!(lab.store.reap(9).await.unwrap().dead, []);
     assert!(lab.store.renew(node, minutes(1)).await.unwrap().is_some());
     assert_eq!(lab.store.renew(NodeId(lab.id()), minutes(1)).await.unwrap(), None);
 }
@@ -32,7 +32,7 @@ pub async fn a_late_renewal_is_refused<B: Bench>(lab: &Lab<B>) {
     lab.expire(node).await;
     assert_eq!(lab.store.renew(node, minutes(1)).await.unwrap(), None);
     assert!(!lab.store.facts(node, &[question(&claimed)]).await.unwrap()[0].held);
-    assert_eq!(lab.store.reap(9).await.unwrap().buried, [node]);
+    assert_eq!(lab.store.reap(9).await.unwrap().dead, [node]);
     assert_eq!(lab.store.renew(node, minutes(1)).await.unwrap(), None);
 }
 
@@ -120,6 +120,57 @@ pub async fn a_time_without_a_scheduler_is_recorded<B: Bench>(lab: &Lab<B>) {
     assert!(lab.store.renew(agent, minutes(1)).await.unwrap().is_some(), "agents keep theirs");
 }
 
+/// A node that decided about starts was alive then, though it was killed before its next renewal.
+pub async fn an_outage_begins_when_a_node_last_acted<B: Bench>(lab: &Lab<B>) {
+    let join = async |name: &str, acted: Option<(NodeId, Timestamp)>| {
+        let node = NodeId(lab.id());
+        let replaces = acted.map_or(Replaces::None, |_| Replaces::EveryScheduler);
+        let info = NodeInfo { replaces, acted, ..NodeInfo::named(name) };
+        (node, lab.store.join(node, &info, minutes(1)).await.unwrap().outages)
+    };
+    let later = async || {
+        let before = lab.now().await;
+        let mut now = before;
+        for _ in 0..100_000 {
+            if now > before + SignedDuration::from_millis(1) {
+                break;
+            }
+            now = lab.now().await;
+        }
+        now
+    };
+    let (first, _) = join("a", None).await;
+    let (second, _) = join("b", None).await;
+    let before = lab.now().await;
+    let acted = later().await;
+    if acted == before {
+        // A clock that stands still has no outages; the engine's tests turn it.
+        return;
+    }
+    let (acted_later, joined) = (later().await, later().await);
+    let (third, outages) = join("a", Some((first, acted))).await;
+    let [outage] = outages[..] else { panic!("{outages:?}") };
+    assert_eq!(outage.since, acted);
+    assert!(outage.until >= joined);
+    // The other one knows a later moment. The outage is recorded by now, and a repeated join
+    // changes nothing.
+    for _ in 0..2 {
+        let info = NodeInfo { acted: Some((second, acted_later)), ..NodeInfo::named("b") };
+        let outages = lab.store.join(third, &info, minutes(1)).await.unwrap().outages;
+        assert_eq!(outages.last().unwrap().since, acted_later, "{outages:?}");
+        assert_eq!(outages.last().unwrap().until, outage.until, "{outages:?}");
+    }
+    // A moment before the last renewal moves nothing, and one that is still to come means now.
+    let nodes = lab.store.nodes().await.unwrap();
+    let renewed_at = |id| nodes.iter().find(|node| node.id == id).unwrap().renewed_at;
+    assert_eq!((renewed_at(first), renewed_at(second)), (acted, acted_later));
+    let (_, outages) = join("c", Some((third, before))).await;
+    assert_eq!(outages[0].since, renewed_at(third));
+    join("d", Some((third, lab.now().await + minutes(9)))).await;
+    let (nodes, now) = (lab.store.nodes().await.unwrap(), lab.now().await);
+    assert!(nodes.iter().all(|node| node.renewed_at <= now), "{nodes:?}");
+}
+
 /// The start log of the process before is in force with the join, whichever node reaps first.
 pub async fn a_join_releases_what_the_process_before_had_not_begun<B: Bench>(lab: &Lab<B>) {
     let (old, other, job) = (lab.node().await, lab.node().await, lab.job("job").await);
@@ -155,7 +206,7 @@ pub async fn a_node_that_leaves_keeps_what_it_had_begun<B: Bench>(lab: &Lab<B>) 
     let lost = lab.store.reap(9).await.unwrap().lost;
     assert_eq!(lost.iter().map(|lost| lost.run.grant).collect::<Vec<_>>(), [begun.grant]);
     let released = Finish::untried(begun.grant, Verdict::Release);
-    lab.store.bury(&[(node, released)]).await.unwrap();
+    lab.store.settle_lost(&[(node, released)]).await.unwrap();
     assert_eq!(lab.claim_one(other).await.run.id, begun.run.id);
     assert_eq!(lab.store.reap(9).await.unwrap().lost, []);
 }
@@ -183,7 +234,7 @@ pub async fn after_an_outage_reapers_wait_for_start_logs<B: Bench>(lab: &Lab<B>)
     let (first, outages) = join("one", Replaces::Node { node: one, begun: Some(vec![]) }).await;
     assert_eq!(outages.len(), 1, "{outages:?}");
     let reaped = lab.store.reap(9).await.unwrap();
-    assert_eq!((reaped.buried, reaped.lost), (vec![], vec![]));
+    assert_eq!((reaped.dead, reaped.lost), (vec![], vec![]));
     // Nothing runs on a node whose lease has ended.
     let other = lab.started(first, &job).await;
     let facts = lab.store.facts(first, &[question(&other)]).await.unwrap();
@@ -194,19 +245,19 @@ pub async fn after_an_outage_reapers_wait_for_start_logs<B: Bench>(lab: &Lab<B>)
     assert_eq!(lab.claim_one(first).await.run.id, held.run.id);
 }
 
-pub async fn a_buried_node_can_do_nothing<B: Bench>(lab: &Lab<B>) {
+pub async fn a_dead_node_can_write_nothing<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     let claimed = lab.started(node, &job).await;
     lab.due(&job).await;
     lab.expire(node).await;
     let reaped = lab.store.reap(9).await.unwrap();
-    assert_eq!(reaped.buried, [node]);
-    assert_eq!(lab.store.reap(9).await.unwrap().buried, [], "one burial is enough");
+    assert_eq!(reaped.dead, [node]);
+    assert_eq!(lab.store.reap(9).await.unwrap().dead, [], "a node is declared dead once");
     assert_eq!(lab.store.renew(node, minutes(1)).await.unwrap(), None);
     let done = [completed(node, &claimed), retried(node, &claimed, seconds(0))];
-    let pumped = lab.store.pump(node, &done, want(9)).await.unwrap();
-    assert_eq!(pumped.applied, [Applied::Stale; 2]);
-    assert_eq!(pumped.claimed, []);
+    let exchanged = lab.store.complete_and_claim(node, &done, want(9)).await.unwrap();
+    assert_eq!(exchanged.applied, [Applied::Stale; 2]);
+    assert_eq!(exchanged.claimed, []);
     let facts = lab.store.facts(node, &[question(&claimed)]).await.unwrap();
     assert!(!facts[0].held);
     // It cannot talk itself back to life while its runs are open.
@@ -214,7 +265,7 @@ pub async fn a_buried_node_can_do_nothing<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.finish(node, completed(node, &claimed)).await, Applied::Stale);
 }
 
-pub async fn what_a_buried_node_held_is_listed_until_it_is_settled<B: Bench>(lab: &Lab<B>) {
+pub async fn runs_of_a_dead_node_are_listed_until_they_are_settled<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     let due_at = lab.ago(60).await;
     let runs: Vec<_> = (0..3).map(|n| lab.run(&job, due_at + seconds(n))).collect();
@@ -233,7 +284,7 @@ pub async fn what_a_buried_node_held_is_listed_until_it_is_settled<B: Bench>(lab
     // The third was prepared and never begun.
     let untouched = untried(&held[2], Verdict::Release);
     let settled = [lost(node, &held[0]), (node, last), (node, untouched)];
-    let applied = lab.store.bury(&settled).await.unwrap();
+    let applied = lab.store.settle_lost(&settled).await.unwrap();
     let expected = [Applied::Again, Applied::Ended(Outcome::Failed), Applied::Again];
     assert_eq!(applied, expected);
     assert_eq!(lab.store.reap(9).await.unwrap().lost, []);
@@ -257,8 +308,9 @@ pub async fn a_loss_is_settled_once<B: Bench>(lab: &Lab<B>) {
     lab.expire(node).await;
     lab.store.reap(9).await.unwrap();
     let settled = [lost(node, &claimed)];
-    let door = lab.bench.door().await;
-    let (first, second) = tokio::join!(lab.store.bury(&settled), door.bury(&settled));
+    let handle = lab.bench.handle().await;
+    let (first, second) =
+        tokio::join!(lab.store.settle_lost(&settled), handle.settle_lost(&settled));
     let mut answers = [first.unwrap(), second.unwrap()].concat();
     answers.sort_by_key(|applied| *applied == Applied::Stale);
     assert_eq!(answers, [Applied::Again, Applied::Stale]);
@@ -276,19 +328,19 @@ pub async fn a_loss_that_is_settled_again_answers_the_same<B: Bench>(lab: &Lab<B
     let (_, mut finish) = lost(node, &claimed);
     finish.verdict = Verdict::End { outcome: Outcome::Failed, reason: None, dead_letter: true };
     for _ in 0..2 {
-        let applied = lab.store.bury(&[(node, finish.clone())]).await.unwrap();
+        let applied = lab.store.settle_lost(&[(node, finish.clone())]).await.unwrap();
         assert_eq!(applied, [Applied::Ended(Outcome::Failed)]);
     }
 }
 
-pub async fn only_the_dead_are_buried<B: Bench>(lab: &Lab<B>) {
+pub async fn only_runs_of_dead_nodes_can_be_settled_as_lost<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     let claimed = lab.started(node, &job).await;
-    let applied = lab.store.bury(&[lost(node, &claimed)]).await.unwrap();
+    let applied = lab.store.settle_lost(&[lost(node, &claimed)]).await.unwrap();
     assert_eq!(applied, [Applied::Stale]);
-    // A lease that has ended is not a burial: what was done is still taken.
+    // A lease that has ended does not declare the node dead: what was done is still taken.
     lab.expire(node).await;
-    assert_eq!(lab.store.bury(&[lost(node, &claimed)]).await.unwrap(), [Applied::Stale]);
+    assert_eq!(lab.store.settle_lost(&[lost(node, &claimed)]).await.unwrap(), [Applied::Stale]);
     let applied = lab.finish(node, completed(node, &claimed)).await;
     assert_eq!(applied, Applied::Ended(Outcome::Completed));
 }
@@ -307,10 +359,10 @@ pub async fn several_nodes_fall_silent_at_once<B: Bench>(lab: &Lab<B>) {
     let idle = lab.node().await;
     lab.expire(idle).await;
     let mut reaped = lab.store.reap(9).await.unwrap();
-    reaped.buried.sort();
-    let mut buried: Vec<_> = expected.iter().map(|(node, _)| *node).chain([idle]).collect();
-    buried.sort();
-    assert_eq!(reaped.buried, buried);
+    reaped.dead.sort();
+    let mut dead: Vec<_> = expected.iter().map(|(node, _)| *node).chain([idle]).collect();
+    dead.sort();
+    assert_eq!(reaped.dead, dead);
     reaped.lost.sort_by_key(|lost| lost.node);
     expected.sort_by_key(|(node, _)| *node);
     let found: Vec<_> = reaped.lost.iter().map(|lost| (lost.node, lost.run.clone())).collect();
@@ -320,12 +372,12 @@ pub async fn several_nodes_fall_silent_at_once<B: Bench>(lab: &Lab<B>) {
     );
     let settled: Vec<(NodeId, Finish)> =
         expected.iter().map(|(node, claimed)| lost(*node, claimed)).collect();
-    assert_eq!(lab.store.bury(&settled).await.unwrap(), [Applied::Again; 3]);
+    assert_eq!(lab.store.settle_lost(&settled).await.unwrap(), [Applied::Again; 3]);
     assert_eq!(lab.claim(healthy, want(9)).await.len(), 3);
     assert_eq!(lab.view(kept.run.id).await.node, Some(healthy));
 }
 
-/// The list comes in portions; a loop of reap and bury comes to its end.
+/// The list comes in portions; a loop of reap and settle comes to its end.
 pub async fn losses_are_settled_in_portions<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     let due_at = lab.ago(60).await;
@@ -341,7 +393,7 @@ pub async fn losses_are_settled_in_portions<B: Bench>(lab: &Lab<B>) {
         }
         rounds += 1;
         let settled: Vec<_> = reaped.lost.iter().map(|it| lost(it.node, &it.run)).collect();
-        let applied = lab.store.bury(&settled).await.unwrap();
+        let applied = lab.store.settle_lost(&settled).await.unwrap();
         assert_eq!(applied, vec![Applied::Again; settled.len()]);
     }
     assert_eq!(rounds, 3);
@@ -365,7 +417,7 @@ pub async fn a_node_that_leaves_returns_its_runs_untouched<B: Bench>(lab: &Lab<B
     assert_eq!(lab.claim(node, want(9)).await, []);
     assert_eq!(lab.finish(node, completed(node, &held[0])).await, Applied::Stale);
     let reaped = lab.store.reap(9).await.unwrap();
-    assert_eq!((reaped.buried, reaped.lost), (vec![], vec![]), "leaving is no loss");
+    assert_eq!((reaped.dead, reaped.lost), (vec![], vec![]), "leaving is no loss");
     let again = lab.claim(other, ClaimRequest { due: processes(9), ..want_soon(9) }).await;
     assert_eq!(ids(&again), [due.id, soon.id]);
     for (again, before) in again.iter().zip(&held) {
@@ -422,6 +474,7 @@ pub async fn nodes_are_listed_with_what_they_say_and_hold<B: Bench>(lab: &Lab<B>
         capacity: PerSlot { process: 7, http: 70 },
         settings_hash: "abc".into(),
         replaces: Replaces::None,
+        acted: None,
     };
     lab.store.join(node, &info, minutes(60)).await.unwrap();
     let job = lab.job("job").await;

@@ -117,13 +117,13 @@ pub async fn objects_are_listed_in_pages<B: Bench>(lab: &Lab<B>) {
 }
 
 pub async fn racing_objects_share_no_name<B: Bench>(lab: &Lab<B>) {
-    let door = lab.bench.door().await;
+    let handle = lab.bench.handle().await;
     for round in 0..5 {
         let name = format!("name {round}");
         let first = object(lab, 100 + round, &name).await;
         let second = object(lab, 200 + round, &name).await;
         let (first, second) =
-            tokio::join!(lab.store.put_object(&first, 0), door.put_object(&second, 0));
+            tokio::join!(lab.store.put_object(&first, 0), handle.put_object(&second, 0));
         let won = [first.unwrap(), second.unwrap()].map(|put| matches!(put, Put::Done(_)));
         assert_eq!(won.iter().filter(|won| **won).count(), 1);
         // Two others want the same name for what they have.
@@ -132,7 +132,7 @@ pub async fn racing_objects_share_no_name<B: Bench>(lab: &Lab<B>) {
         let renamed = |object: Object| Object { name: format!("c {round}"), ..object };
         let (first, second) = (renamed(first), renamed(second));
         let (first, second) =
-            tokio::join!(lab.store.put_object(&first, 1), door.put_object(&second, 1));
+            tokio::join!(lab.store.put_object(&first, 1), handle.put_object(&second, 1));
         let mut puts = [first.unwrap(), second.unwrap()];
         puts.sort_by_key(|put| matches!(put, Put::NameTaken));
         assert!(matches!(&puts, [Put::Done(_), Put::NameTaken]), "{puts:?}");

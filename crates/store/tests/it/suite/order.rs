@@ -57,7 +57,7 @@ pub async fn what_a_tenant_holds_counts<B: Bench>(lab: &Lab<B>) {
     assert_eq!(ids(&lab.claim(node, want(2)).await), [first[3].id, second[3].id]);
     // Three ends later, the second tenant holds less than the first.
     let done: Vec<_> = claimed.iter().map(|claimed| completed(node, claimed)).collect();
-    lab.store.pump(node, &done, ClaimRequest::default()).await.unwrap();
+    lab.store.complete_and_claim(node, &done, ClaimRequest::default()).await.unwrap();
     let late = of(lab, &job, tenant(2), now - seconds(1));
     lab.submit(std::slice::from_ref(&late)).await;
     assert_eq!(ids(&lab.claim(node, want(1)).await), [late.id]);
@@ -106,8 +106,9 @@ pub async fn a_tenant_holds_no_more_than_it_may<B: Bench>(lab: &Lab<B>) {
     assert_eq!(ids(&claimed), [crowd[0].id, single.id, crowd[1].id]);
     assert_eq!(lab.claim(other, limited).await, [], "the limit holds for all nodes together");
     // An end makes room for one.
-    let pumped = lab.store.pump(node, &[completed(node, &claimed[0])], limited).await.unwrap();
-    assert_eq!(ids(&pumped.claimed), [crowd[2].id]);
+    let exchanged =
+        lab.store.complete_and_claim(node, &[completed(node, &claimed[0])], limited).await.unwrap();
+    assert_eq!(ids(&exchanged.claimed), [crowd[2].id]);
 }
 
 pub async fn racing_nodes_keep_a_tenants_limit<B: Bench>(lab: &Lab<B>) {
@@ -115,13 +116,15 @@ pub async fn racing_nodes_keep_a_tenants_limit<B: Bench>(lab: &Lab<B>) {
     let due_at = lab.ago(60).await;
     let runs: Vec<_> = (0..60).map(|_| lab.run(&job, due_at)).collect();
     lab.submit(&runs).await;
-    let doors = [lab.bench.door().await, lab.bench.door().await];
+    let handles = [lab.bench.handle().await, lab.bench.handle().await];
     let mut tasks = JoinSet::new();
     for n in 0..12 {
-        let store = Arc::clone(&doors[n % 2]);
+        let store = Arc::clone(&handles[n % 2]);
         let node = lab.node_behind(&store).await;
         let limited = ClaimRequest { tenant_max: Some(7), ..want(3) };
-        tasks.spawn(async move { store.pump(node, &[], limited).await.unwrap().claimed.len() });
+        tasks.spawn(async move {
+            store.complete_and_claim(node, &[], limited).await.unwrap().claimed.len()
+        });
     }
     assert_eq!(tasks.join_all().await.into_iter().sum::<usize>(), 7);
 }

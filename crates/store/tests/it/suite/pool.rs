@@ -203,7 +203,7 @@ pub async fn every_end_of_a_claim_frees_its_place<B: Bench>(lab: &Lab<B>) {
                 lab.expire(doomed).await;
                 lab.store.reap(9).await.unwrap();
                 assert_eq!(usage(lab, "mutex").await, (1, 0), "it may be at work");
-                lab.store.bury(&[lost(doomed, &run)]).await.unwrap();
+                lab.store.settle_lost(&[lost(doomed, &run)]).await.unwrap();
             }
         }
         assert_eq!(usage(lab, "mutex").await, (0, 0), "{kind}");
@@ -271,10 +271,10 @@ pub async fn racing_nodes_share_a_pool<B: Bench>(lab: &Lab<B>) {
     let held = lab.line(node, &job, 24).await;
     let mut asking = Vec::new();
     for part in held.chunks(4) {
-        let door = lab.bench.door().await;
+        let handle = lab.bench.handle().await;
         let requests: Vec<PlaceRequest> =
             part.iter().map(|run| request(run, "warehouse", 1)).collect();
-        asking.push(tokio::spawn(async move { door.take_places(&requests).await.unwrap() }));
+        asking.push(tokio::spawn(async move { handle.take_places(&requests).await.unwrap() }));
     }
     let mut taken = 0;
     for asked in asking {

@@ -35,7 +35,10 @@ async fn history<B: Bench>(
         (made.started_at, made.finished_at) = (now - minutes(*ago + 1), now - minutes(*ago));
         finish
     });
-    lab.store.pump(node, &done.collect::<Vec<_>>(), ClaimRequest::default()).await.unwrap();
+    lab.store
+        .complete_and_claim(node, &done.collect::<Vec<_>>(), ClaimRequest::default())
+        .await
+        .unwrap();
     runs.into_iter().map(|run| run.id).collect()
 }
 

@@ -65,7 +65,7 @@ pub async fn pages_of_runs_go_back_in_time<B: Bench>(lab: &Lab<B>) {
                         false => untried(held, Verdict::Release),
                     })
                     .collect();
-                lab.store.pump(node, &done, ClaimRequest::default()).await.unwrap();
+                lab.store.complete_and_claim(node, &done, ClaimRequest::default()).await.unwrap();
             }
         }
     }
@@ -177,7 +177,7 @@ pub async fn counts_tell_what_there_is<B: Bench>(lab: &Lab<B>) {
         retried(node, &held[1], minutes(9)),
         untried(&held[2], Verdict::Wait(Wait::Upstream, None)),
     ];
-    lab.store.pump(node, &done, ClaimRequest::default()).await.unwrap();
+    lab.store.complete_and_claim(node, &done, ClaimRequest::default()).await.unwrap();
     // One that is to come, one that is prepared, two that are due.
     lab.submit(&[lab.run(&job, now + minutes(10))]).await;
     lab.claim(node, ClaimRequest { soon: 1, ahead: minutes(20), ..ClaimRequest::default() }).await;
@@ -191,8 +191,8 @@ pub async fn counts_tell_what_there_is<B: Bench>(lab: &Lab<B>) {
 
 /// Somebody who waits for a change hears of one.
 pub async fn a_change_is_heard_of<B: Bench>(lab: &Lab<B>) {
-    let door = lab.bench.door().await;
-    let mut heard = pin!(door.changed());
+    let handle = lab.bench.handle().await;
+    let mut heard = pin!(handle.changed());
     let mut n = 0;
     // A hint may be missing, but not for ever.
     while !poll_once(heard.as_mut()).await {

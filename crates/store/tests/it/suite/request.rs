@@ -1,7 +1,7 @@
 //! Requests that are sent again: one of them is carried out, the others get its answer.
 
 use domain::id::TenantId;
-use store::{Answer, Begun, IdempotencyKeys};
+use store::{Answer, IdempotencyKeys, RequestState};
 
 use crate::bench::Bench;
 use crate::lab::{Lab, tenant};
@@ -15,38 +15,38 @@ fn answer() -> Answer {
 pub async fn an_answer_is_given_again<B: Bench>(lab: &Lab<B>) {
     let begin =
         async |key: &str, print: &[u8]| lab.store.begin_request(TENANT, key, print).await.unwrap();
-    assert_eq!(begin("key", b"create").await, Begun::New);
-    assert_eq!(begin("key", b"create").await, Begun::InProgress);
-    assert_eq!(begin("key", b"delete").await, Begun::Conflict);
-    assert_eq!(begin("other", b"delete").await, Begun::New);
+    assert_eq!(begin("key", b"create").await, RequestState::New);
+    assert_eq!(begin("key", b"create").await, RequestState::InProgress);
+    assert_eq!(begin("key", b"delete").await, RequestState::Conflict);
+    assert_eq!(begin("other", b"delete").await, RequestState::New);
     lab.store.finish_request(TENANT, "key", Some(&answer())).await.unwrap();
-    assert_eq!(begin("key", b"create").await, Begun::Replay(answer()));
-    assert_eq!(begin("key", b"delete").await, Begun::Conflict);
-    assert_eq!(lab.store.begin_request(tenant(9), "key", b"x").await.unwrap(), Begun::New);
+    assert_eq!(begin("key", b"create").await, RequestState::Replay(answer()));
+    assert_eq!(begin("key", b"delete").await, RequestState::Conflict);
+    assert_eq!(lab.store.begin_request(tenant(9), "key", b"x").await.unwrap(), RequestState::New);
     // The first answer counts.
     lab.store.finish_request(TENANT, "key", Some(&Answer::default())).await.unwrap();
     lab.store.finish_request(TENANT, "key", None).await.unwrap();
-    assert_eq!(begin("key", b"create").await, Begun::Replay(answer()));
-    assert_eq!(begin("other", b"delete").await, Begun::InProgress);
+    assert_eq!(begin("key", b"create").await, RequestState::Replay(answer()));
+    assert_eq!(begin("other", b"delete").await, RequestState::InProgress);
 }
 
 pub async fn a_request_that_came_to_nothing_is_made_anew<B: Bench>(lab: &Lab<B>) {
-    assert_eq!(lab.store.begin_request(TENANT, "key", b"a").await.unwrap(), Begun::New);
+    assert_eq!(lab.store.begin_request(TENANT, "key", b"a").await.unwrap(), RequestState::New);
     lab.store.finish_request(TENANT, "key", None).await.unwrap();
-    assert_eq!(lab.store.begin_request(TENANT, "key", b"b").await.unwrap(), Begun::New);
+    assert_eq!(lab.store.begin_request(TENANT, "key", b"b").await.unwrap(), RequestState::New);
     assert_eq!(lab.store.forget_requests(9).await.unwrap(), 0, "it is young");
 }
 
 pub async fn racing_requests_begin_once<B: Bench>(lab: &Lab<B>) {
-    let door = lab.bench.door().await;
+    let handle = lab.bench.handle().await;
     for n in 0..10 {
         let key = format!("key {n}");
         let (first, second) = tokio::join!(
             lab.store.begin_request(TENANT, &key, b"a"),
-            door.begin_request(TENANT, &key, b"a")
+            handle.begin_request(TENANT, &key, b"a")
         );
         let mut begun = [first.unwrap(), second.unwrap()];
-        begun.sort_by_key(|begun| *begun != Begun::New);
-        assert_eq!(begun, [Begun::New, Begun::InProgress]);
+        begun.sort_by_key(|begun| *begun != RequestState::New);
+        assert_eq!(begun, [RequestState::New, RequestState::InProgress]);
     }
 }

@@ -11,8 +11,8 @@ use domain::partition::part_again;
 use domain::run::{NewRun, Origin, RunState};
 use jiff::Timestamp;
 use store::{
-    AuditFilter, AuditLog, Cancelled, ChangeFeed, ClaimFor, Cursor, Identity, Prepared, Recorded,
-    Shards, Store, Whole,
+    AuditFilter, AuditLog, Cancelled, ChangeFeed, ClaimFor, Cursor, Identity, ParentRun, Prepared,
+    Recorded, Shards, Store,
 };
 
 use crate::bench::Bench;
@@ -184,20 +184,20 @@ pub async fn parts_belong_to_who_asked_for_the_run<B: Bench>(lab: &Lab<B>) {
     let run = asked(lab, &job, Some(ann)).await;
     lab.submit(std::slice::from_ref(&run)).await;
     let held = lab.claim_one(node).await;
-    // The job is changed while its run is divided: the parts follow the version of the run.
+    // The job is changed while its run is split: the parts follow the version of the run.
     lab.update(&mut job, Prepared::Keep).await;
     let now = lab.now().await;
     let parts: Vec<NewRun> = (0..2).map(|n| part_again(&held.run, n, "", None, now)).collect();
-    let whole = Whole::Held(node, held.grant);
-    assert!(lab.store.divide(whole, &parts).await.unwrap());
+    let whole = ParentRun::Held(node, held.grant);
+    assert!(lab.store.split_run(whole, &parts).await.unwrap());
     for part in &parts {
         let view = lab.view(part.id).await;
         assert_eq!((view.requested_by, view.origin), (Some(ann), Origin::Part));
     }
-    // A run that is divided from the beginning was asked for once, and so were its parts.
+    // A run that is split from the beginning was asked for once, and so were its parts.
     let again = NewRun { requested_by: Some(ann), ..lab.run(&job, now) };
     let parts: Vec<NewRun> = (0..2).map(|n| part_again(&again, n, "", None, now)).collect();
-    assert!(lab.store.divide(Whole::New(&again), &parts).await.unwrap());
+    assert!(lab.store.split_run(ParentRun::New(&again), &parts).await.unwrap());
     assert_eq!(lab.view(again.id).await.requested_by, Some(ann));
     assert_eq!(lab.view(parts[1].id).await.requested_by, Some(ann));
     let rows = audited(lab, TenantId::DEFAULT).await;

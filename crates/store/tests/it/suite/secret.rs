@@ -52,10 +52,10 @@ pub async fn a_secret_changes_for_who_has_seen_it<B: Bench>(lab: &Lab<B>) {
 }
 
 pub async fn racing_changes_of_a_secret_win_once<B: Bench>(lab: &Lab<B>) {
-    let door = lab.bench.door().await;
+    let handle = lab.bench.handle().await;
     for version in 1..5 {
         let (one, two) = (secret(TENANT, "A", version, "one"), secret(TENANT, "A", version, "two"));
-        let (first, second) = tokio::join!(lab.store.keep_secret(&one), door.keep_secret(&two));
+        let (first, second) = tokio::join!(lab.store.keep_secret(&one), handle.keep_secret(&two));
         let mut answers = [first.unwrap(), second.unwrap()];
         answers.sort_by_key(|answer| matches!(answer, Set::Conflict(_)));
         assert_eq!(answers, [Set::Done(version), Set::Conflict(version)]);

@@ -32,11 +32,11 @@ pub async fn a_setting_changes_for_who_has_seen_it<B: Bench>(lab: &Lab<B>) {
 }
 
 pub async fn racing_changes_of_a_setting_win_once<B: Bench>(lab: &Lab<B>) {
-    let door = lab.bench.door().await;
+    let handle = lab.bench.handle().await;
     for expected in 0..5 {
         let (first, second) = tokio::join!(
             lab.store.set("it", Some("1"), expected),
-            door.set("it", Some("2"), expected)
+            handle.set("it", Some("2"), expected)
         );
         let mut answers = [first.unwrap(), second.unwrap()];
         answers.sort_by_key(|answer| matches!(answer, Set::Conflict(_)));
@@ -53,7 +53,7 @@ pub async fn live_runs_of_a_tenant_are_counted<B: Bench>(lab: &Lab<B>) {
     lab.submit(&runs).await;
     let held = lab.claim(node, want(2)).await;
     let wait = untried(&held[0], Verdict::Wait(Wait::Upstream, None));
-    lab.store.pump(node, &[wait], ClaimRequest::default()).await.unwrap();
+    lab.store.complete_and_claim(node, &[wait], ClaimRequest::default()).await.unwrap();
     lab.submit(&[lab.run(&job, now + minutes(5)), lab.run(&elsewhere, now)]).await;
     let oldest_due = Some(runs[2].due_at);
     let expected = LiveCounts { pending: 2, queued: 1, running: 1, oldest_due };

@@ -1,6 +1,6 @@
-//! Shards and who owns them, and runs that are divided into parts.
+//! Shards and who owns them, and runs that are split into parts.
 
-use domain::cluster::{NodeRole, Place};
+use domain::cluster::{NodeRole, Placement};
 use domain::id::{NodeId, ObjectId, RunId, TenantId};
 use domain::job::{Job, Overlap};
 use domain::object::{Object, ObjectKind};
@@ -8,8 +8,8 @@ use domain::partition::part_again;
 use domain::run::{AttemptResult, ClaimedRun, NewRun, Origin, Outcome, RunState, Wait};
 use domain::shard::Ownership;
 use store::{
-    Applied, Cancelled, ClaimRequest, Cluster, FactsFor, Move, NamedResources, NodeInfo, Prepared,
-    Put, RetentionCutoff, RunQueries, Set, Shards, Store, Verdict, Whole,
+    Applied, Cancelled, ClaimRequest, Cluster, FactsFor, Move, NamedResources, NodeInfo, ParentRun,
+    Prepared, Put, RetentionCutoff, RunQueries, Set, Shards, Store, Verdict,
 };
 use uuid::Uuid;
 
@@ -26,9 +26,9 @@ async fn node<B: Bench>(lab: &Lab<B>, name: &str) -> NodeId {
 /// A leader and its epoch.
 async fn leader<B: Bench>(lab: &Lab<B>, name: &str) -> (NodeId, i64) {
     let node = node(lab, name).await;
-    let lead = lab.store.take_lead(node).await.unwrap();
-    assert_eq!(lead.node, Some(node));
-    (node, lead.epoch)
+    let leadership = lab.store.take_leadership(node).await.unwrap();
+    assert_eq!(leadership.node, Some(node));
+    (node, leadership.epoch)
 }
 
 async fn shard<B: Bench>(lab: &Lab<B>, name: &str) -> ObjectId {
@@ -76,8 +76,8 @@ async fn placed<B: Bench>(lab: &Lab<B>, node: NodeId) -> Vec<ClaimedRun> {
     lab.store.claim_placed(node, None, want(20)).await.unwrap()
 }
 
-/// A held run of a job, divided over these shards; it waits for its parts.
-async fn divided<B: Bench>(
+/// A held run of a job, split over these shards; it waits for its parts.
+async fn split<B: Bench>(
     lab: &Lab<B>,
     node: NodeId,
     job: &Job,
@@ -85,7 +85,7 @@ async fn divided<B: Bench>(
 ) -> (ClaimedRun, Vec<NewRun>) {
     let run = lab.started(node, job).await;
     let parts = parts_of(lab, &run.run, shards).await;
-    assert!(lab.store.divide(Whole::Held(node, run.grant), &parts).await.unwrap());
+    assert!(lab.store.split_run(ParentRun::Held(node, run.grant), &parts).await.unwrap());
     lab.wait(node, &run, Wait::Parts, None).await;
     let counts = lab.store.counts().await.unwrap().live;
     assert!(counts.running >= 1, "a run is running as long as its parts are live");
@@ -110,11 +110,11 @@ pub async fn only_the_leader_moves_shards_and_each_move_has_a_larger_fence<B: Be
     assert_eq!(assign(first, step(1, None)).await, Some(1));
     assert_eq!(owner(lab, one).await, Ownership { node: None, fence: 2 });
     assert_eq!(owner(lab, two).await, Ownership::default());
-    // A buried leader moves nothing, in whichever epoch.
+    // A dead leader moves nothing, in whichever epoch.
     lab.expire(first.0).await;
     lab.store.reap(9).await.unwrap();
     assert_eq!(assign(first, step(2, Some(first.0))).await, None);
-    let next = lab.store.take_lead(other).await.unwrap();
+    let next = lab.store.take_leadership(other).await.unwrap();
     assert_eq!(assign((other, next.epoch), step(2, Some(other))).await, Some(1));
     assert_eq!(owner(lab, one).await, Ownership { node: Some(other), fence: 3 });
     // What is gone has no owner, and gets none.
@@ -130,7 +130,7 @@ pub async fn only_the_owner_is_handed_the_runs_of_a_shard<B: Bench>(lab: &Lab<B>
     let mut job = lab.job("job").await;
     let (one, two) = (shard(lab, "one").await, shard(lab, "two").await);
     give(lab, first, one, other).await;
-    let (run, parts) = divided(lab, first.0, &job, &[one, two]).await;
+    let (run, parts) = split(lab, first.0, &job, &[one, two]).await;
     // A change of the job changes nothing about where its parts belong.
     job.definition.priority = 7;
     lab.update(&mut job, Prepared::Keep).await;
@@ -139,7 +139,7 @@ pub async fn only_the_owner_is_handed_the_runs_of_a_shard<B: Bench>(lab: &Lab<B>
     let held = placed(lab, other).await;
     assert_eq!(held.len(), 1);
     assert_eq!(held[0].run.id, parts[0].id);
-    assert_eq!(held[0].run.place, Place::of_shard(one));
+    assert_eq!(held[0].run.place, Placement::from_shard(one));
     assert_eq!(held[0].run.parameters.as_deref(), Some("{\"n\":0}"));
     assert_eq!((held[0].run.origin, &held[0].run.shard), (Origin::Part, &one.to_string()));
     // It moves: what was handed out stays with its holder, what comes goes to the new owner.
@@ -156,7 +156,7 @@ pub async fn only_the_owner_is_handed_the_runs_of_a_shard<B: Bench>(lab: &Lab<B>
     lab.expire(other).await;
     let reaped = lab.store.reap(9).await.unwrap();
     let settled: Vec<_> = reaped.lost.iter().map(|it| lost(it.node, &it.run)).collect();
-    lab.store.bury(&settled).await.unwrap();
+    lab.store.settle_lost(&settled).await.unwrap();
     assert_eq!(placed(lab, other).await, []);
     assert_eq!(placed(lab, first.0).await, []);
     give(lab, first, two, first.0).await;
@@ -168,40 +168,40 @@ pub async fn only_the_owner_is_handed_the_runs_of_a_shard<B: Bench>(lab: &Lab<B>
     assert_eq!(view.shard, one.to_string());
 }
 
-pub async fn a_run_is_divided_once_by_its_holder<B: Bench>(lab: &Lab<B>) {
+pub async fn a_run_is_split_once_by_its_holder<B: Bench>(lab: &Lab<B>) {
     let (node, other) = (lab.node().await, lab.node().await);
     let job = lab.job("job").await;
     let run = lab.started(node, &job).await;
     let parts = parts_of(lab, &run.run, &[]).await;
-    let divide = async |by, run: &ClaimedRun, parts: &[NewRun]| {
-        lab.store.divide(Whole::Held(by, run.grant), parts).await.unwrap()
+    let split = async |by, run: &ClaimedRun, parts: &[NewRun]| {
+        lab.store.split_run(ParentRun::Held(by, run.grant), parts).await.unwrap()
     };
-    assert!(!divide(other, &run, &parts).await, "it is not the other's");
-    assert!(!divide(node, &run, &[]).await);
+    assert!(!split(other, &run, &parts).await, "it is not the other's");
+    assert!(!split(node, &run, &[]).await);
     assert_eq!(lab.store.parts(&[run.run.id]).await.unwrap(), []);
-    assert!(divide(node, &run, &parts).await);
+    assert!(split(node, &run, &parts).await);
     let others = vec![part_again(&run.run, 7, "", None, lab.now().await)];
-    assert!(!divide(node, &run, &others).await, "there are parts already");
+    assert!(!split(node, &run, &others).await, "there are parts already");
     let known = lab.store.parts(&[run.run.id]).await.unwrap();
     assert_eq!(known.iter().map(|part| part.run).collect::<Vec<_>>(), [parts[0].id]);
     assert_eq!(known[0].parent, run.run.id);
     let parents = lab.store.parents(&[parts[0].id, run.run.id]).await.unwrap();
     assert_eq!(parents, [(parts[0].id, run.run.id)]);
-    // A node that was buried meanwhile divides nothing.
+    // A node that was declared dead meanwhile splits nothing.
     assert_eq!(lab.claim_one(node).await.run.id, parts[0].id);
     let late = lab.started(node, &job).await;
     lab.expire(node).await;
     lab.store.reap(9).await.unwrap();
     let parts = parts_of(lab, &late.run, &[]).await;
-    assert!(!divide(node, &late, &parts).await);
+    assert!(!split(node, &late, &parts).await);
     // Nor is a run whose end was asked for.
     let held = lab.started(other, &job).await;
     assert_eq!(lab.store.cancel(held.run.id, &stop()).await.unwrap(), Cancelled::Requested(other));
     let parts = parts_of(lab, &held.run, &[]).await;
-    assert!(!divide(other, &held, &parts).await);
+    assert!(!split(other, &held, &parts).await);
 }
 
-pub async fn a_divided_run_waits_for_the_last_of_its_parts<B: Bench>(lab: &Lab<B>) {
+pub async fn a_split_run_waits_for_the_last_of_its_parts<B: Bench>(lab: &Lab<B>) {
     let first = leader(lab, "a").await;
     let node = first.0;
     let job = lab.job("job").await;
@@ -209,18 +209,18 @@ pub async fn a_divided_run_waits_for_the_last_of_its_parts<B: Bench>(lab: &Lab<B
     for shard in shards {
         give(lab, first, shard, node).await;
     }
-    let (run, parts) = divided(lab, node, &job, &shards).await;
+    let (run, parts) = split(lab, node, &job, &shards).await;
     let id = run.run.id;
     assert_eq!(lab.state(id).await, RunState::Running);
     let held = placed(lab, node).await;
     assert_eq!(held.len(), 2);
-    assert_eq!(lab.store.wake_divided(&[id]).await.unwrap(), 0);
+    assert_eq!(lab.store.wake_split(&[id]).await.unwrap(), 0);
     lab.finish(node, completed(node, &held[0])).await;
-    assert_eq!(lab.store.wake_divided(&[held[0].run.id]).await.unwrap(), 0);
+    assert_eq!(lab.store.wake_split(&[held[0].run.id]).await.unwrap(), 0);
     lab.finish(node, ended(node, &held[1], Outcome::Failed)).await;
     assert_eq!(lab.claim(node, want(9)).await, [], "it waits until somebody wakes it");
-    assert_eq!(lab.store.wake_divided(&[parts[0].id, parts[1].id]).await.unwrap(), 1);
-    assert_eq!(lab.store.wake_divided(&[id]).await.unwrap(), 0);
+    assert_eq!(lab.store.wake_split(&[parts[0].id, parts[1].id]).await.unwrap(), 1);
+    assert_eq!(lab.store.wake_split(&[id]).await.unwrap(), 0);
     let outcomes: Vec<_> =
         lab.store.parts(&[id]).await.unwrap().iter().map(|part| part.outcome).collect();
     let failed = held[1].run.id == parts[1].id;
@@ -241,7 +241,7 @@ pub async fn who_waits_for_parts_that_end_in_the_same_call_goes_on<B: Bench>(lab
     let job = lab.job("job").await;
     let run = lab.started(node, &job).await;
     let parts = parts_of(lab, &run.run, &[]).await;
-    assert!(lab.store.divide(Whole::Held(node, run.grant), &parts).await.unwrap());
+    assert!(lab.store.split_run(ParentRun::Held(node, run.grant), &parts).await.unwrap());
     let part = lab.claim_one(node).await;
     assert_eq!(part.run.id, parts[0].id);
     let waits = untried(&run, Verdict::Wait(Wait::Parts, None));
@@ -251,8 +251,9 @@ pub async fn who_waits_for_parts_that_end_in_the_same_call_goes_on<B: Bench>(lab
         attempt.result = AttemptResult::completed();
     }
     let done = [ends, waits];
-    let pumped = lab.store.pump(node, &done, ClaimRequest::default()).await.unwrap();
-    assert_eq!(pumped.applied, [Applied::Ended(Outcome::Completed), Applied::Again]);
+    let exchanged =
+        lab.store.complete_and_claim(node, &done, ClaimRequest::default()).await.unwrap();
+    assert_eq!(exchanged.applied, [Applied::Ended(Outcome::Completed), Applied::Again]);
     assert_eq!(lab.claim_one(node).await.run.id, run.run.id);
 }
 
@@ -261,12 +262,12 @@ pub async fn a_new_run_waits_for_its_parts_from_the_beginning<B: Bench>(lab: &La
     let job = lab.job("job").await;
     let run = lab.run(&job, lab.ago(60).await);
     let parts = parts_of(lab, &run, &[]).await;
-    assert!(lab.store.divide(Whole::New(&run), &parts).await.unwrap());
-    assert!(!lab.store.divide(Whole::New(&run), &parts).await.unwrap(), "sent again");
+    assert!(lab.store.split_run(ParentRun::New(&run), &parts).await.unwrap());
+    assert!(!lab.store.split_run(ParentRun::New(&run), &parts).await.unwrap(), "sent again");
     let held = lab.claim_one(node).await;
     assert_eq!(held.run.id, parts[0].id);
     lab.finish(node, completed(node, &held)).await;
-    assert_eq!(lab.store.wake_divided(&[held.run.id]).await.unwrap(), 1);
+    assert_eq!(lab.store.wake_split(&[held.run.id]).await.unwrap(), 1);
     assert_eq!(lab.claim_one(node).await.run.id, run.id);
 }
 
@@ -276,11 +277,11 @@ pub async fn parts_stand_in_nobodys_way<B: Bench>(lab: &Lab<B>) {
     job.definition.overlap = Overlap::Queue;
     lab.create(&job).await;
     let after = lab.job_after("after", &[&job]).await;
-    let (run, parts) = divided(lab, node, &job, &[]).await;
+    let (run, parts) = split(lab, node, &job, &[]).await;
     let part = lab.claim_one(node).await;
     let dependent = lab.started(node, &after).await;
     lab.wait(node, &dependent, Wait::Upstream, None).await;
-    // The next run sees the one that was divided before it, and not the part.
+    // The next run sees the one that was split before it, and not the part.
     let next = lab.started(node, &job).await;
     let facts = FactsFor { others: true, ..question(&next) };
     let facts = lab.store.facts(node, &[facts]).await.unwrap().remove(0);
@@ -291,7 +292,7 @@ pub async fn parts_stand_in_nobodys_way<B: Bench>(lab: &Lab<B>) {
     let facts = FactsFor { upstream: vec![job.id], ..question(&next) };
     let facts = lab.store.facts(node, &[facts]).await.unwrap().remove(0);
     assert_eq!(facts.upstream[0].last, None);
-    assert_eq!(lab.store.wake_divided(&[parts[0].id]).await.unwrap(), 1);
+    assert_eq!(lab.store.wake_split(&[parts[0].id]).await.unwrap(), 1);
     let whole = lab.claim_one(node).await;
     assert_eq!(whole.run.id, run.run.id);
     lab.finish(node, completed(node, &whole)).await;
@@ -301,11 +302,11 @@ pub async fn parts_stand_in_nobodys_way<B: Bench>(lab: &Lab<B>) {
 pub async fn parts_are_forgotten_with_their_run<B: Bench>(lab: &Lab<B>) {
     let node = lab.node().await;
     let job = lab.job("job").await;
-    let (run, parts) = divided(lab, node, &job, &[]).await;
+    let (run, parts) = split(lab, node, &job, &[]).await;
     assert_eq!(lab.store.prune_parts(9).await.unwrap(), 0);
     let part = lab.claim_one(node).await;
     lab.finish(node, completed(node, &part)).await;
-    lab.store.wake_divided(&[parts[0].id]).await.unwrap();
+    lab.store.wake_split(&[parts[0].id]).await.unwrap();
     let whole = lab.claim_one(node).await;
     lab.finish(node, completed(node, &whole)).await;
     assert_eq!(lab.store.prune_parts(9).await.unwrap(), 0, "its history is there");
@@ -331,7 +332,7 @@ pub async fn the_newest_runs_are_kept_with_their_parts<B: Bench>(lab: &Lab<B>) {
         let run = lab.run(&job, now - minutes(ago));
         let parts: Vec<NewRun> =
             (0..3).map(|n| part_again(&run, n, "", None, now - minutes(ago))).collect();
-        assert!(lab.store.divide(Whole::New(&run), &parts).await.unwrap());
+        assert!(lab.store.split_run(ParentRun::New(&run), &parts).await.unwrap());
         for part in lab.claim(node, want(9)).await {
             lab.finish(node, completed(node, &part)).await;
         }
@@ -340,7 +341,7 @@ pub async fn the_newest_runs_are_kept_with_their_parts<B: Bench>(lab: &Lab<B>) {
             // The last one goes on, with parts that have ended.
             break;
         }
-        lab.store.wake_divided(&[run.id]).await.unwrap();
+        lab.store.wake_split(&[run.id]).await.unwrap();
         let whole = lab.claim_one(node).await;
         lab.finish(node, completed(node, &whole)).await;
     }

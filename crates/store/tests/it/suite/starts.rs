@@ -67,7 +67,7 @@ async fn varied<B: Bench>(lab: &Lab<B>, job: &Job) {
         finish
     });
     let done: Vec<_> = done.collect();
-    lab.store.pump(node, &done, ClaimRequest::default()).await.unwrap();
+    lab.store.complete_and_claim(node, &done, ClaimRequest::default()).await.unwrap();
     // One had two attempts, and one was cancelled while it waited for its second.
     let twice = lab.started(node, job).await;
     lab.finish(node, retried(node, &twice, seconds(0))).await;

@@ -6,7 +6,7 @@ use domain::id::{NodeId, RunId};
 use domain::job::{Job, LostAnswer};
 use domain::partition::part_again;
 use domain::run::{Event, NewRun, Outcome, RunState, TRANSITIONS, Wait};
-use store::{ClaimRequest, Finish, Shards, Store, Verdict, Whole};
+use store::{ClaimRequest, Finish, ParentRun, Shards, Store, Verdict};
 
 use crate::bench::Bench;
 use crate::lab::{
@@ -64,7 +64,7 @@ pub async fn the_table_of_transitions_is_the_one_in_force<B: Bench>(lab: &Lab<B>
     cancelled(&mut seen).await;
     prepared(&mut seen).await;
     given_back(&mut seen).await;
-    divided(&mut seen).await;
+    split(&mut seen).await;
     held(&mut seen).await;
     for outcome in Outcome::ALL {
         let claimed = seen.started().await;
@@ -170,12 +170,12 @@ async fn held<B: Bench>(seen: &mut Seen<'_, B>) {
     }
 }
 
-async fn divided<B: Bench>(seen: &mut Seen<'_, B>) {
+async fn split<B: Bench>(seen: &mut Seen<'_, B>) {
     let (lab, node) = (seen.lab, seen.node);
     let whole = seen.started().await;
     let part = part_again(&whole.run, 0, "", None, lab.now().await);
     let parts = std::slice::from_ref(&part);
-    assert!(lab.store.divide(Whole::Held(node, whole.grant), parts).await.unwrap());
+    assert!(lab.store.split_run(ParentRun::Held(node, whole.grant), parts).await.unwrap());
     let wait = untried(&whole, Verdict::Wait(Wait::Parts, None));
     seen.finish(Event::Wait, wait).await;
     let claimed = lab.claim_one(node).await;
@@ -183,7 +183,7 @@ async fn divided<B: Bench>(seen: &mut Seen<'_, B>) {
     let done = completed(node, &claimed);
     let last_part_ends = async {
         lab.finish(node, done).await;
-        assert_eq!(lab.store.wake_divided(&[part.id]).await.unwrap(), 1);
+        assert_eq!(lab.store.wake_split(&[part.id]).await.unwrap(), 1);
     };
     seen.step(whole.run.id, Event::Ready, last_part_ends).await;
     let whole = seen.claim(&whole.run, want(1)).await;

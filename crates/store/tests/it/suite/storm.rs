@@ -104,14 +104,14 @@ async fn work<S: Store>(store: Arc<S>, mut dice: Dice, runs: Vec<NewRun>, past: 
         };
         store.facts(node, &held.iter().map(about).collect::<Vec<_>>()).await.unwrap();
         let done: Vec<_> = held.iter().map(|held| finish(&mut dice, node, held, past)).collect();
-        let pumped = store.pump(node, &done, want(3)).await.unwrap();
-        let ends = held.iter().zip(&pumped.applied);
+        let exchanged = store.complete_and_claim(node, &done, want(3)).await.unwrap();
+        let ends = held.iter().zip(&exchanged.applied);
         let ends = ends.filter(|(_, end)| **end == Applied::Ended(Outcome::Completed));
         for (held, _) in ends {
             assert!(seen.completed.insert(held.run.id), "a run ended twice");
         }
-        seen.took(&pumped.claimed);
-        held = pumped.claimed;
+        seen.took(&exchanged.claimed);
+        held = exchanged.claimed;
         let leaves = match dice.roll(12) {
             0 => store.renew(node, seconds(-1)).await.unwrap().is_none(),
             1 => store.leave(node, &[]).await.map(|()| true).unwrap(),
@@ -129,10 +129,10 @@ async fn work<S: Store>(store: Arc<S>, mut dice: Dice, runs: Vec<NewRun>, past: 
 }
 
 /// Buries the dead and settles what they held.
-async fn bury_all<S: Store>(store: &S) -> usize {
+async fn settle_all_lost<S: Store>(store: &S) -> usize {
     let reaped = store.reap(50).await.unwrap();
     let settled: Vec<_> = reaped.lost.iter().map(|it| lost(it.node, &it.run)).collect();
-    store.bury(&settled).await.unwrap();
+    store.settle_lost(&settled).await.unwrap();
     settled.len()
 }
 
@@ -149,9 +149,9 @@ async fn trouble<S: Store>(
         let run = runs[dice.roll(runs.len())];
         match store.cancel(run, &stop()).await.unwrap() {
             Cancelled::Ended | Cancelled::Requested(_) => drop(seen.cancelled.insert(run)),
-            Cancelled::EndedBefore(_) | Cancelled::NotFound => {}
+            Cancelled::EndedBefore(_) | Cancelled::HasSteps | Cancelled::NotFound => {}
         }
-        bury_all(&*store).await;
+        settle_all_lost(&*store).await;
         let place = dice.roll(jobs.len());
         let job = &mut jobs[place];
         job.version += 1;
@@ -186,11 +186,11 @@ async fn sweep<B: Bench>(lab: &Lab<B>) -> Vec<i64> {
     let node = lab.node().await;
     let mut fences = Vec::new();
     for _ in 0..1_000 {
-        bury_all(&*lab.store).await;
+        settle_all_lost(&*lab.store).await;
         let held = lab.claim(node, want(100)).await;
         fences.extend(held.iter().map(|held| held.grant.fence));
         let done: Vec<_> = held.iter().map(|held| completed(node, held)).collect();
-        lab.store.pump(node, &done, store::ClaimRequest::default()).await.unwrap();
+        lab.store.complete_and_claim(node, &done, store::ClaimRequest::default()).await.unwrap();
         let counts = lab.store.counts().await.unwrap();
         if counts.live.running + counts.live.queued + counts.live.pending == 0 {
             return fences;
@@ -207,11 +207,11 @@ pub async fn every_verb_at_once<B: Bench>(lab: &Lab<B>) {
         .map(|n| NewRun { tenant: tenant(1 + n % 4), ..lab.run(&jobs[n as usize % 3], past) })
         .collect();
     let ids: Vec<_> = runs.iter().map(|run| run.id).collect();
-    let doors = [lab.bench.door().await, lab.bench.door().await];
+    let handles = [lab.bench.handle().await, lab.bench.handle().await];
     let working = Arc::new(AtomicUsize::new(4));
     let mut tasks = JoinSet::new();
     for (n, part) in runs.chunks(120).enumerate() {
-        let (store, dice) = (Arc::clone(&doors[n % 2]), Dice(0x9e37_79b9 + n as u64));
+        let (store, dice) = (Arc::clone(&handles[n % 2]), Dice(0x9e37_79b9 + n as u64));
         let (part, working) = (part.to_vec(), Arc::clone(&working));
         tasks.spawn(async move {
             let seen = work(store, dice, part, past).await;
@@ -219,8 +219,8 @@ pub async fn every_verb_at_once<B: Bench>(lab: &Lab<B>) {
             seen
         });
     }
-    let (door, dice) = (lab.bench.door().await, Dice(0x85eb_ca6b));
-    tasks.spawn(trouble(door, dice, jobs.clone(), ids, working));
+    let (handle, dice) = (lab.bench.handle().await, Dice(0x85eb_ca6b));
+    tasks.spawn(trouble(handle, dice, jobs.clone(), ids, working));
     let seen = tasks.join_all().await;
     let mut fences = sweep(lab).await;
     fences.extend(seen.iter().flat_map(|seen| &seen.fences));
@@ -256,7 +256,7 @@ fn decided(node: NodeId, held: &ClaimedRun, facts: &StartFacts) -> Finish {
 /// A node that claims, looks and decides until every run has ended.
 async fn take_turns<S: Store>(store: Arc<S>, node: NodeId, upstream: HashMap<JobId, JobId>) {
     loop {
-        let held = store.pump(node, &[], want(2)).await.unwrap().claimed;
+        let held = store.complete_and_claim(node, &[], want(2)).await.unwrap().claimed;
         if held.is_empty() {
             let counts = store.counts().await.unwrap();
             if counts.live.running + counts.live.queued + counts.live.pending == 0 {
@@ -279,7 +279,7 @@ async fn take_turns<S: Store>(store: Arc<S>, node: NodeId, upstream: HashMap<Job
         let done = held.iter().zip(&facts).map(|(held, facts)| decided(node, held, facts));
         // Each by itself: who asks or waits besides passes other locks than who only ends.
         for finish in done {
-            store.pump(node, &[finish], ClaimRequest::default()).await.unwrap();
+            store.complete_and_claim(node, &[finish], ClaimRequest::default()).await.unwrap();
         }
     }
 }
@@ -290,8 +290,8 @@ pub async fn no_wake_up_is_lost<B: Bench>(lab: &Lab<B>) {
     let past = lab.ago(60).await;
     let mut nodes = Vec::new();
     for _ in 0..4 {
-        let door = lab.bench.door().await;
-        nodes.push((lab.node_behind(&door).await, door));
+        let handle = lab.bench.handle().await;
+        nodes.push((lab.node_behind(&handle).await, handle));
     }
     for round in 0..20 {
         let line = lab.job(&format!("line {round}")).await;
@@ -310,8 +310,8 @@ pub async fn no_wake_up_is_lost<B: Bench>(lab: &Lab<B>) {
         lab.submit(&runs).await;
         let upstream = HashMap::from([(effect.id, cause.id)]);
         let mut turns = JoinSet::new();
-        for (node, door) in &nodes {
-            turns.spawn(take_turns(Arc::clone(door), *node, upstream.clone()));
+        for (node, handle) in &nodes {
+            turns.spawn(take_turns(Arc::clone(handle), *node, upstream.clone()));
         }
         turns.join_all().await;
         for run in &runs {

@@ -83,16 +83,16 @@ pub async fn a_known_run_is_not_claimed_by_sending_it_again<B: Bench>(lab: &Lab<
     );
 }
 
-/// A node that is unknown, has left or is buried gets nothing; the run is recorded all the same.
+/// A node that is unknown, has left or is declared dead gets nothing; the run is recorded all the same.
 pub async fn a_dead_node_gets_none_of_what_it_submits<B: Bench>(lab: &Lab<B>) {
     let job = lab.job("job").await;
     let stranger = NodeId(lab.id());
     let left = lab.node().await;
     lab.store.leave(left, &[]).await.unwrap();
-    let buried = lab.node().await;
-    lab.expire(buried).await;
+    let dead = lab.node().await;
+    lab.expire(dead).await;
     lab.store.reap(10).await.unwrap();
-    for node in [stranger, left, buried] {
+    for node in [stranger, left, dead] {
         let run = lab.run(&job, lab.ago(60).await);
         let born = Some(ClaimFor { node, max: processes(1) });
         let submitted = lab.store.submit(std::slice::from_ref(&run), born).await.unwrap();
@@ -110,15 +110,15 @@ pub async fn no_room_claims_nothing<B: Bench>(lab: &Lab<B>) {
     assert!(lab.store.submit(&[], None).await.unwrap().accepted.is_empty());
 }
 
-/// The same run from many doors at once: one of them brought it.
+/// The same run from many handles at once: one of them brought it.
 pub async fn racing_submits_record_a_run_once<B: Bench>(lab: &Lab<B>) {
     let job = lab.job("job").await;
     let due_at = lab.ago(60).await;
     let runs: Vec<_> = (0..50).map(|_| lab.run(&job, due_at)).collect();
-    let doors = [lab.bench.door().await, lab.bench.door().await];
+    let handles = [lab.bench.handle().await, lab.bench.handle().await];
     let mut tasks = JoinSet::new();
     for n in 0..8 {
-        let (store, mut runs) = (Arc::clone(&doors[n % 2]), runs.clone());
+        let (store, mut runs) = (Arc::clone(&handles[n % 2]), runs.clone());
         let node = lab.node_behind(&store).await;
         // Each sends them in another order.
         runs.rotate_left(n * 6);

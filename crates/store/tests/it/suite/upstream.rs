@@ -18,16 +18,20 @@ pub async fn the_end_of_an_upstream_job_wakes_its_dependents<B: Bench>(lab: &Lab
         lab.wait(node, claimed, Wait::Upstream, None).await;
     }
     let cause = lab.started(node, &first).await;
-    let pumped =
-        lab.store.pump(node, &[ended(node, &cause, Outcome::Failed)], want(9)).await.unwrap();
+    let exchanged = lab
+        .store
+        .complete_and_claim(node, &[ended(node, &cause, Outcome::Failed)], want(9))
+        .await
+        .unwrap();
     // All that waited for it look again, whatever its outcome; the others sleep on.
-    assert_eq!(ids(&pumped.claimed), ids(&waiting[..2]));
-    for claimed in &pumped.claimed {
+    assert_eq!(ids(&exchanged.claimed), ids(&waiting[..2]));
+    for claimed in &exchanged.claimed {
         lab.wait(node, claimed, Wait::Upstream, None).await;
     }
     let cause = lab.started(node, &second).await;
-    let pumped = lab.store.pump(node, &[completed(node, &cause)], want(9)).await.unwrap();
-    let mut woken = ids(&pumped.claimed);
+    let exchanged =
+        lab.store.complete_and_claim(node, &[completed(node, &cause)], want(9)).await.unwrap();
+    let mut woken = ids(&exchanged.claimed);
     woken.sort();
     let mut expected = ids(&waiting);
     expected.sort();

@@ -129,7 +129,7 @@ pub async fn times_reach_their_limits<B: Bench>(lab: &Lab<B>) {
     let (long, short) = (NodeId(lab.id()), NodeId(lab.id()));
     lab.store.join(long, &NodeInfo::named("long"), SignedDuration::MAX).await.unwrap();
     lab.store.join(short, &NodeInfo::named("short"), SignedDuration::MIN).await.unwrap();
-    assert_eq!(lab.store.reap(9).await.unwrap().buried, [short]);
+    assert_eq!(lab.store.reap(9).await.unwrap().dead, [short]);
 }
 
 /// A time has microseconds; what is finer is cut, and a plan finds its time all the same.

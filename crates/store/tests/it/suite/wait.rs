@@ -32,9 +32,9 @@ pub async fn an_end_wakes_the_first_in_line_only<B: Bench>(lab: &Lab<B>) {
     let mut running = held[0].clone();
     for next in &held[1..] {
         let done = [completed(node, &running)];
-        let pumped = lab.store.pump(node, &done, want(9)).await.unwrap();
-        assert_eq!(ids(&pumped.claimed), [next.run.id]);
-        let woken = &pumped.claimed[0];
+        let exchanged = lab.store.complete_and_claim(node, &done, want(9)).await.unwrap();
+        assert_eq!(ids(&exchanged.claimed), [next.run.id]);
+        let woken = &exchanged.claimed[0];
         assert!(woken.grant.fence > running.grant.fence && woken.grant.turn > next.grant.turn);
         running = woken.clone();
     }
@@ -45,8 +45,9 @@ pub async fn another_jobs_end_wakes_nobody_in_line<B: Bench>(lab: &Lab<B>) {
     let held = lab.line(node, &job, 2).await;
     lab.wait(node, &held[1], Wait::Overlap, None).await;
     let stranger = lab.started(node, &other).await;
-    let pumped = lab.store.pump(node, &[completed(node, &stranger)], want(9)).await.unwrap();
-    assert_eq!(pumped.claimed, []);
+    let exchanged =
+        lab.store.complete_and_claim(node, &[completed(node, &stranger)], want(9)).await.unwrap();
+    assert_eq!(exchanged.claimed, []);
 }
 
 /// A run that begins to wait although fewer are at work than may be makes the first in line go on:
@@ -56,20 +57,20 @@ pub async fn places_that_are_free_are_filled<B: Bench>(lab: &Lab<B>) {
     let held = lab.line(node, &job, 7).await;
     let line = |run: &ClaimedRun| untried(run, Verdict::Line { wait: Wait::Overlap, places: 3 });
     let waits = [line(&held[3]), line(&held[4]), line(&held[5])];
-    lab.store.pump(node, &waits, want(0)).await.unwrap();
+    lab.store.complete_and_claim(node, &waits, want(0)).await.unwrap();
     assert_eq!(lab.claim(node, want(9)).await, [], "three are at work");
     // Two ends wake two, of which one is cancelled before it begins.
     let done = [completed(node, &held[0]), completed(node, &held[1])];
-    let woken = lab.store.pump(node, &done, want(9)).await.unwrap().claimed;
+    let woken = lab.store.complete_and_claim(node, &done, want(9)).await.unwrap().claimed;
     assert_eq!(ids(&woken), [held[3].run.id, held[4].run.id]);
     let ends =
         [ended(node, &woken[0], Outcome::Cancelled), ended(node, &woken[1], Outcome::Failed)];
-    let woken = lab.store.pump(node, &ends, want(9)).await.unwrap().claimed;
+    let woken = lab.store.complete_and_claim(node, &ends, want(9)).await.unwrap().claimed;
     assert_eq!(ids(&woken), [held[5].run.id]);
     let end = [completed(node, &woken[0])];
-    assert_eq!(lab.store.pump(node, &end, want(9)).await.unwrap().claimed, []);
+    assert_eq!(lab.store.complete_and_claim(node, &end, want(9)).await.unwrap().claimed, []);
     // One is at work. It saw more, and it need not wait.
-    lab.store.pump(node, &[line(&held[6])], want(0)).await.unwrap();
+    lab.store.complete_and_claim(node, &[line(&held[6])], want(0)).await.unwrap();
     assert_eq!(ids(&lab.claim(node, want(9)).await), [held[6].run.id]);
 }
 
@@ -123,7 +124,7 @@ pub async fn a_backfill_waits_in_a_line_of_its_own<B: Bench>(lab: &Lab<B>) {
         line(&held[3], Wait::Backfill, 2),
         line(&held[2], Wait::Backfill, 2),
     ];
-    let woken = lab.store.pump(node, &waits, want(9)).await.unwrap().claimed;
+    let woken = lab.store.complete_and_claim(node, &waits, want(9)).await.unwrap().claimed;
     // The requested run goes on: a run of the backfill stepped aside for it.
     assert_eq!(ids(&woken), [held[5].run.id]);
     let view = lab.view(held[2].run.id).await;
@@ -132,16 +133,16 @@ pub async fn a_backfill_waits_in_a_line_of_its_own<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.claim(node, want(9)).await, []);
     // The end of a run wakes the first of the backfill, which has to wait again: two are at work.
     let end = [completed(node, &held[4])];
-    let woken = lab.store.pump(node, &end, want(9)).await.unwrap().claimed;
+    let woken = lab.store.complete_and_claim(node, &end, want(9)).await.unwrap().claimed;
     assert_eq!(ids(&woken), [held[2].run.id]);
     let again = [line(&woken[0], Wait::Backfill, 2)];
-    assert_eq!(lab.store.pump(node, &again, want(9)).await.unwrap().claimed, []);
+    assert_eq!(lab.store.complete_and_claim(node, &again, want(9)).await.unwrap().claimed, []);
     // Both ended while it was decided that the last one waits: the two places are filled.
     let ends = [completed(node, &held[0]), completed(node, &held[1])];
-    let woken = lab.store.pump(node, &ends, want(9)).await.unwrap().claimed;
+    let woken = lab.store.complete_and_claim(node, &ends, want(9)).await.unwrap().claimed;
     assert_eq!(ids(&woken), [held[2].run.id, held[3].run.id]);
     let ends = [completed(node, &woken[0]), line(&woken[1], Wait::Backfill, 2)];
-    let woken = lab.store.pump(node, &ends, want(9)).await.unwrap().claimed;
+    let woken = lab.store.complete_and_claim(node, &ends, want(9)).await.unwrap().claimed;
     assert_eq!(ids(&woken), [held[3].run.id]);
 }
 
@@ -153,11 +154,11 @@ pub async fn each_end_wakes_one<B: Bench>(lab: &Lab<B>) {
         lab.wait(node, waiting, Wait::Overlap, None).await;
     }
     let done = [completed(node, &held[0]), ended(node, &held[1], Outcome::Failed)];
-    let pumped = lab.store.pump(node, &done, want(9)).await.unwrap();
-    assert_eq!(ids(&pumped.claimed), [held[2].run.id, held[3].run.id]);
+    let exchanged = lab.store.complete_and_claim(node, &done, want(9)).await.unwrap();
+    assert_eq!(ids(&exchanged.claimed), [held[2].run.id, held[3].run.id]);
 }
 
-/// A run makes room in whichever way it ends: also cancelled in line, or buried with its node.
+/// A run makes room in whichever way it ends: also cancelled in line, or lost with its node.
 pub async fn every_kind_of_end_wakes_the_next<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     let held = lab.line(node, &job, 4).await;
@@ -180,7 +181,7 @@ pub async fn every_kind_of_end_wakes_the_next<B: Bench>(lab: &Lab<B>) {
     lab.store.reap(9).await.unwrap();
     let (_, mut finish) = lost(doomed, &next);
     finish.verdict = Verdict::End { outcome: Outcome::Failed, reason: None, dead_letter: true };
-    let applied = lab.store.bury(&[(doomed, finish)]).await.unwrap();
+    let applied = lab.store.settle_lost(&[(doomed, finish)]).await.unwrap();
     assert_eq!(applied, [Applied::Ended(Outcome::Failed)]);
     assert_eq!(lab.claim_one(node).await.run.id, held[3].run.id);
     assert_eq!(lab.state(last.run.id).await, RunState::Queued);
@@ -246,8 +247,8 @@ pub async fn a_wait_leaves_the_run_as_it_was<B: Bench>(lab: &Lab<B>) {
     lab.store.reap(9).await.unwrap();
     let again = lab.claim_one(node).await;
     assert_eq!((again.run, again.attempts, again.lost), (run, 0, 0));
-    let pumped = lab.store.pump(node, &[], ClaimRequest::default()).await.unwrap();
-    assert_eq!((pumped.applied, pumped.claimed), (vec![], vec![]));
+    let exchanged = lab.store.complete_and_claim(node, &[], ClaimRequest::default()).await.unwrap();
+    assert_eq!((exchanged.applied, exchanged.claimed), (vec![], vec![]));
 }
 
 /// A node that begins those in line one after the other gets several of them with the end of a run,
@@ -271,14 +272,14 @@ pub async fn the_end_of_a_run_hands_on_as_many_in_line_as_asked_for<B: Bench>(la
         let done = ending.iter().zip(&followers);
         let done = done.map(|(held, n)| Finish { followers: *n, ..completed(node, held) });
         let done: Vec<Finish> = done.collect();
-        let pumped = lab.store.pump(node, &done, want(wanted)).await.unwrap();
+        let exchanged = lab.store.complete_and_claim(node, &done, want(wanted)).await.unwrap();
         let next: Vec<_> = waiting.iter().map(|held| held.run.id).collect();
-        assert_eq!(ids(&pumped.claimed), next[..expected], "{followers:?} {wanted}");
+        assert_eq!(ids(&exchanged.claimed), next[..expected], "{followers:?} {wanted}");
         // Each end makes room for one; another node finds those and no more.
         let others = followers.len().saturating_sub(expected);
         let left = ids(&lab.claim(lab.node().await, want(99)).await);
         assert_eq!(left, next[expected..expected + others], "{followers:?} {wanted}");
-        assert_eq!(pumped.left_work, others > 0, "{followers:?} {wanted}");
+        assert_eq!(exchanged.left_work, others > 0, "{followers:?} {wanted}");
     }
 }
 
@@ -295,8 +296,9 @@ pub async fn a_node_that_takes_nothing_leaves_one_in_line_and_says_so<B: Bench>(
     });
     assert!(is_pending.await, "nothing has happened yet");
     let done = [Finish { followers: 3, ..completed(node, &held[0]) }];
-    let pumped = lab.store.pump(node, &done, ClaimRequest::default()).await.unwrap();
-    assert!(pumped.left_work);
+    let exchanged =
+        lab.store.complete_and_claim(node, &done, ClaimRequest::default()).await.unwrap();
+    assert!(exchanged.left_work);
     tokio::time::timeout(Duration::from_secs(30), hint).await.expect("a hint");
     let other = lab.node().await;
     assert_eq!(ids(&lab.claim(other, want(9)).await), [held[1].run.id]);

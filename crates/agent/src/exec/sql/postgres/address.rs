@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use dial::{Address, Manner, Tls};
 use domain::action::Assignment;
+use postgres_connect::{Address, Manner, Tls};
 use tokio_postgres::Config;
 
 use super::super::DatabaseError;

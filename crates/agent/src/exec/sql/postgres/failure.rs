@@ -6,7 +6,7 @@ use tokio_postgres::error::{DbError, ErrorPosition, Severity};
 
 use super::super::script::Statement;
 use crate::exec::Failure;
-use dial::words;
+use postgres_connect::words;
 
 /// Describes the server's error about a statement of a script.
 pub(super) fn describe(error: &Error, of: Option<(&str, &Statement)>) -> Failure {

@@ -4,7 +4,7 @@
 use std::future::poll_fn;
 use std::time::Duration;
 
-use dial::Tls;
+use postgres_connect::Tls;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_postgres::error::DbError;

@@ -96,6 +96,14 @@ fn an_ended_run_names_its_cause() {
             &["attempt 3 of 4", "attempt 2 failed: exit code 5: no route"],
         ),
         Row(
+            "completed after its node was lost",
+            Stage::hourly(),
+            RunFacts { attempts: 1, lost: 1, ..completed.clone() },
+            RunDetail { attempts: vec![attempt(1, "02:00", "LOST")], ..none() },
+            "COMPLETED EXECUTION",
+            &["attempt 2 of 5; attempt 1 was lost with node"],
+        ),
+        Row(
             "stands for others",
             Stage::hourly(),
             coalesced,

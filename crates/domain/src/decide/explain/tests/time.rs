@@ -1,6 +1,7 @@
 use super::*;
 use crate::cluster::NodeState;
 use crate::job::Overlap;
+use crate::queue::KeepCompleted;
 use crate::schedule::{AskedTime, GapRule, OverlapRule, asked_time};
 
 fn asked(stage: &Stage, text: &str) -> AskedTime {
@@ -37,9 +38,21 @@ fn a_time_without_a_run_names_its_cause() {
         stage.job.next_run = Some(at("01:00"));
         stage
     };
+    let kept = |keep_completed| KeptFor {
+        days: 1,
+        failed_days: 2,
+        keep_last: None,
+        keep_completed,
+        is_own: true,
+    };
+    let kept_of = |keep_completed| {
+        let mut stage = Stage::hourly();
+        stage.kept = kept(keep_completed);
+        stage
+    };
     let own = || {
         let mut stage = Stage::hourly();
-        stage.kept = KeptFor { days: 1, failed_days: 2, keep_last: Some(5), is_own: true };
+        stage.kept = KeptFor { keep_last: Some(5), ..kept(KeepCompleted::All) };
         stage
     };
     let rows: Vec<(&str, Stage, &str, &str, &[&str])> = vec![
@@ -138,6 +151,13 @@ fn a_time_without_a_run_names_its_cause() {
             &["created at 2026-11-01T00:30:00Z by ann"],
         ),
         (
+            "the day on which the job was created",
+            Stage::hourly(),
+            "2026-11-01",
+            "FORGOTTEN PLANNED",
+            &["2026-11-01T01:00:00Z was a time of the schedule"],
+        ),
+        (
             "after the deletion",
             deleted(),
             "02:00",
@@ -187,6 +207,28 @@ fn a_time_without_a_run_names_its_cause() {
             &[
                 "retention of the job: runs are kept for 1 day and failed runs for 2 days, and only the last 5",
             ],
+        ),
+        (
+            "not kept, because it completed",
+            kept_of(KeepCompleted::None),
+            "01:00",
+            "FORGOTTEN PLANNED",
+            &["its run completed, and its record was deleted (KEEP_COMPLETED = NONE of the job: \
+                 of completed runs, only the newest is kept)"],
+        ),
+        (
+            "not in the sample",
+            kept_of(KeepCompleted::Sample(100)),
+            "01:00",
+            "FORGOTTEN PLANNED",
+            &["(KEEP_COMPLETED = SAMPLE 100 of the job: one of 100 completed runs is kept)"],
+        ),
+        (
+            "older than what is kept in any case",
+            kept_of(KeepCompleted::None),
+            "2026-11-02 02:00",
+            "FORGOTTEN PLANNED",
+            &["retention of the job: runs are kept for 1 day"],
         ),
         (
             "forgotten although renamed since",
@@ -251,6 +293,13 @@ fn local_times_of_clock_changes_are_told() {
             "gap",
             daily(None),
             "2026-03-29 02:30",
+            "DST_GAP",
+            vec!["2026-03-29T02:30:00 does not exist in Europe/Berlin", "GAP SKIP"],
+        ),
+        (
+            "day with a gap",
+            daily(None),
+            "2026-03-29",
             "DST_GAP",
             vec!["2026-03-29T02:30:00 does not exist in Europe/Berlin", "GAP SKIP"],
         ),

@@ -1,7 +1,0 @@
--- A node that plans and takes runs begins an epoch, if nobody living leads.
-UPDATE roles l SET epoch = l.epoch + 1, node_id = $1, since = clock()
-WHERE l.name = 'LEADER'
-    AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = l.node_id AND NOT n.buried)
-    AND EXISTS (
-        SELECT 1 FROM nodes n WHERE n.id = $1 AND NOT n.buried AND NOT n.draining AND 'SCHEDULER' = ANY (n.roles)
-    )
