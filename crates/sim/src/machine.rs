@@ -165,11 +165,13 @@ impl Machine {
             node: it.node,
             begun: it.begun.as_ref().map(|begun| begun.keys().copied().collect()),
         });
+        let acted = self.log.predecessor().and_then(|it| Some((it.node, it.acted_at?)));
         let settings = Settings {
             // The first machine is the one that some jobs ask for.
             info: NodeInfo {
                 labels: Labels(BTreeMap::from([("machine".into(), self.index.to_string())])),
                 replaces,
+                acted,
                 ..NodeInfo::named(&format!("m{}", self.index))
             },
             ..settings.clone()

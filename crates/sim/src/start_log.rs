@@ -19,7 +19,7 @@ struct Content {
     /// None while no node has used the log.
     node: Option<NodeId>,
     begun: BegunRuns,
-    /// When the node last decided about starts.
+    /// When its node last decided about starts.
     acted_at: Option<Timestamp>,
     /// Whether the machine was started again since.
     is_void: bool,
@@ -30,10 +30,8 @@ impl SimLog {
     pub fn reopen(&self) -> Self {
         let content = self.content().clone();
         let Content { node, begun, acted_at, is_void } = &content;
-        let (begun, acted_at) = match is_void {
-            true => (None, None),
-            false => (Some(begun.clone()), *acted_at),
-        };
+        let begun = (!is_void).then(|| begun.clone());
+        let acted_at = acted_at.filter(|_| !is_void);
         let predecessor = node.map(|node| Predecessor { node, begun, acted_at });
         SimLog { predecessor, content: Mutex::new(content) }
     }
@@ -66,12 +64,12 @@ impl StartLog for SimLog {
         self.content().begun.insert(grant, begun);
     }
 
-    fn retract(&self, grant: Grant) {
-        self.content().begun.remove(&grant);
-    }
-
     fn act(&self, at: Timestamp) {
         self.content().acted_at = Some(at);
+    }
+
+    fn retract(&self, grant: Grant) {
+        self.content().begun.remove(&grant);
     }
 
     fn end(&self, grant: Grant) {

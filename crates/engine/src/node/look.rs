@@ -30,6 +30,9 @@ const DECIDED_FOR: SignedDuration = SignedDuration::from_millis(50);
 /// A look that meets a changed definition is repeated this often.
 const LOOKS_MAX: u32 = 4;
 
+/// Tokens are drawn again this often. A store that never answers in time must not stop all starts.
+const DRAWS_MAX: u32 = 8;
+
 /// What a look found counts for nothing if it took longer than this: on a busy machine, or in a
 /// process that was suspended, a job may have been changed or paused since the store answered.
 const LOOKED_FOR: SignedDuration = SignedDuration::from_millis(100);
@@ -74,15 +77,21 @@ impl Node {
         }
     }
 
-    /// Draws the tokens again if the look was slow: a start that was decided later may have begun
-    /// and ended since then.
+    /// Draws the tokens again if the look was slow, and again if that was slow: a start that was
+    /// decided later may have begun and ended since then.
     pub(super) async fn renew_tokens(&self, look: &mut Look) -> store::Result<()> {
-        if self.now().duration_since(look.since) > DECIDED_FOR {
-            let mut order: Vec<usize> = (0..look.tokens.len()).collect();
-            order.sort_by_key(|i| look.tokens[*i]);
+        let mut order: Vec<usize> = (0..look.tokens.len()).collect();
+        order.sort_by_key(|i| look.tokens[*i]);
+        let mut drawn_at = look.since;
+        for _ in 0..DRAWS_MAX {
+            let now = self.now();
+            if now.duration_since(drawn_at) <= DECIDED_FOR {
+                break;
+            }
+            drawn_at = now;
             let tokens = self.store.start_tokens(order.len()).await?;
-            for (i, token) in order.into_iter().zip(tokens) {
-                look.tokens[i] = token;
+            for (i, token) in order.iter().zip(tokens) {
+                look.tokens[*i] = token;
             }
         }
         Ok(())
