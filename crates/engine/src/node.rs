@@ -281,6 +281,8 @@ struct Held {
     claimed_at: Timestamp,
     /// Set when the executor has it.
     running: Option<Running>,
+    /// How many of its starts came later than their decision allows, in a row.
+    late_starts: u32,
 }
 
 /// A run that has begun.
@@ -457,7 +459,7 @@ impl Node {
         if entry.get().run.grant != grant || entry.get().running.is_none() {
             return false;
         }
-        let Held { run, claimed_at, running } = entry.remove();
+        let Held { run, claimed_at, running, .. } = entry.remove();
         let Some(Running { job, started_at, token, waited, .. }) = running else { return false };
         let mut result = result;
         if run.run.origin == Origin::Step {

@@ -27,6 +27,9 @@ use super::{Held, Node, Started};
 /// How long after its decision a run may begin without another look.
 const DECIDED_FOR: SignedDuration = SignedDuration::from_millis(50);
 
+/// A decision is good for twice as long after each late start, so many times.
+const LATE_STARTS_MAX: u32 = 6;
+
 /// A look that meets a changed definition is repeated this often.
 const LOOKS_MAX: u32 = 4;
 
@@ -184,18 +187,27 @@ impl Node {
 
 impl Node {
     /// Whether a run that was decided to start may begin now. A decision that is too old is made
-    /// again: the run is as due as before, and this answers false.
+    /// again: the run is as due as before, and this answers false. Each time that happens to a run,
+    /// its next decision is good for twice as long: a store that takes longer than [`DECIDED_FOR`]
+    /// to write a start down does not keep the run from starting for ever.
     pub fn may_begin(&self, started: &Started) -> bool {
         let age = self.now().duration_since(started.started_at);
         if age <= DECIDED_FOR {
             return true;
         }
-        tracing::debug!(run = %started.run.grant.run, ?age, "a start was decided too long ago");
         let mut state = self.state();
         let Some(held) = state.held.get_mut(&started.run.grant.run) else { return false };
-        if held.run.grant != started.run.grant || held.running.take().is_none() {
+        if held.run.grant != started.run.grant {
             return false;
         }
+        if age <= DECIDED_FOR * (1 << held.late_starts.min(LATE_STARTS_MAX)) {
+            return held.running.is_some();
+        }
+        tracing::debug!(run = %started.run.grant.run, ?age, "a start was decided too long ago");
+        if held.running.take().is_none() {
+            return false;
+        }
+        held.late_starts += 1;
         if let Some(log) = &self.parts.start_log {
             log.retract(started.run.grant);
         }

@@ -120,7 +120,8 @@ impl Node {
                 let (waited, of_job) = (None, Arc::clone(&job));
                 let running = Running { job: of_job, started_at, token, waited, _counted };
                 let running = Some(running);
-                let held = Held { run: Arc::clone(&run), claimed_at, running };
+                let run_held = Arc::clone(&run);
+                let held = Held { run: run_held, claimed_at, running, late_starts: 0 };
                 state.held.insert(run.grant.run, held);
                 let free = &mut state.free[run.run.slot];
                 *free = free.saturating_sub(1);

@@ -105,7 +105,7 @@ impl Node {
                 Entry::Occupied(held) if held.get().run.grant == run.grant => continue,
                 entry => {
                     let run = Arc::new(run);
-                    entry.insert_entry(Held { run, claimed_at, running: None });
+                    entry.insert_entry(Held { run, claimed_at, running: None, late_starts: 0 });
                 }
             }
             if place.0 <= now {

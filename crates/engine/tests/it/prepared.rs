@@ -511,3 +511,25 @@ async fn a_start_that_was_decided_too_long_ago_is_not_lost_with_its_process() {
     assert_eq!((again.len(), again[0].run.lost, again[0].run.attempts), (1, 0, 0));
     assert!(server.node.may_begin(&again[0]));
 }
+
+/// A store that takes a second to write a start down keeps no run from starting for ever.
+#[tokio::test]
+async fn a_run_starts_although_each_start_is_late() {
+    let world = World::at("2026-01-01T00:00:08Z");
+    let server = Server::start(&world).await;
+    let definition = Definition { on_lost: OnLost::Fail, ..every(10, "2026-01-01T00:00:10Z") };
+    server.node.create("job", definition).await;
+    server.node.work().await;
+    world.go_to("2026-01-01T00:00:10Z");
+    let mut late = 0;
+    loop {
+        let started = server.node.work().await;
+        assert_eq!(started.len(), 1);
+        world.pass(1);
+        if server.node.may_begin(&started[0]) {
+            break;
+        }
+        late += 1;
+    }
+    assert_eq!(late, 5);
+}
