@@ -45,7 +45,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The figures, for Prometheus. It needs a key unless the administrator decided otherwise. */
+        /** The metrics, for Prometheus. It needs a key unless the administrator decided otherwise. */
         get: operations["metrics"];
         put?: never;
         post?: never;
@@ -5147,7 +5147,7 @@ export interface components {
             /** @description Warnings. */
             warnings?: string[];
         };
-        /** @description Defaults of the jobs of a tenant, when they are created or replaced. */
+        /** @description Defaults of the jobs of a tenant, when they are created. */
         JobDefaultsSpec: {
             /** @default null */
             timeout_seconds: components["schemas"]["Seconds"] | null;
@@ -5290,7 +5290,7 @@ export interface components {
             job_id: string;
             /**
              * Format: int32
-             * @description Hours that the figures reach back.
+             * @description Hours that the statistics reach back.
              */
             hours: number;
         };
