@@ -83,7 +83,7 @@ RANDOM_DELAY=2
 TZ=Asia/Tokyo
 PATH=/opt/bin
 # Writes to
-# everybody
+# all readers
 5 4 * * sun mail -s hi all%Dear all,%bye
 ";
     let reading = CrontabDefaults { system: false, zone: "UTC", prefix: "old-" };
