@@ -50,11 +50,15 @@ fn rust_worker() -> &'static Path {
 }
 
 fn worker(sdk: &Sdk, server: &Server, queue: &str, done: &Path, more: &[&str]) -> Child {
+    command(sdk, server, queue, done, more).spawn().unwrap()
+}
+
+fn command(sdk: &Sdk, server: &Server, queue: &str, done: &Path, more: &[&str]) -> Command {
     let mut command = (sdk.program)();
     command.arg(queue).arg(done).args(more);
     command.env("PUNCTUAL_SERVER", format!("http://{}", server.address));
     command.env("PUNCTUAL_TOKEN", &server.key);
-    command.spawn().unwrap()
+    command
 }
 
 /// How often each message was done, by its number.
@@ -212,8 +216,9 @@ fn conforms(sdk: &Sdk) {
     let cases = script["messages"].as_array().unwrap();
     let messages: Vec<Value> = cases.iter().map(|it| json!({"payload": it["payload"]})).collect();
     let sent = post(&server, "/v1/queues/tasks/messages", &json!({ "messages": messages }));
-    let mut worker = worker(sdk, &server, "tasks", &notes, &["--until-idle"]);
-    assert!(worker.wait().unwrap().success());
+    let mut worker = command(sdk, &server, "tasks", &notes, &["--until-idle"]);
+    worker.env("LEASE", script["lease"].to_string());
+    assert!(worker.status().unwrap().success());
     for (case, sent) in cases.iter().zip(sent["messages"].as_array().unwrap()) {
         let (name, id) = (&case["name"], sent["id"].as_str().unwrap());
         let (_, it) = server.call("GET", &format!("/v1/queues/tasks/messages/{id}"), None);

@@ -165,7 +165,7 @@ product: PostgreSQL 15
 catalogs: default
 schemas: information_schema, pg_catalog, sys
 tables: job_dependencies job_run_acks job_runs job_secrets jobs
-columns: job_uuid:uuid depends_on_job_uuid:uuid job_name:text depends_on_job_name:text condition:text
+columns: job_uuid:uuid depends_on_job_uuid:uuid job_name:text depends_on_job_name:text condition:text dependency_rule:text
 keys: 0
 indexes: 0
 imported: 0

@@ -73,7 +73,7 @@ fn expressions_choose_by_the_values_of_the_run() {
         ("SHARD_COUNT() - 1", "shard_004"),
         ("'it''s'", "it says \"it's\", and there is no such shard"),
         ("id", "it says 42; the places of the shards are 0 to 3"),
-        ("id / 0", "42 is split by zero"),
+        ("id / 0", "42 is divided by zero"),
         ("big + 1", "a number is too large"),
         ("name * 2", "\"Eve\" is not a whole number"),
         ("customer", "the run has no parameter \"customer\""),

@@ -120,7 +120,7 @@ pub struct ExecutionBatch {
 #[utoipa::path(
     post, path = "/v1/executions:batch", operation_id = "batch_executions", tag = "executions",
     request_body = ExecutionBatchBody,
-    responses((status = 200, body = ExecutionBatch), (status = 409, body = ErrorBody))
+    responses((status = 200, body = ExecutionBatch), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn batch(
     State(app): State<App>,

@@ -170,7 +170,7 @@ struct Done {
 /// Does one thing with many jobs, each on its own.
 #[utoipa::path(
     post, path = "/v1/jobs:batch", operation_id = "batch_jobs", tag = "jobs", request_body = JobBatchBody,
-    responses((status = 200, body = JobBatch), (status = 409, body = ErrorBody))
+    responses((status = 200, body = JobBatch), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn batch(
     State(app): State<App>,

@@ -20,7 +20,7 @@ use super::job_patch::patched;
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::Body;
-use crate::problem::{Problem, Result};
+use crate::problem::{ErrorBody, Problem, Result};
 use crate::week_plan::{PlannedJob, WeekPlan, minute_of, started, week_plan};
 
 /// The most changes of one request, and the most jobs that are spread at once.
@@ -164,7 +164,8 @@ struct Window {
 /// Counts the starts of all jobs with some changes, which are not made.
 #[utoipa::path(
     post, path = "/v1/schedule:simulate", operation_id = "simulate_schedule", tag = "jobs",
-    request_body = SimulateBody, responses((status = 200, body = Simulation))
+    request_body = SimulateBody,
+    responses((status = 200, body = Simulation), (status = 404, body = ErrorBody))
 )]
 pub(crate) async fn simulate(
     State(app): State<App>,
