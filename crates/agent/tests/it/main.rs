@@ -1,5 +1,6 @@
 //! The agent against the real machine, and the executors against real things that misbehave.
 
+mod artifact;
 mod external;
 mod http;
 mod objection;
