@@ -198,9 +198,11 @@ def forbidden():
     attempt("write", lambda: open(folder + "/new", "w"))
     attempt("change", lambda: open(folder + "/main.py", "a"))
     attempt("chmod", lambda: os.chmod(folder + "/main.py", 0o777))
-    attempt("others", lambda: os.listdir("/.artifacts") and None)
     attempt("network", lambda: __import__("socket").create_connection(("127.0.0.1", 1)))
-    outcomes["seen"] = os.listdir("/.artifacts") if os.path.isdir("/.artifacts") else []
+    try:
+        outcomes["seen"] = os.listdir("/.artifacts")
+    except OSError:
+        outcomes["seen"] = []
     return outcomes
 
 def huge():
