@@ -98,7 +98,7 @@ pub struct JobSpec {
     pub ends_at: Option<String>,
     /// What it does. It may be left out where `artifact_id` and `entrypoint` are given.
     #[serde(default)]
-    #[schema(value_type = Payload)]
+    #[schema(value_type = Payload, required = true)]
     pub payload: Map<String, Value>,
     /// The artifact that it runs, instead of a payload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
