@@ -20,7 +20,7 @@ use domain::run::{AttemptEnd, AttemptResult};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::external::{HELPER, assignment, open_to_all, processes};
 
@@ -32,6 +32,8 @@ struct Shelf {
     objects: Mutex<BTreeMap<ArtifactDigest, Vec<u8>>>,
     newest: Mutex<Option<ArtifactDigest>>,
     opened: AtomicUsize,
+    /// What fetches wait for, if anything.
+    gate: Mutex<Option<Arc<Notify>>>,
 }
 
 impl ArtifactSource for Shelf {
@@ -47,7 +49,11 @@ impl ArtifactSource for Shelf {
     ) -> Fetch<'a, Box<dyn ArtifactChunks>> {
         self.opened.fetch_add(1, Ordering::Relaxed);
         let found = self.objects.lock().unwrap().get(&digest).cloned();
+        let gate = self.gate.lock().unwrap().clone();
         Box::pin(async move {
+            if let Some(gate) = gate {
+                gate.notified().await;
+            }
             let found = found.ok_or_else(|| FetchError::Unavailable("storage is away".into()))?;
             let chunks = found.chunks(1000).map(Bytes::copy_from_slice).rev().collect();
             Ok(Box::new(Pieces(chunks)) as Box<dyn ArtifactChunks>)
@@ -298,7 +304,7 @@ async fn a_program_writes_its_result_to_a_file() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn runs_at_the_same_time_fetch_once_and_share_a_failure() {
+async fn runs_at_the_same_time_fetch_once() {
     let world = Arc::new(World::new());
     let agent = world.agent();
     let digest = world.put(packed(&[("run", "#!/bin/sh\nexit 0\n")]));
@@ -317,15 +323,37 @@ async fn runs_at_the_same_time_fetch_once_and_share_a_failure() {
     let again = world.run(&world.agent(), &run_of(Some(digest), "run")).await;
     assert_eq!(again.end, AttemptEnd::Completed);
     assert_eq!(world.shelf.opened.load(Ordering::Relaxed), 1);
-    let away = ArtifactDigest([7; 32]);
-    for run in all(away) {
-        let result = run.await.unwrap();
-        let error = result.error.unwrap();
+}
+
+/// On one thread, so that every run waits for the fetch before it goes on.
+#[tokio::test]
+async fn runs_that_wait_for_a_fetch_share_its_failure() {
+    let world = Arc::new(World::new());
+    let agent = world.agent();
+    let digest = world.put(packed(&[("run", "#!/bin/sh\nexit 0\n")]));
+    assert_eq!(world.run(&agent, &run_of(Some(digest), "run")).await.end, AttemptEnd::Completed);
+    let gate = Arc::new(Notify::new());
+    *world.shelf.gate.lock().unwrap() = Some(Arc::clone(&gate));
+    let opened = || world.shelf.opened.load(Ordering::Relaxed);
+    let before = opened();
+    let runs = (0..20).map(|_| {
+        let (world, agent) = (Arc::clone(&world), Arc::clone(&agent));
+        let it = run_of(Some(ArtifactDigest([7; 32])), "run");
+        tokio::spawn(async move { world.run(&agent, &it).await })
+    });
+    let runs: Vec<_> = runs.collect();
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(opened(), before + 1, "one fetches, the others wait");
+    *world.shelf.gate.lock().unwrap() = None;
+    gate.notify_waiters();
+    for run in runs {
+        let error = run.await.unwrap().error.unwrap();
         assert_eq!(error.to_string(), "ARTIFACT_UNAVAILABLE");
         assert!(!error.is_refusal(), "it is tried again");
     }
-    let opened = world.shelf.opened.load(Ordering::Relaxed);
-    assert!(opened < 21, "runs that waited share the failure: {opened}");
+    assert_eq!(opened(), before + 1, "they share the failure");
 }
 
 #[tokio::test(flavor = "multi_thread")]
