@@ -107,7 +107,7 @@ pub fn read(
             _ => {
                 let own = String::from_utf8_lossy(&entry.header().path_bytes()).into_owned();
                 let path = long_path.take().unwrap_or(own);
-                let is_executable = entry.header().mode().map_err(not_tar)? & 0o111 != 0;
+                let is_executable = entry.header().mode().is_ok_and(|mode| mode & 0o111 != 0);
                 let content = &mut entry as &mut dyn Read;
                 let file = ArchiveFile { is_executable, content };
                 reading.entry(kind, &path, size, file)?;
