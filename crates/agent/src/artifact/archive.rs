@@ -85,11 +85,12 @@ pub fn read(
     let mut decoder = Decoder::new(archive).map_err(invalid)?;
     decoder.window_log_max(WINDOW_LOG_MAX).map_err(invalid)?;
     let ratio_max = RATIO_FREE_BYTES.max(archive_bytes.saturating_mul(RATIO_MAX));
-    let left = ratio_max.min(UNPACKED_BYTES_MAX + HEADER_BYTES_MAX);
+    // Headers of many small files compress well and are no bomb: only content counts for the ratio.
+    let left = ratio_max.min(UNPACKED_BYTES_MAX).saturating_add(HEADER_BYTES_MAX);
     let stream = MeteredReader { from: decoder, left };
     let mut archive = tar::Archive::new(stream);
-    let mut reading =
-        Reading { target, paths: BTreeMap::new(), content: ArchiveContent::default() };
+    let content = ArchiveContent::default();
+    let mut reading = Reading { target, paths: BTreeMap::new(), content, ratio_max };
     let mut long_path = None;
     for entry in archive.entries().map_err(not_tar)?.raw(true) {
         let mut entry = entry.map_err(not_tar)?;
@@ -161,6 +162,8 @@ struct Reading<'a> {
     /// Every path so far, and whether it is a folder.
     paths: BTreeMap<String, bool>,
     content: ArchiveContent,
+    /// How large its content may be for the size of the archive.
+    ratio_max: u64,
 }
 
 impl Reading<'_> {
@@ -234,6 +237,9 @@ impl Reading<'_> {
         }
         if self.content.bytes > UNPACKED_BYTES_MAX {
             return Err(invalid(format!("it unpacks to more than {UNPACKED_BYTES_MAX} bytes")));
+        }
+        if self.content.bytes > self.ratio_max {
+            return Err(invalid(format!("it unpacks to more than {RATIO_MAX} times its size")));
         }
         Ok(())
     }
