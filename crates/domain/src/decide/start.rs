@@ -93,19 +93,18 @@ pub fn start(
     if facts.job_state == Some(JobState::Paused) && outlives_pause(run, definition) {
         return Start::Wait(Wait::Pause, None);
     }
-    // A run that was tried, or whose node was lost, goes on whatever becomes of the schedule.
-    let is_first = run.attempts + run.lost == 0;
     let unscheduled = facts.job_state != Some(JobState::Enabled) && run.run.origin.is_tick();
     // The steps and parts of a run that has begun start until it ends.
     if facts.job_state == Some(JobState::Deleted) && !run.run.origin.is_child()
         || facts.job_state.is_none()
-        || unscheduled && is_first
+        || unscheduled && run.attempts == 0
     {
         let state =
             facts.job_state.map_or("gone".to_owned(), |state| format!("{state:?}").to_lowercase());
         let text = format!("the job was {state} before the run started");
         return Start::End(Outcome::Skipped, reason(ReasonCode::JobChanged, &text));
     }
+    let is_first = run.attempts + run.lost == 0;
     if run.run.origin.is_tick()
         && is_first
         && let Some(excluded) = moment.excluded
@@ -166,8 +165,7 @@ fn outlives_pause(run: &ClaimedRun, definition: &Definition) -> bool {
         CatchUpPolicy::Last => definition.when.is_one_time(),
         CatchUpPolicy::All => true,
     };
-    let is_first = run.attempts + run.lost == 0;
-    run.run.origin.is_tick() && is_first && (run.grant.turn > 0 || is_caught_up)
+    run.run.origin.is_tick() && run.attempts == 0 && (run.grant.turn > 0 || is_caught_up)
 }
 
 /// Why a missed tick does not run; none if it runs.

@@ -438,13 +438,8 @@ fn what_changed_since_it_was_planned() {
     let retried = ClaimedRun { attempts: 1, ..run(Origin::Schedule) };
     let mut waited = run(Origin::Schedule);
     waited.grant.turn = 1;
-    let mut lost = ClaimedRun { lost: 1, ..run(Origin::Schedule) };
-    lost.grant.turn = 1;
     for (run, facts, now, expected) in [
         (run(Origin::Schedule), StartFacts::default(), "12:00", "forget"),
-        // A run whose node was lost goes on like one that failed.
-        (lost.clone(), StartFacts { job_state: Some(JobState::Paused), ..held() }, "12:00", "go"),
-        (lost, StartFacts { job_state: Some(JobState::Disabled), ..held() }, "12:00", "go"),
         // It is due by the clock of the node, but the clock of the store counts.
         (
             run(Origin::Schedule),
