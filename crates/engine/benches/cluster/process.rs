@@ -1,5 +1,6 @@
 //! `cluster.process`: runs that wait, until the last one is history, with more and more nodes.
 
+use domain::job::Overlap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
@@ -45,7 +46,7 @@ pub async fn measure(databases: &Databases, args: &Args) -> Result<Vec<Measureme
 async fn process(databases: &Databases, args: &Args, nodes: usize) -> Result<f64> {
     let name = databases.fresh(None).await?;
     let store = databases.store(&name).await?;
-    let job = jobs::on_demand(&store).await?;
+    let job = jobs::on_demand(&store, Overlap::Allow).await?;
     let mut ids = Vec::new();
     for first in (0..args.runs).step_by(5_000) {
         let runs: Vec<_> =

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use domain::job::Job;
+use domain::job::Overlap;
 use domain::run::NewRun;
 use engine::{Engine, Settings};
 use jiff::SignedDuration;
@@ -44,7 +45,7 @@ pub async fn measure<B: Bed>(bed: &B, args: &Args) -> Result<Vec<Measurement>> {
 /// An engine that works as always; the runs are not due before tomorrow, so it has none to start.
 async fn engine<B: Bed>(bed: &B, settings: Settings) -> Result<(Engine, Job)> {
     let store = bed.fresh().await?;
-    let job = jobs::on_demand(&store).await?;
+    let job = jobs::on_demand(&store, Overlap::Allow).await?;
     let engine = Engine::start(store, Counter::default(), notifiers(), settings, parts()).await?;
     Ok((engine, job))
 }

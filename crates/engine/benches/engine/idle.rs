@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use domain::job::When;
+use domain::job::{Overlap, When};
 use engine::{Engine, Settings};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -43,7 +43,7 @@ pub async fn measure<B: Bed>(bed: &B, args: &Args) -> Result<()> {
         let begun = Instant::now();
         jobs::scheduled(&store, *count, &yearly).await?;
         progress(format!("created in {:.1} s", begun.elapsed().as_secs_f64()));
-        let waiting = jobs::on_demand(&store).await?;
+        let waiting = jobs::on_demand(&store, Overlap::Allow).await?;
         store.submit(&[jobs::run(&waiting, now())], None).await?;
         drop(store);
         bed.tidy().await?;

@@ -15,10 +15,10 @@ use crate::present::{now, parts, random};
 /// Jobs that one call creates.
 const BATCH: u32 = 5_000;
 
-/// A job that runs when it is asked to, any number of times at once.
-pub async fn on_demand<S: FullStore>(store: &Arc<S>) -> Result<Job> {
+/// A job that runs on request.
+pub async fn on_demand<S: FullStore>(store: &Arc<S>, overlap: Overlap) -> Result<Job> {
     let node = Node::new(Arc::clone(store), Settings::default(), parts());
-    let definition = Definition { overlap: Overlap::Allow, ..Definition::default() };
+    let definition = Definition { overlap, ..Definition::default() };
     let tenant = TenantId::DEFAULT;
     Ok(node
         .create_job(NewJob {

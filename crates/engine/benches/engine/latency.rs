@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
+use domain::job::Overlap;
 use engine::{Engine, Settings};
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -22,7 +23,7 @@ const PER_SECOND: u32 = 50;
 pub async fn measure<B: Bed>(bed: &B, args: &Args) -> Result<Measurement> {
     progress("M2.latency");
     let store = bed.fresh().await?;
-    let job = jobs::on_demand(&store).await?;
+    let job = jobs::on_demand(&store, Overlap::Allow).await?;
     let witness = Witness::default();
     let settings =
         Settings { max_concurrent_jobs: 10, max_runs_per_job: 10, ..Settings::default() };

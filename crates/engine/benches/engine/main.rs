@@ -66,6 +66,9 @@ async fn measure<B: Bed>(bed: &B, args: &Args) -> Result<()> {
     if args.wants("M1.process") {
         process::measure(bed, args).await?.print();
     }
+    if args.wants("M7.line") {
+        process::measure_line(bed, args).await?.print();
+    }
     for measurement in enqueue::measure(bed, args).await? {
         measurement.print();
     }

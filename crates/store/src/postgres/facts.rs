@@ -45,26 +45,45 @@ impl Shared {
         let fences: Vec<i64> = grants.clone().map(|grant| grant.fence).collect();
         let turns: Vec<i32> = grants.map(|grant| signed(grant.turn)).collect();
         let jobs: Vec<Uuid> = questions.iter().map(|question| question.job.0).collect();
-        let others: Vec<bool> = questions.iter().map(|question| question.others).collect();
         let limited: BTreeSet<Uuid> =
             questions.iter().filter(|it| it.others).map(|it| it.job.0).collect();
         let limited: Vec<Uuid> = limited.into_iter().collect();
-        let values = values![node.0, runs, fences, turns, jobs, others, claims];
+        let values = values![node.0, runs, fences, turns, jobs, claims];
         let mut pipeline = Pipeline::default();
         pipeline.push(sql!("starts_share"), values![]);
         let answer = pipeline.push(sql!("facts"), values);
-        let elsewhere = (!limited.is_empty())
-            .then(|| pipeline.push(sql!("facts_elsewhere"), values![node.0, limited]));
+        let others = (!limited.is_empty()).then(|| {
+            let most = StartFacts::EARLIER_MAX as i64;
+            let earlier = pipeline.push(sql!("facts_earlier"), values![limited.clone(), most]);
+            (earlier, pipeline.push(sql!("facts_elsewhere"), values![node.0, limited]))
+        });
         let answers = pipeline.commit(&self.pool).await?;
         let mut orders: Vec<i64> = vec![0; questions.len()];
         for row in &answers[answer] {
             let place = usize::try_from(row.try_get::<_, i64>(0)? - 1).unwrap_or(usize::MAX);
             if let (Some(fact), Some(question)) = (facts.get_mut(place), questions.get(place)) {
-                orders[place] = row.try_get(9)?;
-                add(fact, question, row, upstream)?;
+                orders[place] = row.try_get(5)?;
+                *fact = fact_of(question, row, upstream)?;
             }
         }
-        for row in elsewhere.into_iter().flat_map(|step| &answers[step]) {
+        let Some((earlier, elsewhere)) = others else { return Ok(facts) };
+        for row in &answers[earlier] {
+            let (job, order_at) = (JobId(row.try_get(0)?), row.try_get::<_, i64>(4)?);
+            let run = EarlierRun {
+                id: RunId(row.try_get(1)?),
+                origin: origin(row.try_get(2)?)?,
+                wait: Wait::from_number(row.try_get::<_, i16>(3)?.into()),
+                was_tried: row.try_get(5)?,
+            };
+            let asked = questions.iter().zip(&orders).zip(&mut facts);
+            for ((question, mine), facts) in asked {
+                let is_asked = facts.held && question.others && question.job == job;
+                if is_asked && (order_at, run.id) < (*mine, question.grant.run) {
+                    facts.earlier.push(run.clone());
+                }
+            }
+        }
+        for row in &answers[elsewhere] {
             let (job, id) = (JobId(row.try_get(0)?), RunId(row.try_get(1)?));
             let run = ActiveRun { id, origin: origin(row.try_get(2)?)? };
             let (order_at, fence): (i64, i64) = (row.try_get(3)?, row.try_get(4)?);
@@ -104,33 +123,24 @@ impl Shared {
     }
 }
 
-/// Adds what a row tells about a run that is held.
-fn add(
-    facts: &mut StartFacts,
+/// The row of a run that is held, without the other runs of its job.
+fn fact_of(
     question: &FactsFor,
     row: &Row,
     upstream: &HashMap<JobId, UpstreamFact>,
-) -> Result<()> {
-    if !facts.held {
-        let state: Option<&str> = row.try_get(2)?;
-        let fact = |job: &JobId| upstream.get(job).cloned().unwrap_or_default();
-        facts.held = true;
-        facts.early_by = row.try_get::<_, Option<i64>>(6)?.map(SignedDuration::from_micros);
-        facts.cancel_requested = row.try_get(1)?;
-        facts.job_state = state.map(job_state).transpose()?;
-        facts.job_version = unsigned(row.try_get(7)?);
-        facts.token = row.try_get(10)?;
-        facts.upstream = question.upstream.iter().map(fact).collect();
-    }
-    if let Some(id) = row.try_get::<_, Option<Uuid>>(3)? {
-        facts.earlier.push(EarlierRun {
-            id: RunId(id),
-            origin: origin(row.try_get(4)?)?,
-            wait: Wait::from_number(row.try_get::<_, i16>(5)?.into()),
-            was_tried: row.try_get(8)?,
-        });
-    }
-    Ok(())
+) -> Result<StartFacts> {
+    let state: Option<&str> = row.try_get(2)?;
+    let fact = |job: &JobId| upstream.get(job).cloned().unwrap_or_default();
+    Ok(StartFacts {
+        held: true,
+        early_by: row.try_get::<_, Option<i64>>(3)?.map(SignedDuration::from_micros),
+        cancel_requested: row.try_get(1)?,
+        job_state: state.map(job_state).transpose()?,
+        job_version: unsigned(row.try_get(4)?),
+        token: row.try_get(6)?,
+        upstream: question.upstream.iter().map(fact).collect(),
+        ..StartFacts::default()
+    })
 }
 
 fn upstream_fact(row: &Row) -> Result<(JobId, UpstreamFact)> {
