@@ -113,7 +113,8 @@ impl<E: Executor> LocalDispatch<E> {
         };
         match refused {
             None => match &run.job.definition.action {
-                Action::Queue(send) => node.send_for(&run, send, stop.requested()).await,
+                // Boxed: its state would make the task of every run larger.
+                Action::Queue(send) => Box::pin(node.send_for(&run, send, stop.requested())).await,
                 _ => self.0.execute(run, stop).await,
             },
             Some(refused) => refused,
