@@ -64,7 +64,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// The longest head of a request, in bytes.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 
-/// Answers callers until it is told to stop, and then until the last of them has gone.
+/// Serves connections until `stop` completes, and then until the last of them has ended.
 pub async fn serve<L>(
     mut listener: L,
     router: Router,

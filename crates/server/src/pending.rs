@@ -133,7 +133,7 @@ impl Pending {
         self.evict.notified().await;
     }
 
-    /// What tells the connection that it must make way.
+    /// Notified when the connection is evicted.
     pub(crate) fn notice(&self) -> Arc<Notify> {
         Arc::clone(&self.evict)
     }

@@ -1,4 +1,4 @@
-//! What a caller is told when something cannot be done: one table of codes for every interface.
+//! Errors of requests: one table of codes for every interface.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -355,7 +355,7 @@ fn field_of(field: &str) -> String {
     .to_owned()
 }
 
-/// What is found in [`Code::EntryNotFound`].
+/// Prefixes of missing objects that are reported as [`Code::EntryNotFound`].
 const ENTRIES: [&str; 5] = ["user", "role ", "key", "grantee", "grant "];
 
 impl From<EngineError> for Problem {

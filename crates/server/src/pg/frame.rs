@@ -11,7 +11,7 @@ use pgwire::messages::{DecodeContext, PgWireFrontendMessage, ProtocolVersion};
 /// The length of a message counts itself.
 const LENGTH_BYTES: usize = 4;
 
-/// What a message consists of.
+/// A field of a message.
 #[derive(Clone, Copy)]
 enum Part {
     /// Letters up to a zero.
@@ -56,7 +56,7 @@ pub(crate) enum Frame {
     Unreadable(u8, Flaw),
 }
 
-/// What is wrong with a message.
+/// An error in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flaw {
     /// It ends too early, or goes on too long.

@@ -21,8 +21,8 @@ use super::wire::{Ended, Wire};
 use crate::admission::SqlLogin;
 use crate::sql::{BlockState, Session};
 
-/// How often it is looked whether the client may still be here. What the engine remembers of a key
-/// is at most a second old.
+/// Interval of the check whether the login is still permitted. Cached identities of the engine are
+/// at most a second old.
 pub(super) const LOOK: Duration = Duration::from_secs(2);
 
 /// How long a client waits for a refusal because it has asked for too much.
@@ -51,7 +51,7 @@ impl From<Ended> for Over {
 pub(super) struct Prepared {
     /// The text that it sent.
     pub(super) text: String,
-    /// What it asks for; none for an empty text.
+    /// The parsed statement; none for an empty text.
     pub(super) statement: Option<sql::Parsed>,
     /// The types of its values, as far as the client said.
     pub(super) types: Vec<postgres_types::Type>,
@@ -62,9 +62,9 @@ pub(super) struct Portal {
     pub(super) prepared: Arc<Prepared>,
     pub(super) values: Vec<query::Value>,
     pub(super) formats: Vec<i16>,
-    /// What was answered and not all given.
+    /// The answer, while some of its rows are not sent.
     pub(super) rows: Option<Rows>,
-    /// Whether all was given.
+    /// Whether all rows were sent.
     pub(super) is_done: bool,
 }
 
@@ -137,7 +137,7 @@ pub(crate) async fn run(
     }
 }
 
-/// Who a client is now, or why it has to go.
+/// The present actor of a login, or the error that ends the session.
 pub(super) async fn actor_of(listener: &SqlListener, login: &SqlLogin) -> Result<Actor, Report> {
     match listener.app.authority.actor_of(login).await {
         Ok(Some(actor)) => Ok(actor),
@@ -173,7 +173,7 @@ impl Talk<'_> {
         }
     }
 
-    /// What clients want to know of a server before they ask.
+    /// Sends the parameters and keys that clients expect before the first statement.
     async fn welcome(&mut self) -> Result<(), Ended> {
         let name = self.sql.actor().name.clone();
         for (setting, value) in [("is_superuser", "off"), ("session_authorization", &name)] {
@@ -233,7 +233,7 @@ impl Talk<'_> {
             _ if self.skips => return Ok(()),
             In::Query(query) => return self.simple(query.query).await,
             In::Flush(_) => return Ok(self.wire.flush().await?),
-            // What is left of a COPY that has failed.
+            // Data of a COPY that has failed is discarded.
             In::CopyData(_) | In::CopyDone(_) | In::CopyFail(_) => return Ok(()),
             _ => {}
         }
@@ -291,7 +291,7 @@ impl Talk<'_> {
 
 /// Why a step was not done.
 pub(super) enum Step {
-    /// The client is told, and goes on.
+    /// The client gets the error, and the session continues.
     Failed(Report),
     /// It does not.
     Over(Over),

@@ -32,7 +32,7 @@ pub(crate) const UNAUTHENTICATED_BYTES_MAX: usize = 10_000;
 /// The first byte of TLS.
 const TLS: u8 = 0x16;
 
-/// What a client asks for that does without asking.
+/// The ALPN protocol of clients that begin with TLS instead of an `SSLRequest`.
 const ALPN: &[u8] = b"postgresql";
 
 const SSL_REQUEST: i32 = 80_877_103;
@@ -50,7 +50,7 @@ enum Line {
     Private(Option<Vec<u8>>),
 }
 
-/// What the first packet is.
+/// The first packet of a connection.
 enum First {
     /// A client wants to log in, with these parameters.
     Start { minor: i32, parameters: BTreeMap<String, String> },
@@ -62,13 +62,13 @@ enum First {
 pub(crate) struct Arrived {
     /// The client.
     pub(crate) wire: Wire,
-    /// Who it is.
+    /// The authenticated login.
     pub(crate) login: SqlLogin,
     /// By what their statements are cancelled.
     pub(crate) registered: Registered,
     /// The tenant, as they call it.
     pub(crate) tenant: String,
-    /// What they asked for.
+    /// Parameters of the startup packet.
     pub(crate) parameters: BTreeMap<String, String>,
 }
 
@@ -238,7 +238,7 @@ async fn authenticate(
         Line::Private(Some(bytes)) => Some(bytes.as_slice()),
         Line::Private(None) | Line::Open => None,
     };
-    // What is better comes first.
+    // The preferred mechanism comes first.
     let bound = bound_to.map(|_| BOUND_MECHANISM.to_owned());
     let mechanisms = bound.into_iter().chain([MECHANISM.to_owned()]).collect();
     say(wire, Authentication::SASL(mechanisms)).await?;
@@ -317,7 +317,7 @@ async fn password_message(wire: &mut Wire) -> Result<Option<BytesMut>, Ended> {
     })
 }
 
-/// The mechanism that a client chose, and what it says first.
+/// The mechanism that a client chose, and its initial response.
 fn initial_response(body: &[u8]) -> Option<(&str, &[u8])> {
     let end = body.iter().position(|byte| *byte == 0)?;
     let mechanism = std::str::from_utf8(&body[..end]).ok()?;

@@ -15,7 +15,7 @@ use super::frame::{self, Frame, Lost};
 /// How much is read at a time.
 const READ_BYTES: usize = 8 << 10;
 
-/// What waits to be sent goes out when it is more than this.
+/// The write buffer is flushed when it has more bytes than this.
 const WRITE_BYTES: usize = 64 << 10;
 
 /// How long a client may leave what it is sent unread.
@@ -24,7 +24,7 @@ const WRITE_PATIENCE: Duration = Duration::from_secs(60);
 /// How long a client may take to notice that the conversation is over.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// What a conversation is held over.
+/// The stream of a connection: TCP, with or without TLS.
 pub(crate) trait Line: AsyncRead + AsyncWrite + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Send> Line for T {}
@@ -34,7 +34,7 @@ impl<T: AsyncRead + AsyncWrite + Send> Line for T {}
 pub(crate) enum Ended {
     /// The client has gone, or does not read.
     Gone(io::Error),
-    /// What it sends makes no sense.
+    /// The client violates the protocol.
     Lost(Lost),
 }
 
@@ -110,7 +110,7 @@ impl Wire {
         }
     }
 
-    /// What the first packet says that it is; none at the end of all. It stays where it is.
+    /// The code of the first packet, without consuming it; none at the end of the stream.
     pub(crate) async fn peek_code(&mut self) -> Result<Option<i32>, Ended> {
         loop {
             if let Some(bytes) = self.incoming.get(4..8) {
@@ -164,8 +164,8 @@ impl Wire {
         }
     }
 
-    /// Sends what is left and hangs up. What the client still sends is read for a moment and not
-    /// looked at: a connection that is closed over unread bytes takes the last words with it.
+    /// Flushes and closes. Bytes that the client still sends are read and discarded for a moment:
+    /// closing a socket with unread bytes resets the connection and loses the last message.
     pub(crate) async fn close(mut self) {
         if self.flush().await.is_err() {
             return;

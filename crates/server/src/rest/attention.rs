@@ -143,7 +143,7 @@ pub(crate) async fn attention(State(app): State<App>, actor: Actor) -> Result<Js
     Ok(Json(Attention { data, total, is_cut }))
 }
 
-/// What is wrong with a job, by its last ends.
+/// The reason why a job needs attention, from the outcomes of its last runs.
 struct Trouble {
     kind: AttentionKind,
     first: RecentEnd,

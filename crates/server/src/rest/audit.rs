@@ -167,7 +167,7 @@ pub struct AuditParams {
     cursor: Option<String>,
 }
 
-/// Whose chain.
+/// The chain to verify.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
@@ -376,7 +376,7 @@ pub(crate) async fn verify(
     Params(params): Params<VerifyParams>,
     OptionalBody(body): OptionalBody<VerifyRequest>,
 ) -> Result<Json<Verification>> {
-    // What the body says counts more than the address.
+    // The body takes precedence over the query.
     let scope = body.scope.or(params.scope);
     let tenant = tenant(&actor, scope.as_deref())?;
     let known = body.head.or(params.head);

@@ -92,7 +92,7 @@ pub(crate) async fn create(
     Ok((StatusCode::CREATED, Json(BackupView::from(backup))).into_response())
 }
 
-/// What is part of a backup.
+/// Parts of a backup.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

@@ -160,7 +160,7 @@ struct Chosen {
     restored: Option<(u32, Option<u32>)>,
 }
 
-/// What an action did.
+/// Result of an action.
 #[derive(Default)]
 struct Done {
     version: Option<u32>,

@@ -101,7 +101,7 @@ pub struct LogIndex {
     pub next_line: Option<u64>,
 }
 
-/// What is searched for.
+/// Parameters of a search.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

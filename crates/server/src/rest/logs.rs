@@ -1,4 +1,4 @@
-//! What an execution has said: as text, as a part of it, as it grows, and as events.
+//! Output of an execution: as text, as a range of bytes, as it grows, and as events.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -89,8 +89,9 @@ impl Log {
         self.attempt
     }
 
-    /// Reads what is here, or was kept with the record of the attempt. What is on another node is
-    /// a problem that names the node; one who follows waits for the end of the attempt instead.
+    /// Reads the output on this node, or the copy in the record of the attempt. Output on another
+    /// node is an error that names the node; with `follow` the reader waits for the end of the
+    /// attempt instead.
     pub(super) async fn read(&self, max: usize, follow: bool) -> Result<Slice> {
         let slice = self.read_here(max).await?;
         if slice.total > 0 || !slice.is_final {
@@ -174,7 +175,7 @@ impl Log {
                 return None;
             }
             if slice.is_final {
-                // What was recorded with its end is seen by one more read.
+                // One more read returns the output that was recorded with the end.
                 is_over = self.has_ended().await;
                 if !is_over {
                     tokio::time::sleep(LOOK).await;

@@ -70,7 +70,7 @@ pub struct Worker {
     pub clock_offset_ms: Option<f64>,
 }
 
-/// What a node is, as a word.
+/// The kind of a node as a keyword.
 pub(crate) fn kind_of(node: &NodeView) -> &'static str {
     if node.info.address.is_none() { "AGENT" } else { "SERVER" }
 }

@@ -1,4 +1,4 @@
-//! What a job would do: validation and the times to come.
+//! Previews of a job: validation and the times to come.
 
 use axum::Json;
 use axum::extract::{Path, State};

@@ -1,4 +1,5 @@
-//! What a user keeps about the dashboard: saved views and the like. The server does not read it.
+//! Preferences of a user for the dashboard, such as saved views. The server does not interpret
+//! them.
 
 use axum::Json;
 use axum::extract::State;

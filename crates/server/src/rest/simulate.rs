@@ -1,5 +1,5 @@
-//! What a change of schedules would do: starts by the minute before and after, and ticks that would
-//! be skipped because earlier runs are still under way.
+//! Simulation of schedule changes: starts by the minute before and after, and ticks that would be
+//! skipped because earlier runs are still under way.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -156,7 +156,7 @@ struct Window {
     first: i64,
     last: i64,
     before: BTreeMap<i64, u64>,
-    /// What the change adds and takes away.
+    /// Starts that the change adds to or removes from each minute.
     change: BTreeMap<i64, i64>,
     ticks: usize,
 }

@@ -52,7 +52,7 @@ fn yes() -> bool {
     true
 }
 
-/// What is kept of a channel.
+/// The stored body of a channel.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ChannelBody {
     /// Where alerts are posted to, as far as it is shown.
@@ -109,7 +109,7 @@ impl AlertChannelView {
     }
 }
 
-/// What is shown of an address: what comes after the host is often a key.
+/// The masked form of an address: the part after the host is often a key.
 pub(crate) fn masked(url: &str) -> String {
     let shown = || {
         let uri = Uri::from_str(url).ok()?;
@@ -135,7 +135,7 @@ impl ChannelBody {
     }
 }
 
-/// What signs, one by one.
+/// The signing secrets, one by one.
 pub fn signers(secret: &str) -> impl Iterator<Item = &str> {
     secret.split(',').map(str::trim)
 }

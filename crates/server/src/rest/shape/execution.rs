@@ -216,7 +216,7 @@ fn is_zero(number: &u32) -> bool {
 pub(super) fn raw(text: Option<String>) -> Option<Box<RawValue>> {
     let text = text?;
     RawValue::from_string(text.clone())
-        // What is no JSON is a text.
+        // A value that is not JSON is shown as text.
         .or_else(|_| serde_json::value::to_raw_value(&text))
         .ok()
 }
@@ -226,7 +226,7 @@ fn ms_between(from: Timestamp, to: Timestamp) -> i64 {
 }
 
 impl Execution {
-    /// What a run looks like.
+    /// The view of a run.
     pub fn of(run: RunView, job_name: Option<String>) -> Self {
         let failed = run.error.is_some();
         let ended = run.attempts + run.lost;
@@ -284,7 +284,7 @@ impl Execution {
 }
 
 impl Attempt {
-    /// What an attempt looks like.
+    /// The view of an attempt.
     pub fn of(attempt: AttemptView) -> Self {
         Attempt {
             attempt_number: attempt.number,

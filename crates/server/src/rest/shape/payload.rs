@@ -1,4 +1,4 @@
-//! What a job does: `payload`, whose `type` may be left out where a field gives it away.
+//! The action of a job: `payload`, whose `type` may be left out where another field implies it.
 
 use std::collections::BTreeMap;
 
@@ -218,7 +218,7 @@ pub fn action(payload: &Map<String, Value>) -> Result<Action> {
     })
 }
 
-/// What an action looks like.
+/// The payload of an action.
 pub fn of(action: &Action) -> Map<String, Value> {
     match serde_json::to_value(action) {
         Ok(Value::Object(fields)) => fields,

@@ -73,7 +73,7 @@ impl<'a> Best<'a> {
         Ok(())
     }
 
-    /// What a row must be beyond to be among the first.
+    /// The sort key of the last row within the limit: rows below it are not among the first.
     fn bound(&self) -> Option<i64> {
         let last = self.rows.get(self.limit.checked_sub(1)?)?;
         Some(key(last, self.order))
@@ -85,7 +85,7 @@ impl<'a> Best<'a> {
     }
 }
 
-/// What a row is ordered by: nothing is greater than everything, or smaller.
+/// The sort key of a row: NULL sorts before all values, or after them.
 fn key(row: &Row, order: Order) -> i64 {
     match row.get(order.field) {
         Some(Value::Int(ms)) => *ms,
@@ -106,7 +106,7 @@ impl Reader {
         of: RunsOf,
         best: &mut Best<'_>,
     ) -> Result<(), QueryError> {
-        // What goes on has no end to be found by.
+        // Live runs have no end by which they could be found.
         if let Some(live) = asked.live(of) {
             let mut walk = Walk::ids(live, ROWS);
             while best.bound() != Some(i64::MAX)

@@ -40,7 +40,7 @@ fn error_of<'a>(it: &Attempt<'a>) -> Option<&'a str> {
     it.error.or_else(|| Some(it.state.1).filter(|end| ["TIMEOUT", "LOST"].contains(end)))
 }
 
-/// What differs between the rows of a run.
+/// Columns that differ between the rows of a run.
 struct Attempt<'a> {
     number: u32,
     begun: bool,
