@@ -19,7 +19,7 @@ async fn open(world: &World, body: Value, headers: &[(&str, &str)]) -> Reply {
     world.call_as(None, "POST", "/v1/session", headers, Some(body)).await
 }
 
-/// What a browser sends back of a cookie that it was given.
+/// The cookie that a browser sends back.
 fn cookie(reply: &Reply) -> String {
     reply.header("set-cookie").split(';').next().unwrap_or_default().to_owned()
 }
@@ -215,7 +215,7 @@ async fn the_dashboard_is_served_to_everybody() {
     assert_eq!(world.call_as(None, "POST", "/ui/", &[], None).await.status, 405);
     let known = [("if-none-match", page.header("etag"))];
     assert_eq!(world.call_as(None, "GET", "/ui/", &known, None).await.status, 304);
-    // What the rest of the server answers may load nothing at all.
+    // All other responses of the server may load nothing at all.
     let api = world.call_as(None, "GET", "/healthz", &[], None).await;
     assert!(
         api.header("content-security-policy").starts_with("default-src 'none'; frame-ancestors")

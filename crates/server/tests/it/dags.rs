@@ -77,7 +77,7 @@ async fn a_dag_is_made_changed_and_removed(world: &World) {
     assert_eq!(shown["levels"], json!([["a"], ["b"], ["c"]]));
     assert_eq!(shown["tasks"][1]["dependencies"], json!(["a"]));
     assert_eq!(shown["tasks"][1]["timeout_seconds"], 3600);
-    // What is shown can be sent back.
+    // A PUT of the response is accepted.
     let mut same = shown.clone();
     let put = world.call("PUT", path, &[], Some(same.clone())).await;
     assert_eq!(put.status, 200, "{}", put.text);
