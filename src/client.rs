@@ -99,7 +99,7 @@ impl Client {
         Ok(Client { http, place, tenant: None, runtime, is_verbose: false })
     }
 
-    /// Where it asks.
+    /// The server that it sends requests to.
     pub fn place(&self) -> &ServerTarget {
         &self.place
     }
@@ -261,8 +261,8 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// Sends it and hands over the body as it arrives, until it ends, or `take` has enough, or
-    /// patience is over.
+    /// Sends it and passes on the body as it arrives, until it ends, or `take` has enough, or the
+    /// timeout has passed.
     pub fn stream(
         self,
         patience: Option<SignedDuration>,

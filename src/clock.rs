@@ -1,7 +1,7 @@
 //! The clock of this machine: the present moment and the time zones.
 //!
-//! Nothing else in the binary asks the machine for either, so that every answer below the
-//! command line follows from its arguments.
+//! Nothing else in the binary reads either from the machine, so that every result below the command
+//! line follows from its arguments.
 
 use std::time::Instant;
 

@@ -34,20 +34,21 @@ pub const MARK: &str = "restore.tmp";
 /// The largest manifest, enough for a million files.
 const MANIFEST_BYTES_MAX: u64 = 256 << 20;
 
-/// A backup that is what it says.
+/// A backup that matches its manifest.
 pub struct CheckedBackup {
     pub manifest: Manifest,
     /// Its size, unpacked.
     pub bytes: u64,
 }
 
-/// Whether a backup is whole and this release can use it. `tell` hears how much was read.
+/// Whether a backup is whole and this release can use it. `tell` is called with the number of bytes
+/// read.
 pub fn check(archive: &Path, tell: &dyn Fn(u64)) -> Result<CheckedBackup, Failure> {
     unpack(archive, None, tell)
 }
 
 /// Puts a backup into a data folder that is held by this process. Files of an earlier try may be
-/// there, and keys; nothing else. The audit records when, and by whom.
+/// there, and keys; nothing else. The audit records the time and the user.
 pub fn restore(
     archive: &Path,
     data: &Path,
@@ -188,7 +189,7 @@ fn unpack(
     Ok(CheckedBackup { manifest, bytes })
 }
 
-/// Copies; an error of the archive is told from one of the disk.
+/// Copies; distinguishes errors of the archive from errors of the disk.
 fn copy(
     from: &mut impl Read,
     to: &mut impl io::Write,

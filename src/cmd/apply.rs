@@ -84,7 +84,7 @@ pub struct Applying<'a> {
     pub prune: Option<String>,
     /// Whether jobs are deleted without a question.
     pub yes: bool,
-    /// Whom to ask.
+    /// Server and output.
     pub asking: &'a Asking,
 }
 
@@ -204,7 +204,7 @@ pub fn apply(documents: Vec<Document>, applying: &Applying<'_>) -> Result<(), Fa
     Ok(())
 }
 
-/// What the server fills in where a document of a job says nothing.
+/// Defaults of the server for fields that the document of a job leaves out.
 fn defaults(client: &Client) -> Result<JobDefaults, Failure> {
     let mut answer = client.get(&["v1", "whoami"])?;
     let spec: Option<JobDefaultsSpec> =

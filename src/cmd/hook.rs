@@ -53,7 +53,7 @@ pub struct CreateArgs {
     asking: Asking,
 }
 
-/// What may change.
+/// Fields that `hook edit` can change.
 #[derive(Args)]
 struct Rules {
     /// Parameter and its JSON pointer in the body of a delivery; may be given several times
@@ -69,7 +69,7 @@ struct Rules {
     description: Option<String>,
 }
 
-/// What changes.
+/// Changed fields.
 #[derive(Args)]
 pub struct EditArgs {
     /// Name or id

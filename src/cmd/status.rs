@@ -23,7 +23,7 @@ const NAMED_MAX: usize = 5;
 /// How far back failures are looked for.
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 
-/// Whom to ask.
+/// Arguments of `status`.
 #[derive(Args)]
 #[command(after_help = "\
 The exit code is 0 when the server is ready, and 6 when it cannot be reached, its store does not

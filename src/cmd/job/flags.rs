@@ -1,4 +1,4 @@
-//! What a job is, as options of `job create` and `job edit`.
+//! The definition of a job, as options of `job create` and `job edit`.
 
 use std::fs;
 use std::io::Read;
@@ -263,7 +263,8 @@ fn pool(text: &str) -> Result<PoolFlag, String> {
 #[derive(Clone, Debug)]
 pub struct Seconds(pub Value);
 
-/// A tag, with a sign where one is added or removed. What looks like an option is none.
+/// A tag, with a sign where one is added or removed. A text that begins with `--` is refused,
+/// because it is a misplaced option.
 fn tag(text: &str) -> Result<String, String> {
     match text.starts_with("--") {
         true => Err("a tag does not begin with --".to_owned()),
@@ -399,7 +400,7 @@ impl JobFlags {
             }
             if let Some(body) = &self.body {
                 let text = text_or_file(body)?;
-                // What is JSON is sent as JSON, everything else as it is.
+                // A text that is JSON is sent as JSON, every other one as it is.
                 payload["body"] = serde_json::from_str(&text).unwrap_or(Value::String(text));
             }
             return self.without_words(payload);
