@@ -67,7 +67,7 @@ fn what_ends_while_the_server_is_dead_is_recorded_when_it_is_back() {
     let server = serve(&data, LONG, &["--http", &address]);
     wait_for(&server, &during, "COMPLETED");
     assert_eq!(wait_for_node(&server, "far", "ACTIVE")["worker_id"], before, "the same node");
-    // What went on all the time is taken over, not begun again.
+    // A run that executed all the time is taken over, not started again.
     ledger.answer(&across, 0, "");
     wait_for(&server, &across, "COMPLETED");
     for run in [&during, &across] {

@@ -26,7 +26,7 @@ fn a_database_is_made_used_and_removed_without_a_restart() {
     assert_eq!(made.code, Some(0), "{}", made.stderr);
     let shown = server.ok(&["database", "show", "sales"]);
     assert!(shown.contains("postgres://u:***@127.0.0.1:1/d"), "{shown}");
-    // Nobody listens there: a job finds the database and says so.
+    // No server listens there: the job finds the database and reports the failed connection.
     let ended = server.run(&["database", "test", "sales"]);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     assert!(ended.stderr.contains("cannot be reached"), "{}", ended.stderr);

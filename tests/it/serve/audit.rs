@@ -1,4 +1,4 @@
-//! The audit of a real server: everything is in it, and whoever touches the file is found out.
+//! The audit of a real server: every event is recorded, and tampering with the file is detected.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ fn punctual(data: &Path, args: &[&str]) -> Ended {
     run(args, b"a value of a secret")
 }
 
-/// Who makes the first user of a new server.
+/// The actor who creates the first user of a new server.
 const BOOTSTRAP_ADMIN: &str = "punctual";
 
 /// The chain of the tenant; the cluster has one of its own.

@@ -1,4 +1,4 @@
-//! Those who never log in: they cost little, get no further, and keep nobody out.
+//! Unauthenticated clients: they cost little, get no further, and do not lock out other clients.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -85,7 +85,7 @@ fn there_are_no_more_sessions_than_there_may_be() {
     let two = login().unwrap();
     assert_eq!(login().err().as_deref(), Some("53300"));
     drop(one);
-    // The server notices a moment later that somebody has gone.
+    // The server notices the closed connection a moment later.
     let three = until(|| login().ok());
     drop((two, three));
 }

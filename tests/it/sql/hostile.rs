@@ -147,7 +147,7 @@ fn two_hundred_hostile_sessions_take_less_than_a_gigabyte() {
         begin(&mut raw, [ENDLESS, LONG, WIDE, WIDE][n / 4 % 4]);
         sessions.push(raw);
     }
-    // Those that want too much are told so, by one of the three limits, and try again.
+    // Statements that exceed one of the three limits get an error, and are sent again.
     for round in 0..4 {
         for (n, raw) in sessions.iter_mut().enumerate().filter(|(n, _)| n / 4 % 4 >= 2) {
             assert_eq!(raw.all(), ["53200", "ready"], "session {n}, round {round}");
