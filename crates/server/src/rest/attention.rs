@@ -49,7 +49,7 @@ pub enum AttentionKind {
 /// A job that needs a person.
 #[derive(Serialize, ToSchema)]
 pub struct AttentionItem {
-    /// Why.
+    /// The reason.
     pub kind: AttentionKind,
     /// The job.
     pub job_id: Uuid,

@@ -67,11 +67,11 @@ pub struct AuditEvent {
     /// Rows that its statement changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rows_affected: Option<u64>,
-    /// Details.
+    /// Details of the event.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schema(required = false)]
     pub details: String,
-    /// The row of the chain that says so; null before it is sealed, about a second later.
+    /// Number of its row in the audit chain; null before it is sealed, about a second later.
     pub number: Option<u64>,
 }
 

@@ -30,7 +30,7 @@ pub struct BackupRequest {
     /// How many backups stay in the target; older ones are deleted when this one is whole. All when absent.
     #[schema(minimum = 1, maximum = 4294967295_u32)]
     keep: Option<u32>,
-    /// Whether what runs have said is part of it; true when absent.
+    /// Whether outputs of runs are part of it; true when absent.
     outputs: Option<bool>,
 }
 
@@ -97,7 +97,7 @@ pub(crate) async fn create(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct DownloadParams {
-    /// Whether what runs have said is part of it; true when absent.
+    /// Whether outputs of runs are part of it; true when absent.
     outputs: Option<bool>,
 }
 

@@ -95,7 +95,7 @@ pub struct DagOutlook {
     pub longest_seconds: f64,
     /// The times to come.
     pub next_runs: Vec<Timestamp>,
-    /// Warnings.
+    /// Warnings about the definition.
     pub warnings: Vec<String>,
 }
 

@@ -199,7 +199,7 @@ impl Log {
     }
 }
 
-/// Shows what an execution has said. `Range: bytes=…` asks for a part, `Accept: text/event-stream`
+/// Shows the output of an execution. `Range: bytes=…` asks for a part, `Accept: text/event-stream`
 /// for events whose ids are positions, so that `Last-Event-ID` goes on where the last one ended.
 #[utoipa::path(
     get, path = "/v1/executions/{execution_id}/logs", operation_id = "get_logs", tag = "executions",

@@ -507,7 +507,7 @@ pub(crate) async fn get(
     Ok(Json(view))
 }
 
-/// Cancels a message: it ends at once if no worker has it; otherwise its worker hears of it when it
+/// Cancels a message: it ends at once if no worker has it; otherwise its worker gets notice when it
 /// extends the lease.
 #[utoipa::path(
     delete, path = "/v1/queues/{queue}/messages/{message}", operation_id = "cancel_message", tag = "queues",

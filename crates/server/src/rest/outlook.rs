@@ -29,7 +29,7 @@ pub struct Outlook {
     pub description: Option<String>,
     /// The times to come.
     pub next_runs: Vec<Timestamp>,
-    /// Warnings.
+    /// Warnings about the definition.
     pub warnings: Vec<String>,
 }
 

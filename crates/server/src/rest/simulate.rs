@@ -43,7 +43,7 @@ const TICKS_MAX: usize = 1_000_000;
 /// Over how many hours durations are measured.
 const MEASURED_HOURS: u32 = 24 * 7;
 
-/// What would be changed: `changes` or `flatten`.
+/// Simulated changes: `changes` or `flatten`.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SimulateBody {
@@ -88,7 +88,7 @@ pub struct Flatten {
     job_ids: Option<Vec<Uuid>>,
 }
 
-/// What would change.
+/// Result of a simulation.
 #[derive(Serialize, ToSchema)]
 pub struct Simulation {
     /// The busiest minute as it is.

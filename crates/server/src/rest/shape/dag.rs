@@ -272,7 +272,7 @@ pub struct DagRecord {
     /// Permitted operations of the caller: `ALTER`, `DROP`, `EXECUTE` and `VIEW_HISTORY`.
     #[schema(required = false, value_type = Vec<String>)]
     pub may: Vec<&'static str>,
-    /// Warnings.
+    /// Warnings about the definition.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub warnings: Vec<String>,
@@ -390,7 +390,7 @@ pub struct DagCreated {
     pub next_run_time: Option<Timestamp>,
     /// When it was made.
     pub created_at: Timestamp,
-    /// Warnings.
+    /// Warnings about the definition.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub warnings: Vec<String>,

@@ -116,7 +116,7 @@ pub struct Execution {
     #[serde(skip_serializing_if = "is_zero")]
     #[schema(required = false)]
     pub coalesced: u32,
-    /// How many backfilled runs of its job may be at work at a time, if its backfill says so.
+    /// How many backfilled runs of its job may execute at a time, if its backfill limits them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backfill_concurrency: Option<u32>,
     /// Whether its statements were committed together with the record that they were.

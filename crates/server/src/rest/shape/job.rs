@@ -160,7 +160,7 @@ pub struct JobSpec {
     /// How long its history is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retention: Option<RetentionRule>,
-    /// As whom it acts on a database.
+    /// The database role that it acts as.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_as: Option<String>,
     /// Where and how it is executed; `LOCAL_SAFE` when absent.

@@ -120,7 +120,7 @@ pub struct JobCreated {
     pub next_run_time: Option<Timestamp>,
     /// When it was made.
     pub created_at: Timestamp,
-    /// Warnings.
+    /// Warnings about the definition.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub warnings: Vec<String>,

@@ -17,7 +17,7 @@ use crate::problem::{Problem, Result};
 pub enum Payload {
     /// A request.
     Http(HttpPayload),
-    /// Statements.
+    /// SQL statements.
     Sql(SqlPayload),
     /// A procedure.
     Procedure(ProcedurePayload),
@@ -27,7 +27,7 @@ pub enum Payload {
     Queue(QueuePayload),
     /// A backup.
     Backup(BackupPayload),
-    /// Nothing.
+    /// No action.
     Noop(NoopPayload),
 }
 
@@ -144,7 +144,7 @@ pub struct BackupPayload {
     /// How many backups stay in the target; older ones are deleted when a new one is whole. All when absent.
     #[schema(minimum = 1)]
     pub keep: Option<u32>,
-    /// Whether what runs have said is part of it; true when absent.
+    /// Whether outputs of runs are part of it; true when absent.
     pub outputs: Option<bool>,
 }
 
