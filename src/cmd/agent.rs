@@ -159,7 +159,7 @@ pub struct TokenArgs {
     #[arg(long, value_name = "DURATION")]
     ttl: Option<String>,
 
-    /// The labels that the agent gets, whatever it says itself
+    /// Labels that the agent gets
     #[arg(long, value_name = "LABELS")]
     labels: Option<String>,
 

@@ -64,7 +64,7 @@ pub struct ApplyArgs {
     #[arg(long, requires = "owner")]
     prune: bool,
 
-    /// Whose jobs these are
+    /// Owner of these jobs
     #[arg(long, value_name = "LABEL")]
     owner: Option<String>,
 

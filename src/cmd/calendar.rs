@@ -63,7 +63,7 @@ Examples:
   punctual calendar create holidays --day 12-25 --day EASTER+1 --day '* 5 MONL'
   punctual calendar create bavaria --ics holidays.ics")]
 pub struct CreateArgs {
-    /// What jobs call it
+    /// Name by which jobs refer to it
     name: String,
 
     #[command(flatten)]

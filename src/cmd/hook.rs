@@ -64,7 +64,7 @@ struct Rules {
     #[arg(long, value_name = "N")]
     rate: Option<u32>,
 
-    /// What the hook is for
+    /// Description of the hook
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
 }

@@ -2,7 +2,7 @@
 //! their runs.
 //!
 //! A test makes a [`Cluster`] of [`Member`]s, lets jobs call the [`ledger`], does something to the
-//! cluster, and asks the ledger whether anything is missing, twice or stale.
+//! cluster, and checks that no effect in the ledger is missing, duplicate or stale.
 
 mod cut;
 mod database;

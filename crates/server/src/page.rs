@@ -36,7 +36,7 @@ pub(crate) fn limit(asked: Option<u32>) -> Result<u32> {
     }
 }
 
-/// Where a page begins, as the last one said.
+/// Where a page begins: the cursor of the page before.
 pub(crate) fn cursor(asked: Option<&str>) -> Result<Option<String>> {
     let Some(text) = asked else { return Ok(None) };
     URL_SAFE_NO_PAD

@@ -6,8 +6,8 @@
 //! An answer from before an event that was delivered to listeners is not given to them: a page that
 //! asks because of an event sees its effect.
 //!
-//! Lists that clients poll ([`POLLED`]) are shared without that header as well, where nothing can be
-//! told from it: requests that wait while the same one is answered get one answer together, which is
+//! Lists that clients poll ([`POLLED`]) are shared without that header as well, where that is not
+//! noticeable: requests that wait while the same one is answered get one answer together, which is
 //! begun after the last of them came.
 
 use std::collections::HashMap;

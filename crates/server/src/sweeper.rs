@@ -1,9 +1,9 @@
 //! The sweeper: deletes outputs of runs that are no longer in history.
 //!
-//! History is pruned by any node of the cluster; the files are on the machine that
-//! executed. So each server goes through its own folder, a part at a time, and asks the store
-//! about every run in it that is a day old. Jobs have rules of their own about how long history is
-//! kept, and asking is right for all of them.
+//! History is pruned by any node of the cluster; the files are on the machine that executed. So
+//! each server walks its own folder, a part at a time, and looks up every run in it that is a day
+//! old in the store. Jobs have retention rules of their own, and the lookup is correct for all of
+//! them.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -34,7 +34,7 @@ pub(super) enum Over {
     Ended(Ended),
     /// It has to go.
     Fatal(Report),
-    /// It has said goodbye.
+    /// The client sent `Terminate`.
     Left,
 }
 

@@ -40,7 +40,7 @@ impl Session {
         }
     }
 
-    /// The agent has said something.
+    /// Records the time of a call of the agent.
     pub fn hear(&self) {
         *self.heard_at.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }

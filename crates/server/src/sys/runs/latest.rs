@@ -9,8 +9,8 @@
 //!   by end  ◀──────────  ended since the n-th latest start that was seen
 //! ```
 //!
-//! What started after a moment also ended after it, or goes on; only clocks may differ about it. A
-//! run that is cancelled between two attempts ends by the store's clock, and its attempts began by
+//! A run that started after a moment also ended after it, or goes on; only clocks may differ. A run
+//! that is cancelled between two attempts ends by the store's clock, and its attempts began by
 //! those of nodes. So ends are read from a little earlier on. To answer the last `n` starts of a
 //! tenant, two walks take turns: one over the ids, newest first, and one over everything that ended
 //! since the `n`-th latest start that is known. Whichever comes to its end first has proved the
