@@ -285,8 +285,8 @@ pub struct Worker {
 pub struct Stop(pub(crate) Arc<AtomicBool>);
 
 impl Stop {
-    /// Takes nothing new and gives back what was not begun; [`Worker::run`] returns when what runs
-    /// has ended.
+    /// Takes no new messages and releases those that were not begun; [`Worker::run`] returns when
+    /// the running handlers have ended.
     pub fn stop(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
