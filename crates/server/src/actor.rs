@@ -98,7 +98,7 @@ pub trait Authority: Send + Sync + 'static {
     /// Makes a key for a user who knows their password.
     fn login(&self, login: Login) -> Answer<'_, Session, Problem>;
 
-    /// Makes a key for the one who shows the token of a login link, once.
+    /// Makes a key for the client that presents the token of a login link, once.
     fn redeem<'a>(&'a self, token: &'a str) -> Answer<'a, Session, Problem>;
 
     /// Changes the password of a user who knows the present one.
@@ -360,14 +360,14 @@ pub(crate) async fn elsewhere(
     }
 }
 
-/// How often requests may come with a key: what its tenant may, or what the settings say.
+/// The request rate of a key: the limit of its tenant, or else that of the settings.
 pub(crate) fn rate_of(app: &App, actor: &access::Actor) -> Rate {
     let own = actor.requests_per_second;
     own.map_or(app.options.rate, |per_second| Rate { per_second, burst: per_second.max(1) })
 }
 
-/// Authentication: no request passes without a valid key, none too often, and no answer goes on longer than
-/// the key is valid.
+/// Authentication: a request needs a valid key and must keep to its rate, and a response ends when
+/// the key is no longer valid.
 pub(crate) async fn require_key(
     State(app): State<App>,
     Extension(limits): Extension<Arc<Limits>>,

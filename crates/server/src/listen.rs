@@ -58,7 +58,7 @@ impl Default for ListenerLimits {
 /// answer may take.
 const ASK_EVERY: Duration = Duration::from_secs(20);
 
-/// How often it is looked whether a connection can make way when all places are taken.
+/// Interval of the check whether a connection can be evicted when the limit is reached.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The longest head of a request, in bytes.

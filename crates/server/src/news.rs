@@ -67,11 +67,11 @@ impl RecentlySent {
     }
 }
 
-/// The one reader of what happens, for all listeners of a server.
+/// The one reader of state changes, for all listeners of a server.
 pub(crate) struct EventTail {
     batches: broadcast::Sender<Arc<Batch>>,
     is_reading: Mutex<bool>,
-    /// Batches that listeners were told of.
+    /// Batches that were delivered to listeners.
     told: AtomicU64,
 }
 
@@ -94,12 +94,12 @@ impl EventTail {
         receiver
     }
 
-    /// How often listeners were told of something.
+    /// How many batches were delivered to listeners.
     pub(crate) fn told(&self) -> u64 {
         self.told.load(Ordering::Acquire)
     }
 
-    /// Whether the task may end, because the last listener has gone.
+    /// Whether the task may end, because there are no listeners left.
     fn ends(&self) -> bool {
         let mut is_reading = self.is_reading.lock().unwrap_or_else(PoisonError::into_inner);
         *is_reading = self.batches.receiver_count() > 0;
@@ -107,7 +107,7 @@ impl EventTail {
     }
 }
 
-/// Reads what happens until there are no listeners.
+/// Reads state changes until there are no listeners.
 async fn read(app: App) {
     let mut told = RecentlySent::default();
     let mut seen_up_to = app.now();
@@ -165,9 +165,9 @@ pub(crate) struct Listener {
     batches: broadcast::Receiver<Arc<Batch>>,
     /// Up to when the batches of the task were received.
     seen_up_to: Timestamp,
-    /// From when on the store must be read, because the task did not tell of it.
+    /// From when on the store must be read, because the task did not deliver it.
     unread_from: Option<Timestamp>,
-    /// A batch that was received and not yet told.
+    /// A batch that was received and not yet delivered.
     received: Option<Arc<Batch>>,
     told: RecentlySent,
     waiting: VecDeque<Event>,

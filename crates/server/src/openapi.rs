@@ -127,8 +127,8 @@ fn describe_common(parameter: &mut Parameter) {
     }
 }
 
-/// A merge patch of something: none of its fields is needed, and null takes away what may be
-/// absent. The operation names the shape of the whole.
+/// Describes a merge patch: all fields are optional, and null removes an optional one. The
+/// operation names the schema of the complete object.
 fn describe_patch(operation: &mut Operation, schemas: &mut BTreeMap<String, RefOr<Schema>>) {
     let Some(RefOr::T(body)) = &mut operation.request_body else { return };
     for content in body.content.values_mut() {

@@ -155,7 +155,7 @@ pub struct Detail {
     pub message: String,
 }
 
-/// Something that cannot be done, ready to be told.
+/// An error of a request, as clients see it.
 #[derive(Clone, Debug)]
 pub struct Problem {
     /// The kind.
@@ -284,7 +284,7 @@ impl Problem {
         Problem::new(Code::ExecutionNotFound, format!("there is no message {id}"))
     }
 
-    /// No valid key. It says nothing about what was wrong with it.
+    /// No valid key. The message does not say why the key is invalid.
     pub fn unauthenticated() -> Self {
         Problem::new(Code::Unauthenticated, "send a valid key as Authorization: Bearer <key>")
             .with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))

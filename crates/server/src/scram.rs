@@ -116,7 +116,7 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    /// Reads the first message of a client. Answers the exchange and what the server says.
+    /// Reads the first message of a client. Answers the exchange and the server's first message.
     pub(crate) fn begin(
         first: &[u8],
         salt: Salt,

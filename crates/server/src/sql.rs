@@ -88,7 +88,7 @@ struct Changes {
 #[derive(Clone, Debug)]
 struct Pending {
     statement: Statement,
-    /// The id that its run gets, which was told already.
+    /// The id of its run, which the client has already.
     run: RunId,
 }
 

@@ -39,7 +39,7 @@ pub use talk::assignment;
 /// The role of an agent, as its record says it.
 pub(crate) const ROLE: &str = "AGENT";
 
-/// Where agents come to.
+/// The endpoint of remote agents.
 pub struct AgentEndpoint {
     engine: Arc<Engine>,
     secrets: Arc<dyn Secrets>,
@@ -62,7 +62,7 @@ pub(crate) struct AgentBody {
     pub token: String,
 }
 
-/// An agent that has shown its key.
+/// An authenticated agent.
 #[derive(Clone, Debug)]
 pub(crate) struct KnownAgent {
     pub name: String,
@@ -206,7 +206,7 @@ async fn require_agent(
 }
 
 impl AgentEndpoint {
-    /// The agent of a name, if the key is its own. One that has gone loses its session.
+    /// The agent of a name, if the key is its own. The session of a removed agent ends.
     async fn agent_of(&self, key: &Key, name: String) -> Result<Option<KnownAgent>> {
         let found = self.engine.agent(&name).await?;
         let body: Option<AgentBody> =

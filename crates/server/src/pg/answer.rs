@@ -236,7 +236,7 @@ impl<'a> Talk<'a> {
         Watch::new(self.listener, self.login.clone(), self.registered.wish())
     }
 
-    /// How long a question may take: what the session says, and no longer than the listener allows.
+    /// The statement timeout: that of the session, and at most that of the listener.
     fn patience(&self) -> Duration {
         let most = self.listener.terms.statement_timeout;
         self.sql.statement_timeout().map_or(most, |wish| wish.min(most))

@@ -46,7 +46,8 @@ impl Cancels {
         Registered { id, secret, wish, all: self.clone() }
     }
 
-    /// Ends the statement of a session, if the secret is its own. The client is not told which it was.
+    /// Ends the statement of a session, if the secret is its own. The client does not learn whether
+    /// it was.
     pub(crate) fn cancel(&self, id: i32, secret: &Secret) {
         let sessions = self.sessions();
         if let Some((kept, wish)) = sessions.get(&id)

@@ -73,8 +73,8 @@ impl Talk<'_> {
         Ok(())
     }
 
-    /// The types of the values that a statement takes: what the client said, or else what the
-    /// statement needs.
+    /// The types of a statement's parameters: those that the client declared, or else those that
+    /// the statement needs.
     async fn types_of(&mut self, prepared: &Prepared) -> Result<Vec<Type>, Report> {
         let Some(statement) = &prepared.statement else { return Ok(Vec::new()) };
         let shape = self.shape_of(prepared, statement).await?;

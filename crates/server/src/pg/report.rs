@@ -7,9 +7,9 @@ use super::frame::{Flaw, Lost};
 use crate::problem::{Code, Problem};
 use crate::sql::SqlError;
 
-/// No login works with that.
+/// Wrong password or key.
 pub(crate) const WRONG_PASSWORD: &str = "28P01";
-/// No login works like that.
+/// The login is not permitted.
 pub(crate) const NO_ENTRY: &str = "28000";
 /// Protocol violation: the message is invalid, or not allowed at this point.
 pub(crate) const PROTOCOL: &str = "08P01";
@@ -17,7 +17,7 @@ pub(crate) const PROTOCOL: &str = "08P01";
 pub(crate) const TOO_MANY: &str = "53300";
 /// Class of the codes for insufficient resources.
 pub(crate) const CLASS_TOO_MUCH_AT_ONCE: &str = "53";
-/// Too much of something.
+/// A limit of the server is exceeded.
 pub(crate) const TOO_MUCH: &str = "54000";
 /// The server stops, or the session's key does.
 pub(crate) const SHUTDOWN: &str = "57P01";
@@ -31,23 +31,23 @@ pub(crate) const NO_PORTAL: &str = "34000";
 pub(crate) const BAD_VALUE: &str = "22P02";
 /// Bytes of a value cannot be read.
 pub(crate) const BAD_BYTES: &str = "22P03";
-/// Letters are none.
+/// A text is not UTF-8.
 pub(crate) const BAD_LETTERS: &str = "22021";
-/// This is not done here.
+/// The feature is not supported.
 pub(crate) const NOT_DONE: &str = "0A000";
 
 /// An error or a notice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Report {
-    /// The kind, for programs.
+    /// The SQLSTATE.
     pub(crate) sqlstate: &'static str,
     /// The primary message.
     pub(crate) message: String,
-    /// More about it.
+    /// Additional details of the error.
     pub(crate) detail: Option<String>,
     /// The next step for the client.
     pub(crate) hint: Option<String>,
-    /// The letter of the text at which it is, from 1.
+    /// The character of the statement that it is about, from 1.
     pub(crate) position: Option<usize>,
 }
 

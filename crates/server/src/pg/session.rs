@@ -30,9 +30,9 @@ const REFUSAL: Duration = Duration::from_millis(200);
 
 /// Why a session is over.
 pub(super) enum Over {
-    /// The client has gone, or sends what makes no sense.
+    /// The client has disconnected, or violates the protocol.
     Ended(Ended),
-    /// It has to go.
+    /// The server ends the session with this error.
     Fatal(Report),
     /// The client sent `Terminate`.
     Left,
@@ -151,7 +151,7 @@ impl Talk<'_> {
         loop {
             let is_idle = self.status() == TransactionStatus::Idle && !self.skips;
             let step = tokio::select! {
-                // In this order, so that a client that never pauses is looked at too.
+                // In this order, so that a client that never pauses is checked, too.
                 biased;
                 _ = closed.changed() => {
                     let text = "the server stops";
@@ -186,7 +186,7 @@ impl Talk<'_> {
         self.ready().await
     }
 
-    /// Tells the client what has changed of the settings that it wants to know.
+    /// Sends the client the reported settings that have changed.
     pub(super) async fn report_settings(&mut self) -> Result<(), Ended> {
         let now = self.sql.reported();
         for told in now.iter().filter(|setting| !self.reported.contains(setting)) {
@@ -197,7 +197,7 @@ impl Talk<'_> {
         Ok(())
     }
 
-    /// Looks whether the client may still be here, and as what.
+    /// Checks whether the login is still permitted, and with which privileges.
     pub(super) async fn look_again(&mut self) -> Result<(), Over> {
         let actor = actor_of(self.listener, &self.login).await.map_err(Over::Fatal)?;
         self.channels.set_actor(&actor);
@@ -255,7 +255,7 @@ impl Talk<'_> {
         }
     }
 
-    /// Tells an error of the extended protocol; what comes before the next Sync is not looked at.
+    /// Sends an error of the extended protocol; messages before the next Sync are skipped.
     async fn fail(&mut self, report: Report) -> Result<(), Over> {
         self.skips = true;
         self.sql.fail();
@@ -264,8 +264,8 @@ impl Talk<'_> {
         Ok(self.wire.flush().await?)
     }
 
-    /// Tells an error. A client that has asked for too much waits for it: those who try again at
-    /// once would keep the server busy with refusing.
+    /// Sends an error. One about a resource limit is delayed: clients that retry at once would keep
+    /// the server busy with refusals.
     pub(super) async fn refuse(&mut self, report: Report) -> Result<(), Ended> {
         if report.sqlstate.starts_with(report::CLASS_TOO_MUCH_AT_ONCE) {
             sleep(REFUSAL).await;
@@ -281,7 +281,7 @@ impl Talk<'_> {
         }
     }
 
-    /// Says that the next question may come.
+    /// Sends `ReadyForQuery`.
     pub(super) async fn ready(&mut self) -> Result<(), Ended> {
         let status = ReadyForQuery::new(self.status());
         self.wire.send(Out::ReadyForQuery(status)).await?;

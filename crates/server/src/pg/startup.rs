@@ -39,7 +39,7 @@ const SSL_REQUEST: i32 = 80_877_103;
 const GSS_REQUEST: i32 = 80_877_104;
 const CANCEL_REQUEST: i32 = 80_877_102;
 const MAJOR: i32 = 3;
-/// The newest protocol that is spoken here is 3.2.
+/// The newest supported protocol is 3.2.
 const MINOR_MAX: i32 = 2;
 
 /// How a client is connected.
@@ -64,15 +64,15 @@ pub(crate) struct Arrived {
     pub(crate) wire: Wire,
     /// The authenticated login.
     pub(crate) login: SqlLogin,
-    /// By what their statements are cancelled.
+    /// The registration by which statements are cancelled.
     pub(crate) registered: Registered,
-    /// The tenant, as they call it.
+    /// The tenant, as the client spells it.
     pub(crate) tenant: String,
     /// Parameters of the startup packet.
     pub(crate) parameters: BTreeMap<String, String>,
 }
 
-/// Brings a client to where it can ask; none if it was not worth an answer, or has got it.
+/// Authenticates a client and starts its session; none if it gets no answer, or has got it.
 pub(crate) async fn begin(
     listener: &SqlListener,
     stream: TcpStream,
@@ -166,7 +166,7 @@ async fn greet(listener: &SqlListener, stream: TcpStream) -> Result<Option<(Wire
 }
 
 async fn encrypt(mut wire: Wire, tls: &Tls) -> Result<Option<(Wire, Line)>, Ended> {
-    // Whatever came in the clear behind the request was put there by an attacker.
+    // Plaintext bytes after the `SSLRequest` were injected by an attacker.
     if !wire.has_read_all() {
         let text = "there is something in the clear behind the request for TLS";
         return refuse(wire, Report::new(report::PROTOCOL, text)).await;

@@ -18,10 +18,10 @@ const READ_BYTES: usize = 8 << 10;
 /// The write buffer is flushed when it has more bytes than this.
 const WRITE_BYTES: usize = 64 << 10;
 
-/// How long a client may leave what it is sent unread.
+/// How long a client may leave sent bytes unread.
 const WRITE_PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long a client may take to notice that the conversation is over.
+/// How long a client may take to notice the end of the connection.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// The stream of a connection: TCP, with or without TLS.
@@ -29,10 +29,10 @@ pub(crate) trait Line: AsyncRead + AsyncWrite + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Send> Line for T {}
 
-/// Why a conversation is over.
+/// Why a connection has ended.
 #[derive(Debug)]
 pub(crate) enum Ended {
-    /// The client has gone, or does not read.
+    /// The client has disconnected, or does not read.
     Gone(io::Error),
     /// The client violates the protocol.
     Lost(Lost),
@@ -85,8 +85,8 @@ impl Wire {
         self.line
     }
 
-    /// The next message; none when the client has gone between two of them. A caller that stops waiting
-    /// loses nothing.
+    /// The next message; none if the client has disconnected between two messages. The future is
+    /// cancel-safe.
     pub(crate) async fn next(&mut self) -> Result<Option<Frame>, Ended> {
         loop {
             if let Some(frame) = frame::cut(&mut self.incoming, self.bytes_max)? {

@@ -272,7 +272,7 @@ mod tests {
             ("sccc", None),
             ("ssscccccc", None),
             ("sscscsccc", Some((Skipping, 4, None))),
-            // The row of failures goes on: what was skipped says nothing about it.
+            // A skipped time does not interrupt a series of failures.
             ("sffc", Some((Failing, 2, None))),
         ] {
             let found = Trouble::of(&ends(word));

@@ -244,8 +244,8 @@ pub(crate) async fn list(
         return Ok(page_of(&app, &actor, jobs, &include, facets).await?.answer(&uri));
     }
     let mut jobs = app.engine.by(&actor).list_jobs(&filter, after.as_deref(), limit).await?;
-    // A word that few names contain is looked for further than in one page. In a large tenant the
-    // store would take too long: what is known of its jobs answers, half a second behind the store.
+    // The search for a word that few names contain covers more than one page. In a large tenant the
+    // store would take too long: the directory in memory answers, half a second behind the store.
     let wanted = limit.saturating_sub(jobs.items.len() as u32);
     if let Some(next) = jobs.next.take_if(|_| filter.contains.is_some() && wanted > 0) {
         let after = Some(next.as_str());

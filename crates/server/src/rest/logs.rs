@@ -28,13 +28,13 @@ use crate::problem::{Code, ErrorBody, Problem, Result};
 const NEXT: HeaderName = HeaderName::from_static("punctual-log-next");
 /// How much the attempt has written.
 const TOTAL: HeaderName = HeaderName::from_static("punctual-log-total");
-/// Whether that is all.
+/// Whether the attempt has ended, so that the output is complete.
 const FINAL: HeaderName = HeaderName::from_static("punctual-log-final");
 
 /// How much is read at a time.
 const CHUNK: usize = 256 << 10;
 
-/// How often a run is looked at that has not begun, or runs elsewhere.
+/// Interval of the polls of a run that has not begun, or runs on another node.
 const LOOK: Duration = Duration::from_millis(300);
 
 /// Which output is shown.

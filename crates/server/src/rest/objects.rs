@@ -161,8 +161,8 @@ pub(crate) trait Kept: Serialize + DeserializeOwned {
     fn sealed(&self) -> Vec<&str>;
 }
 
-/// A new secret value. It has a name of its own: the old value stays what the old body
-/// means until the new body is there.
+/// A new secret value. It has a name of its own: the old body refers to the old value until the new
+/// body is stored.
 pub(crate) struct Fresh {
     pub name: String,
     value: String,
@@ -182,7 +182,7 @@ impl Fresh {
     }
 }
 
-/// Removes a value that no body means. If it stays, it goes with the object.
+/// Removes a value that no body refers to. If that fails, it is removed with the object.
 async fn forget(app: &App, actor: &Actor, object: &Object, name: &str) {
     let place = SecretPlace::of_object(object.tenant, object.id, name);
     // Such values are not changed, so they have their first version.

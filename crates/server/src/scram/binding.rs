@@ -25,7 +25,7 @@ impl Binding<'_> {
     pub(super) fn repeated(self, flag: &str) -> Result<String, Malformed> {
         let header = format!("{flag},,");
         match (self, flag) {
-            // `y` is a client that would have bound its proof and was told that it cannot.
+            // `y`: the client supports channel binding, and believes that the server does not.
             (Binding::None, "n" | "y") | (Binding::Unused, "n") => Ok(STANDARD.encode(header)),
             (Binding::To(bytes), FLAG) => Ok(STANDARD.encode([header.as_bytes(), bytes].concat())),
             (Binding::Unused, "y") => {

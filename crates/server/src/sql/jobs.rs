@@ -128,8 +128,8 @@ impl Session {
             let notice = format!("job {name} already exists, skipping");
             return Ok(Answer::done(tag).with_notice(notice));
         }
-        // The job becomes what the text says, in one step: nothing is lost between an old job and
-        // a new one, and what depends on it still does.
+        // The job is replaced in one step: no tick is lost between the old definition and the new
+        // one, and dependent jobs still depend on it.
         let edit = self.redefinition(create, &job, &JobChanges::default()).await?;
         let edit = move |job: &mut Job| {
             edit(job);

@@ -31,7 +31,7 @@ fn given(parameters: &[(String, Literal)], at: usize) -> Result<Option<String>> 
 }
 
 impl Session {
-    /// Starts a run by hand, under the id that was told already if there is one.
+    /// Triggers a run, under the id that the client has already if there is one.
     pub(super) async fn execute_job(
         &self,
         execute: &ExecuteJob,

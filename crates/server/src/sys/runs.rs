@@ -37,7 +37,7 @@ const CLOCKS: SignedDuration = SignedDuration::from_secs(20);
 /// More attempts of a run than these are not found by their own identity.
 const ATTEMPTS_MAX: u32 = 64;
 
-/// The columns of the ledger that cost a look at the parts of runs.
+/// The columns of the ledger that need a read of child runs.
 const PARTS: [&str; 3] = ["parts_total", "parts_completed", "parts_failed"];
 
 /// The identity of an attempt: that of the run for the first one, and for the others one that leads
@@ -138,7 +138,7 @@ fn size(scan: &Scan) -> u32 {
     scan.limit.map_or(ROWS, |limit| u32::try_from(limit).unwrap_or(ROWS).clamp(1, ROWS))
 }
 
-/// Reads runs, and remembers what is to be known of their jobs.
+/// Reads runs, and caches the columns of their jobs.
 pub(super) struct Reader {
     pub sys: Sys,
     jobs: HashMap<JobId, Option<Known>>,
@@ -184,8 +184,8 @@ impl Reader {
         }
     }
 
-    /// Looks at the parts of a page of runs, if there may be some: a run that was split has a row for
-    /// each of its parts, and none of its own. Reads what the runs wait for if that is asked for.
+    /// Reads the child runs of a page of runs, if there may be some: a parent run has a row for
+    /// each child run, and none of its own. Reads the wait reasons if the query needs them.
     fn look_at_parts(&mut self, runs: &[RunView]) -> Result<(), QueryError> {
         let engine = Arc::clone(&self.sys.app.engine);
         // A part stays one when its job is gone or not split any more.
