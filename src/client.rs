@@ -288,7 +288,7 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// The head of a good answer, or what the server said instead.
+    /// The head of a successful response, or the error of the server.
     async fn start(self, patience: Option<Duration>) -> Result<Response, Failure> {
         let client = self.client;
         let response = self.answer(patience).await?;
@@ -310,7 +310,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The head of whatever answers at the address.
+    /// The head of a response of any server at the address.
     async fn request(self, patience: Option<Duration>) -> Result<Response, Failure> {
         let Call { client, method, url, headers, body, needs_key } = self;
         // A body may hold secrets, and without a key the server refuses it anyway.

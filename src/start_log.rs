@@ -63,7 +63,7 @@ struct Circumstances {
 /// The log of one process.
 pub struct FileStartLog {
     file: File,
-    /// None if the kernel does not tell which boot this is: the log proves nothing then.
+    /// None if the boot id is unknown: the log is not valid then.
     circumstances: Option<Circumstances>,
     predecessor: Option<Predecessor>,
     places: Mutex<LogPositions>,

@@ -28,7 +28,7 @@ use crate::cli_error::CliError;
 use crate::data::STORE_ID;
 use crate::exit::{Exit, Failure};
 
-/// The folder that says that a restore has not ended.
+/// The folder that exists while a restore has not ended.
 pub const MARK: &str = "restore.tmp";
 
 /// The largest manifest, enough for a million files.
@@ -215,7 +215,7 @@ fn is_ours(path: &str) -> bool {
 
 fn read_manifest(archive: &Path, text: &[u8]) -> Result<Manifest, Failure> {
     let wrong = |error: serde_json::Error| damaged(archive, NAME, &error.to_string());
-    // The form is looked at first: a later one may have other fields.
+    // The format is checked first: a later one may have other fields.
     #[derive(serde::Deserialize)]
     struct Form {
         format: u32,

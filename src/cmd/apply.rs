@@ -213,7 +213,7 @@ fn defaults(client: &Client) -> Result<JobDefaults, Failure> {
     Ok(defaults.unwrap_or_default())
 }
 
-/// Lets the server look at every document that would be written, before anything is.
+/// Lets the server validate every document that would be written, before anything is written.
 fn check(client: &Client, plan: &ApplyPlan, output: &OutputArgs) -> Result<(), Failure> {
     let progress = ProgressLine::of(output, "checking", plan.steps.len());
     for step in &plan.steps {
@@ -243,7 +243,7 @@ fn check(client: &Client, plan: &ApplyPlan, output: &OutputArgs) -> Result<(), F
     Ok(())
 }
 
-/// Answers what the server said.
+/// Carries out a step; answers the response of the server.
 fn carry_out(client: &Client, step: &ApplyStep) -> Result<Value, Failure> {
     match step {
         ApplyStep::Create { path, document } => {

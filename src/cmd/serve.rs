@@ -479,7 +479,7 @@ fn open_vault(
     })
 }
 
-/// Says what cannot be read, and goes on with what a rotation left undone.
+/// Logs secrets that cannot be read, and resumes an interrupted rotation.
 async fn look_into(vault: Arc<Vault>) {
     match vault.resume().await {
         Ok(Rotated { key, rewrapped: 1.., .. }) => {

@@ -64,7 +64,7 @@ pub fn run(args: StatusArgs) -> Result<(), Failure> {
     }
 }
 
-/// Adds what there is to tell about jobs and runs, with a bounded number of questions.
+/// Adds statistics of jobs and runs, with a bounded number of requests.
 fn look(client: &Client, report: &mut Value) -> Result<(), Failure> {
     report["stats"] = client.get(&["v1", "stats"])?;
     for status in ["active", "paused"] {

@@ -22,7 +22,7 @@ use crate::exit::Failure;
 use look::Snapshot;
 use screen::{Screen, View};
 
-/// How long a key waits at most before it is looked at again whether there is something to draw.
+/// The longest wait for a key before the screen is drawn again if it has changed.
 const TICK: Duration = Duration::from_millis(200);
 
 /// Server and interval.

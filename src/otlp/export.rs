@@ -146,7 +146,7 @@ impl Exporter {
     }
 }
 
-/// How many spans the collector says that it did not keep.
+/// How many spans the collector reports as rejected.
 async fn rejected(mut response: reqwest::Response) -> u64 {
     let mut body = Vec::new();
     while let Ok(Some(part)) = response.chunk().await {
