@@ -202,7 +202,7 @@ class Worker:
 
     def stop(self) -> None:
         """Takes no new messages and releases those that were not begun; ``run`` returns when the
-        running handlers have ended."""
+        running handlers have ended, or after ``grace`` seconds."""
         self._stop.set()
         self._say()
 
