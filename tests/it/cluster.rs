@@ -183,8 +183,8 @@ impl Cluster {
         until(|| self.runs(job).into_iter().next().filter(|run| run["status"] == status))
     }
 
-    /// Fails if a job has two runs of a tick, or a run whose record is not that of its last attempt.
-    /// Answers how many ticks there were until the last one that is looked at.
+    /// Fails if a job has two runs of a tick, or a run whose record is not that of its last
+    /// attempt. Answers how many ticks there were until the last one that is checked.
     fn check(&self, job: &str, last: i64) -> usize {
         let mut seconds = self.ledger.seconds(job);
         seconds.retain(|second, _| *second <= last);

@@ -1,4 +1,4 @@
-//! `punctual cron next --stdin`: one line of answer for each line of question, whatever it is.
+//! `punctual cron next --stdin`: one line of output for each line of input, valid or not.
 
 use std::io::{BufRead, BufReader, Write};
 

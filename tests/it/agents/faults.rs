@@ -88,7 +88,7 @@ fn a_killed_agent_reports_what_it_had_finished() {
     job(&server, &ledger, "calls", &json!({}));
     let run = trigger(&server, "calls");
     ledger.wait(&run, 1);
-    // It ends while the server cannot be told, and so does the agent.
+    // It ends while the server is unreachable, and so does the agent.
     proxy.set(Line::Silent);
     ledger.answer(&run, 0, "");
     let data_of_agent = folder.path().join("far");

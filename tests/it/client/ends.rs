@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use super::bench::Server;
 use crate::binary::{Ended, ended};
 
-/// The exit code, and the first line of what was said.
+/// The exit code, and the first line of the message.
 fn end(ended: &Ended) -> (Option<i32>, &str) {
     (ended.code, ended.stderr.lines().next().unwrap_or(""))
 }

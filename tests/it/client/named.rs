@@ -15,7 +15,7 @@ const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 #[test]
 fn a_database_is_made_used_and_removed_without_a_restart() {
     let server = Server::start();
-    // The one that is there without being told.
+    // The default one.
     assert_eq!(server.ok(&["database", "list", "-o", "name"]), "main\n");
     let tried = server.run(&["database", "test", "main"]);
     assert!(tried.code == Some(0) && tried.stderr.contains("main: SQLite"), "{}", tried.stderr);
@@ -47,7 +47,7 @@ fn a_database_is_made_used_and_removed_without_a_restart() {
     assert_eq!(server.run(&["database", "edit", "main"]).code, Some(2));
 }
 
-/// Answers so many requests, and hands over what they said.
+/// Answers so many requests, and sends their texts to the receiver.
 fn sink(count: usize) -> (String, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/hook", listener.local_addr().unwrap());

@@ -108,7 +108,7 @@ impl Ledger {
         let _ = write!(call, "HTTP/1.1 {status}\r\nConnection: close\r\n\r\n");
     }
 
-    /// Writes down what a call says. Not if the run has been seen with a larger fence.
+    /// Records a call; answers `false` if the run has called with a larger fencing token.
     fn write(&self, fields: &BTreeMap<String, String>) -> bool {
         let text = |name: &str| fields.get(name).cloned().unwrap_or_default();
         let scheduled: Timestamp = text("punctual-scheduled-for").parse().unwrap();

@@ -28,7 +28,7 @@ fn the_server_does_what_its_description_says() {
     tester.arg("--config-file").arg(settings).arg("run").arg("--no-color");
     tester.arg("--header").arg(format!("Authorization: Bearer {}", bed.server.key));
     let said = run(tester.arg(bed.url() + "/openapi.json").current_dir(bed.folder.path()));
-    // It has looked at more than the way in.
+    // It has tested more than authentication.
     let words: Vec<&str> = said.split_whitespace().collect();
     let place = words.iter().position(|word| *word == "generated,");
     let cases = place.and_then(|place| words[place - 1].parse::<u32>().ok());

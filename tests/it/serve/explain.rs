@@ -1,4 +1,5 @@
-//! EXPLAIN on the real binary and both stores: the cause is named, and all interfaces tell the same.
+//! EXPLAIN on the real binary and both stores: the cause is named, and all interfaces give the same
+//! answer.
 
 use serde_json::{Value, json};
 use testbed::postgres::Setup;

@@ -77,7 +77,7 @@ fn each_kind_of_job_is_tried_again_after_a_kill() {
     let external = trigger(&server, "external", script);
     let (first_call, _) = listener.accept().unwrap();
     let first = headers(&first_call);
-    // The fence that the command has said it runs under.
+    // The fencing token that the command has printed.
     let said = |server: &Server, attempt: u32| -> Option<i64> {
         let path = format!("/v1/executions/{external}/logs?attempt={attempt}");
         let (_, text) = server.call("GET", &path, None);

@@ -319,7 +319,7 @@ fn kill_again_and_again(seed: u64) {
         }
         (text, rows)
     };
-    // Runs of the last server that was killed are handed on when its lease has ended.
+    // Runs of the last server that was killed are claimed again when its lease has expired.
     let mut seen = differences(&server);
     let patience = now() + SignedDuration::from_secs(60);
     while !seen.0.is_empty() && now() < patience {

@@ -68,7 +68,7 @@ fn c4_who_does_not_log_in_is_sent_away_and_keeps_nobody_out() {
     }
     // On a busy machine psql itself may be too slow the first time.
     until(|| (bed.ask("SHOW server_encoding") == "UTF8\n").then_some(()));
-    // Those who came first have been sent away.
+    // The first connections have been evicted.
     crowd[0].set_read_timeout(Some(crate::serve::process::SOON)).unwrap();
     use std::io::Read;
     assert_eq!(crowd[0].read(&mut [0; 1]).unwrap_or(0), 0);

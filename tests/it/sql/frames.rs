@@ -157,7 +157,7 @@ fn c6_only_the_right_secret_cancels() {
     let cancel = |process: i32, secret: i32| {
         let mut other = Raw::connect(&bed.address);
         other.send(|out| frontend::cancel_request(process, secret, out));
-        // Whatever it was, the answer is the same: none.
+        // Every one of them gets the same answer: none.
         assert_eq!(other.all(), ["end"]);
     };
     for wrong in [secret ^ 1, 0, -1, i32::MIN] {

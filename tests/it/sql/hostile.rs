@@ -42,7 +42,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// Begins a statement and does not look at the answer.
+/// Begins a statement and does not read the answer.
 fn begin(raw: &mut Raw, text: &str) {
     raw.send(|out| frontend::query(text, out).unwrap());
 }
@@ -231,7 +231,7 @@ fn half_open_logins_of_one_address_make_way() {
     for stream in &mut crowd {
         let _ = stream.write_all(&[0, 0]);
     }
-    // Long before those who are half-way in run out of time.
+    // Long before the timeout of unauthenticated connections.
     until(|| (bed.ask("SHOW server_encoding") == "UTF8\n").then_some(()));
 }
 

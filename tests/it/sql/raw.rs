@@ -1,4 +1,4 @@
-//! The bytes of the protocol, by hand, for those who do not keep to it.
+//! The bytes of the protocol, for tests of clients that violate it.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;

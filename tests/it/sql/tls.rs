@@ -136,7 +136,7 @@ fn connector(folder: &Path) -> TlsConnector {
 /// The `SSLRequest` of a client.
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 
-/// Agrees on TLS with both sides and hands on what they say.
+/// Terminates TLS with both sides and forwards the bytes.
 async fn stand_between(
     listener: TcpListener,
     acceptor: TlsAcceptor,

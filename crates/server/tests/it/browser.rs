@@ -124,7 +124,8 @@ async fn the_cookie_counts_for_pages_of_this_server_only() {
         let reply = with(&world, &given, "GET", "/v1/jobs", &[("sec-fetch-site", site)]).await;
         assert_eq!(reply.status, status, "{site}");
     }
-    // A login that another site causes is none, and where a key is shown the cookie is not looked at.
+    // A login that another site causes is refused, and in a request with a key the cookie is
+    // ignored.
     let elsewhere = [("sec-fetch-site", "cross-site")];
     assert_eq!(open(&world, json!({"key": world.key}), &elsewhere).await.status, 403);
     let headers = [("cookie", given.as_str()), ("authorization", "Bearer wrong"), OWN];

@@ -87,7 +87,7 @@ async fn people_change_their_own_password() {
     assert_eq!(change(&reading, "correct horse", "battery staple").await.status, 403);
     let changed = change(&here, "correct horse", "battery staple").await;
     assert_eq!((changed.status, changed.text.as_str()), (204, ""));
-    // The other login is over; this one, and what is no login, goes on.
+    // The other session has ended; this one, and a key without a session, stay valid.
     let after = [whoami(&here).await, whoami(&elsewhere).await, whoami(&lasting).await];
     assert_eq!(after, [200, 401, 200]);
     assert_eq!((login("correct horse").await.0, login("battery staple").await.0), (401, 200));

@@ -1,4 +1,5 @@
-//! DAGs over REST and SQL: made, changed, run, and seen by those who may. On both stores.
+//! DAGs over REST and SQL: created, changed, run, and visible to users with the privilege. On both
+//! stores.
 
 use serde_json::{Value, json};
 

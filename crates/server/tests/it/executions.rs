@@ -1,4 +1,4 @@
-//! Executions: started by hand, cancelled, tried again, put away.
+//! Executions: triggered, cancelled, retried, acknowledged.
 
 use serde_json::{Value, json};
 

@@ -52,7 +52,7 @@ async fn a_key_that_asks_too_often_is_told_to_wait() {
     assert_eq!(reply.header("ratelimit-policy"), "\"default\";q=4;w=2");
     // An address that does not exist counts like one that does.
     assert_eq!(world.get("/v1/nothing").await.status, 429);
-    // Those who watch the server are never told to wait.
+    // Health checks and the API description are never rate limited.
     for path in ["/healthz", "/readyz", "/version", "/openapi.json"] {
         let reply = world.get(path).await;
         assert_eq!(reply.status, 200, "{path}");
@@ -134,7 +134,7 @@ async fn hear(address: SocketAddr, words: &str) -> String {
 #[tokio::test]
 async fn callers_who_dawdle_lose_their_place() {
     let short = Duration::from_millis(300);
-    // Two places: those who dawdle take both.
+    // Two connections: slow clients take both.
     let patience = ListenerLimits {
         head: short,
         body: short,
@@ -228,7 +228,7 @@ async fn half_sent_bodies_without_a_key_make_way() {
         let mut stream = TcpStream::connect(listener.address).await.unwrap();
         let words = "POST /v1/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
                      Content-Length: 100\r\n\r\n{\"tenant\":";
-        // It may have been turned away.
+        // It may have been rejected.
         let _ = stream.write_all(words.as_bytes()).await;
         held.push(stream);
     }

@@ -83,7 +83,7 @@ async fn another_node_reads_short_outputs_and_names_who_has_long_ones() {
         let message = refused.json()["error"]["message"].as_str().unwrap().to_owned();
         assert!(message.starts_with(words) && message.ends_with("ask that node"), "{message}");
     }
-    // An attempt that has said nothing is no riddle.
+    // An attempt without output is no error.
     world.job("quiet", "http://ok").await;
     let quiet = world.trigger("quiet").await;
     world.ended(&quiet).await;

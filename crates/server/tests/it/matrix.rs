@@ -582,7 +582,7 @@ async fn every_route_answers_each_user_as_the_table_says() {
                 let names = things.0.iter().filter(|(place, _)| is_name(place));
                 let named: Vec<&String> =
                     names.map(|(_, id)| id).filter(|id| text.contains(id.as_str())).collect();
-                // A batch names what it was asked about, and says that it is not there.
+                // A batch repeats the ids of the request, with an error for each.
                 let echo = path.starts_with("/v1/dead-letters:");
                 if !(named.is_empty() || echo && text.contains("\"ok\":false")) {
                     wrong.push(format!("{method} {path} {person} is told of {named:?}"));

@@ -237,7 +237,7 @@ async fn a_large_output_is_indexed_and_searched() {
     assert!(
         whole[hit["position"].as_u64().unwrap() as usize..].starts_with("\u{1b}[31mthe needle")
     );
-    // In steps: each goes on where the last one ended.
+    // In steps: each begins where the last one ended.
     let (mut seen, mut next) = (Vec::new(), String::new());
     loop {
         let page = world

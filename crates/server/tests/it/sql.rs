@@ -214,7 +214,7 @@ async fn access() {
     assert!(!String::from_utf8_lossy(&world.stored_bytes()).contains("hunter22-hunter22"));
 }
 
-/// Values for `$1` are values, whatever they hold.
+/// A value for `$1` is never parsed as SQL.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn parameters_are_values() {
     let world = World::at("2024-01-15T10:30:00Z").await;

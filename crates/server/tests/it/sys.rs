@@ -405,7 +405,7 @@ async fn questions_agree(world: &World, minute: SignedDuration) {
         let run = world.trigger(name).await;
         world.ended(&run).await;
     }
-    // One goes on, and one was cancelled between two attempts.
+    // One still executes, and one was cancelled between two attempts.
     let (waits, cancelled) = (world.trigger("again").await, world.trigger("again").await);
     // Times of the past, which begin now; and one that is asked for again.
     let range = json!({"from": "2020-01-01T00:00:00Z", "until": "2023-12-31T00:00:00Z"});

@@ -247,7 +247,7 @@ async fn the_roles_of_the_token_decide_and_its_user_can_be_disabled() {
     let boss = signer.sign(&claims(json!({"roles": ["bosses", "kings"]})));
     assert_eq!(get(&world, &developer, "/v1/users").await.status, 403);
     assert_eq!(get(&world, &boss, "/v1/users").await.status, 200);
-    // The narrow token stays narrow, whatever the other one gave.
+    // The token with fewer roles gains none from the other one.
     assert_eq!(get(&world, &developer, "/v1/users").await.status, 403);
     // Another tenant is another user, and sees nothing of this one.
     let job = json!({"name": "mine", "job_type": "MANUAL", "payload": {"endpoint": "http://ok"}});

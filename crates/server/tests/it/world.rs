@@ -1,5 +1,5 @@
-//! A server in process: a store in a temporary folder, a clock that is set by hand or runs, and
-//! an executor that does what a test says.
+//! A server in process: a store in a temporary folder, a clock that is set by hand or runs, and an
+//! executor that the test controls.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
