@@ -1,4 +1,4 @@
-//! Whom alerts are carried to, as the settings say.
+//! Receivers of alerts that the settings name.
 
 use std::sync::Arc;
 

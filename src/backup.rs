@@ -1,4 +1,4 @@
-//! Backups of a server on the embedded store: made while it runs, put back when it does not.
+//! Backups of a server on the embedded store: made while it runs, restored while it is stopped.
 //!
 //! A backup is one file, `punctual-<instant>.tar.zst`:
 //!

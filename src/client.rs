@@ -99,7 +99,7 @@ impl Client {
         Ok(Client { http, place, tenant: None, runtime, is_verbose: false })
     }
 
-    /// Where it asks.
+    /// The server that it sends requests to.
     pub fn place(&self) -> &ServerTarget {
         &self.place
     }
@@ -261,8 +261,8 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// Sends it and hands over the body as it arrives, until it ends, or `take` has enough, or
-    /// patience is over.
+    /// Sends it and passes on the body as it arrives, until it ends, or `take` has enough, or the
+    /// timeout has passed.
     pub fn stream(
         self,
         patience: Option<SignedDuration>,
@@ -288,7 +288,7 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// The head of a good answer, or what the server said instead.
+    /// The head of a successful response, or the error of the server.
     async fn start(self, patience: Option<Duration>) -> Result<Response, Failure> {
         let client = self.client;
         let response = self.answer(patience).await?;
@@ -310,7 +310,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The head of whatever answers at the address.
+    /// The head of a response of any server at the address.
     async fn request(self, patience: Option<Duration>) -> Result<Response, Failure> {
         let Call { client, method, url, headers, body, needs_key } = self;
         // A body may hold secrets, and without a key the server refuses it anyway.

@@ -1,7 +1,7 @@
 //! The clock of this machine: the present moment and the time zones.
 //!
-//! Nothing else in the binary asks the machine for either, so that every answer below the
-//! command line follows from its arguments.
+//! Nothing else in the binary reads either from the machine, so that every result below the command
+//! line follows from its arguments.
 
 use std::time::Instant;
 
@@ -31,7 +31,7 @@ pub fn zones() -> Zones {
     Zones::preferring(jiff::tz::db().clone(), machine_version())
 }
 
-/// The version of the machine's time-zone database, where its files tell it.
+/// The version of the machine's time-zone database, if its files name one.
 fn machine_version() -> Option<String> {
     let folders = ["/usr/share/zoneinfo", "/usr/lib/zoneinfo", "/etc/zoneinfo"];
     folders.iter().find_map(|folder| {
@@ -42,13 +42,13 @@ fn machine_version() -> Option<String> {
     })
 }
 
-/// This machine's own time zone; UTC when it does not tell.
+/// The time zone of this machine; UTC if it is unknown.
 #[expect(clippy::disallowed_methods, reason = "the one place that asks for the machine's zone")]
 pub fn zone() -> jiff::tz::TimeZone {
     jiff::tz::TimeZone::system()
 }
 
-/// The name of this machine's own time zone; UTC when it does not tell.
+/// The name of the time zone of this machine; UTC if it is unknown.
 #[expect(clippy::disallowed_methods, reason = "the one place that asks for the machine's zone")]
 pub fn zone_name() -> String {
     let zone = jiff::tz::TimeZone::system();

@@ -183,7 +183,7 @@ impl Config {
         Ok(())
     }
 
-    /// Secrets that the service manager hands over as files, by the name of their setting.
+    /// Reads secrets that the service manager passes as files, by the name of their setting.
     fn read_credentials(&mut self, folder: &Path) -> Result<(), CliError> {
         for key in KEYS.iter().filter(|key| key.is_secret) {
             let path = folder.join(key.name);

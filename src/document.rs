@@ -197,12 +197,12 @@ fn document(value: Value, source: String) -> Result<Document, Failure> {
 pub fn of_job(job: &Value, name_of: impl Fn(&str) -> Option<String>) -> Map<String, Value> {
     let mut fields = job.as_object().cloned().unwrap_or_default();
     fields.retain(|field, _| field != "version" && !READ_ONLY.contains(&field.as_str()));
-    // A job that runs is what a document means when it does not say.
+    // A document without a status means an active job.
     if matches!(fields.get("status").and_then(Value::as_str), Some("ACTIVE" | "COMPLETED")) {
         fields.remove("status");
     }
     if let Some(Value::Object(retry)) = fields.get_mut("retry_config") {
-        // It says the same as max_attempts.
+        // It follows from max_attempts.
         retry.remove("max_retries");
     }
     if let Some(Value::Array(upstream)) = fields.get_mut("depends_on") {

@@ -1,4 +1,4 @@
-//! The agent inside of a server: the engine hands it a run, it hands back a result.
+//! The agent inside of a server: the engine passes it a run, and it returns the result.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! How a command ends: its exit code, and what it says on stderr when it did not succeed.
+//! The end of a command: its exit code, and its message on stderr if it did not succeed.
 
 use std::ffi::OsString;
 use std::io::{self, Write};

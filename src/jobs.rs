@@ -79,8 +79,8 @@ fn external(config: &Config, data: &Path) -> Result<ExternalOptions, CliError> {
     }
 }
 
-/// How many HTTP calls this process makes at the same time: what the settings say, as far as the
-/// limit on open files allows.
+/// How many HTTP calls this process makes at the same time: the limit of the settings, as far as
+/// the limit on open files allows.
 pub fn http_calls_max(wanted: u32, max_concurrent_jobs: u32) -> u32 {
     match agent::descriptors::http_calls_max(wanted, max_concurrent_jobs) {
         Ok(most) => {

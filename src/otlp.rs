@@ -1,7 +1,7 @@
 //! A trace for each run, sent to a collector by OTLP over HTTP in its JSON form.
 //!
-//! [`Spans`] turns what the engine tells into spans and puts them into a queue of limited length:
-//! a full queue drops and counts. A task takes them out in batches and posts them.
+//! [`Spans`] turns the steps that the engine traces into spans and puts them into a queue of
+//! limited length: a full queue drops and counts. A task takes them out in batches and posts them.
 //!
 //! ```text
 //!   engine ──(Tracer)──▶ Spans ──try_send──▶ queue ──▶ Exporter ──▶ collector
@@ -97,7 +97,7 @@ impl Tracing {
     }
 }
 
-/// Makes spans of what the engine tells.
+/// Makes spans of the steps that the engine traces.
 pub struct Spans {
     queue: mpsc::Sender<Span>,
     metrics: Arc<Metrics>,

@@ -1,4 +1,4 @@
-//! The forms in which a command of the client prints what a server said.
+//! The formats in which a command of the client prints the response of a server.
 //!
 //! In every form, nothing that a server sent acts on the terminal: JSON escapes what is not
 //! plainly visible, and tables show it escaped.

@@ -46,10 +46,10 @@ const RECORD: usize = 48;
 /// keep a start out of the log.
 const PREALLOCATED: usize = 1_024;
 
-/// Where the kernel tells which boot this is.
+/// The file with the id of the present boot of the machine.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// What has to be the same for a log to prove anything.
+/// Conditions under which a log is valid: all of them must be the same as when it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Circumstances {
     /// The boot of the machine.
@@ -63,7 +63,7 @@ struct Circumstances {
 /// The log of one process.
 pub struct FileStartLog {
     file: File,
-    /// None if the kernel does not tell which boot this is: the log proves nothing then.
+    /// None if the boot id is unknown: the log is not valid then.
     circumstances: Option<Circumstances>,
     predecessor: Option<Predecessor>,
     places: Mutex<LogPositions>,

@@ -1,4 +1,4 @@
-//! Whose tokens are believed, as the settings say, and how their keys are fetched.
+//! Trusted token issuers of the settings, and how their keys are fetched.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
-//! What it costs to find out who asks: the real server as a process, asked over HTTP.
+//! The cost of authentication: the real server as a process, called over HTTP.
 //!
-//! `cargo xtask bench auth` prints one JSON line a measurement on stdout: how many requests a second are
-//! answered at `/healthz`, which asks for no key, and at `/v1/whoami` with the key of a user, in
-//! turns on the same server, and what part of the former the latter is.
+//! `cargo xtask bench auth` prints one JSON line a measurement on stdout: how many requests a
+//! second are answered at `/healthz`, which needs no key, and at `/v1/whoami` with the key of a
+//! user, in turns on the same server, and the ratio of the latter to the former.
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock and starts servers")]
 
 #[allow(dead_code, reason = "the benchmark of REST needs more of it")]

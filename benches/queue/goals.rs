@@ -1,4 +1,4 @@
-//! What is to be reached, beside what was measured.
+//! Goals, beside the measurements.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

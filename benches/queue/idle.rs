@@ -1,4 +1,4 @@
-//! What workers cost that have nothing to do.
+//! The cost of idle workers.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

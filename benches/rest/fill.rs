@@ -116,7 +116,7 @@ fn sqlite(service: &Service, shape: Shape) -> Result<()> {
          FROM runs WHERE seq < 0",
         (Outcome::Failed as i64,),
     )?;
-    // What is old was tallied when it was new.
+    // Old runs were tallied when they were new.
     connection.execute("UPDATE tally_cursor SET finished_at = ?1", (shape.end(),))?;
     connection.execute_batch("COMMIT; PRAGMA wal_checkpoint(TRUNCATE); ANALYZE")?;
     Ok(())

@@ -1,5 +1,5 @@
-//! What `cargo xtask bench gate` compares between two commits: requests a second over many
-//! connections that are kept open.
+//! The metric that `cargo xtask bench gate` compares between two commits: requests a second over
+//! many connections that are kept open.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;

@@ -42,7 +42,7 @@ pub enum Until {
     Requests(usize),
 }
 
-/// What a load came to.
+/// Result of a load.
 pub struct Answered {
     /// How long it took.
     pub took: Duration,

@@ -105,7 +105,7 @@ impl<'a> Bed<'a> {
         })
     }
 
-    /// What a load came to after a second of warming up, and the microseconds of CPU that server
+    /// The result of a load after a second of warming up, and the microseconds of CPU that server
     /// and database took for a request.
     fn load(&self, request: &Request) -> Result<(Answered, f64)> {
         let connections = self.args.connections;

@@ -54,7 +54,7 @@ impl Service {
         command
             .args(["serve", "--http", "127.0.0.1:0", "--data"])
             .arg(self.folder.path().join("data"))
-            // What one key may ask for is not what is measured.
+            // Rate limits are not measured here.
             .env("PUNCTUAL_API__RATE_PER_SECOND", "0");
         if let Some(url) = self.database() {
             command.args(["--store", &url]);

@@ -1,4 +1,4 @@
-/** Where the server is, and as whom to ask; `PUNCTUAL_SERVER` and `PUNCTUAL_TOKEN` when absent. */
+/** Address of the server and its token; `PUNCTUAL_SERVER` and `PUNCTUAL_TOKEN` when absent. */
 export interface ClientOptions {
   url?: string;
   token?: string;

@@ -28,7 +28,7 @@ const OUTPUT_LENGTH_MAX = 64 << 10;
 
 const failed = (error, more = {}) => ['failed', { error: error.slice(0, ERROR_LENGTH_MAX), ...more }];
 
-/** What came of a message, by what its handler returned. */
+/** The outcome of a message whose handler returned a value. */
 function resultOf(value) {
   if (value instanceof Fail || value instanceof Retry) return errorOf(value);
   if (value === undefined || value === null) return ['done', {}];
@@ -46,7 +46,7 @@ function resultOf(value) {
   return ['done', { result: JSON.parse(text) }];
 }
 
-/** What came of a message, by what its handler threw. */
+/** The outcome of a message whose handler threw an error. */
 function errorOf(error) {
   const text = String(error?.message ?? error);
   if (error instanceof Fail) return failed(text, { is_permanent: true });
@@ -56,7 +56,7 @@ function errorOf(error) {
   return failed(`${error?.name ?? 'Error'}: ${text}`);
 }
 
-/** A message as a handler gets it; `say` tells the session what the handler wishes. */
+/** A message as a handler gets it; `say` sends the requests of the handler to the session. */
 function makeMessage(lease, say) {
   const cancelled = new AbortController();
   const lines = [];
@@ -113,7 +113,7 @@ export class Worker {
     return this;
   }
 
-  /** Takes nothing new and gives back what was not begun; `run` resolves when what runs has ended. */
+  /** Takes no new messages, releases those not begun; `run` resolves when the handlers have ended. */
   stop() {
     this.#stop();
   }

@@ -57,7 +57,7 @@ function news() {
   poll();
 }
 
-/** Sends a poll if none is open, or if there is something to say while one is. */
+/** Sends a poll if none is open, or if there is something to send while one is. */
 function poll() {
   const isDue = open === 0 || (open < 2 && (reports.length > 0 || hasNews));
   if (!isDue) return;

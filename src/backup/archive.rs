@@ -1,7 +1,7 @@
 //! Writes the archive.
 //!
-//! The databases are copied first, into the data folder, each as it is at one moment; then come
-//! the outputs, so that what a run of the copy has said is there, too. An output that grows
+//! The databases are copied first, into the data folder, each as it is at one moment; then come the
+//! outputs, so that the archive has the outputs of all runs in the copy. An output that grows
 //! meanwhile is cut where it was read, which its form allows.
 
 use std::fs::{self, DirBuilder, File};
@@ -23,7 +23,7 @@ pub const STORE: &str = "punctual.db";
 /// The databases of a data folder: the store, and that of SQL jobs.
 pub const DATABASES: [&str; 2] = [STORE, "main.db"];
 
-/// The folder of what runs have said.
+/// The folder of the outputs of runs.
 pub const OUTPUTS: &str = "outputs";
 
 /// How hard to compress: outputs are compressed already, and a backup should not take the

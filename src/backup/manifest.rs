@@ -39,7 +39,7 @@ pub struct FileEntry {
     pub sha256: String,
 }
 
-/// A word for a key that tells nothing about it: keys are 256 random bits.
+/// The fingerprint of a key, which reveals nothing about it: keys are 256 random bits.
 pub fn fingerprint(key: &str) -> String {
     let digest = Sha256::new().chain_update("punctual master key\n").chain_update(key.trim());
     hex(&digest.finalize())[..16].to_owned()

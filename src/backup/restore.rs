@@ -28,26 +28,27 @@ use crate::cli_error::CliError;
 use crate::data::STORE_ID;
 use crate::exit::{Exit, Failure};
 
-/// The folder that says that a restore has not ended.
+/// The folder that exists while a restore has not ended.
 pub const MARK: &str = "restore.tmp";
 
 /// The largest manifest, enough for a million files.
 const MANIFEST_BYTES_MAX: u64 = 256 << 20;
 
-/// A backup that is what it says.
+/// A backup that matches its manifest.
 pub struct CheckedBackup {
     pub manifest: Manifest,
     /// Its size, unpacked.
     pub bytes: u64,
 }
 
-/// Whether a backup is whole and this release can use it. `tell` hears how much was read.
+/// Whether a backup is whole and this release can use it. `tell` is called with the number of bytes
+/// read.
 pub fn check(archive: &Path, tell: &dyn Fn(u64)) -> Result<CheckedBackup, Failure> {
     unpack(archive, None, tell)
 }
 
 /// Puts a backup into a data folder that is held by this process. Files of an earlier try may be
-/// there, and keys; nothing else. The audit records when, and by whom.
+/// there, and keys; nothing else. The audit records the time and the user.
 pub fn restore(
     archive: &Path,
     data: &Path,
@@ -188,7 +189,7 @@ fn unpack(
     Ok(CheckedBackup { manifest, bytes })
 }
 
-/// Copies; an error of the archive is told from one of the disk.
+/// Copies; distinguishes errors of the archive from errors of the disk.
 fn copy(
     from: &mut impl Read,
     to: &mut impl io::Write,
@@ -214,7 +215,7 @@ fn is_ours(path: &str) -> bool {
 
 fn read_manifest(archive: &Path, text: &[u8]) -> Result<Manifest, Failure> {
     let wrong = |error: serde_json::Error| damaged(archive, NAME, &error.to_string());
-    // The form is looked at first: a later one may have other fields.
+    // The format is checked first: a later one may have other fields.
     #[derive(serde::Deserialize)]
     struct Form {
         format: u32,

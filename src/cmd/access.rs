@@ -42,7 +42,7 @@ fn rows(item: &Value) -> Vec<(String, String)> {
     shown.map(row).collect()
 }
 
-/// Whom to ask.
+/// Arguments of `whoami`.
 #[derive(Args)]
 pub struct WhoamiArgs {
     #[command(flatten)]

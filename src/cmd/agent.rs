@@ -159,7 +159,7 @@ pub struct TokenArgs {
     #[arg(long, value_name = "DURATION")]
     ttl: Option<String>,
 
-    /// The labels that the agent gets, whatever it says itself
+    /// Labels that the agent gets
     #[arg(long, value_name = "LABELS")]
     labels: Option<String>,
 
@@ -188,7 +188,7 @@ struct AgentPlan {
     grace: std::time::Duration,
 }
 
-/// Runs an agent until it is told to stop, or the verb.
+/// Runs an agent until a signal stops it, or a subcommand.
 pub fn run(args: AgentArgs) -> Result<(), Failure> {
     match args.command {
         Some(AgentCommand::Token(command)) => match command {
@@ -302,7 +302,7 @@ fn start(config: &Config) -> Result<(), Failure> {
     let plan = AgentPlan::from_config(config)?;
     let options = jobs::options_elsewhere(config, &plan.data)?;
     let limits = jobs::output_limits(config)?;
-    // Whom it speaks to is checked before anything is made.
+    // The addresses of the servers are checked before anything is created.
     plan.clients("", "")?;
     logs::start(config, LogFormat::of(config)?)?;
     let PerSlot { process, http } = plan.capacity;

@@ -64,7 +64,7 @@ pub struct ApplyArgs {
     #[arg(long, requires = "owner")]
     prune: bool,
 
-    /// Whose jobs these are
+    /// Owner of these jobs
     #[arg(long, value_name = "LABEL")]
     owner: Option<String>,
 
@@ -84,7 +84,7 @@ pub struct Applying<'a> {
     pub prune: Option<String>,
     /// Whether jobs are deleted without a question.
     pub yes: bool,
-    /// Whom to ask.
+    /// Server and output.
     pub asking: &'a Asking,
 }
 
@@ -204,7 +204,7 @@ pub fn apply(documents: Vec<Document>, applying: &Applying<'_>) -> Result<(), Fa
     Ok(())
 }
 
-/// What the server fills in where a document of a job says nothing.
+/// Defaults of the server for fields that the document of a job leaves out.
 fn defaults(client: &Client) -> Result<JobDefaults, Failure> {
     let mut answer = client.get(&["v1", "whoami"])?;
     let spec: Option<JobDefaultsSpec> =
@@ -213,7 +213,7 @@ fn defaults(client: &Client) -> Result<JobDefaults, Failure> {
     Ok(defaults.unwrap_or_default())
 }
 
-/// Lets the server look at every document that would be written, before anything is.
+/// Lets the server validate every document that would be written, before anything is written.
 fn check(client: &Client, plan: &ApplyPlan, output: &OutputArgs) -> Result<(), Failure> {
     let progress = ProgressLine::of(output, "checking", plan.steps.len());
     for step in &plan.steps {
@@ -243,7 +243,7 @@ fn check(client: &Client, plan: &ApplyPlan, output: &OutputArgs) -> Result<(), F
     Ok(())
 }
 
-/// Answers what the server said.
+/// Carries out a step; answers the response of the server.
 fn carry_out(client: &Client, step: &ApplyStep) -> Result<Value, Failure> {
     match step {
         ApplyStep::Create { path, document } => {

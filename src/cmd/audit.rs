@@ -56,7 +56,7 @@ pub struct ListArgs {
     asking: Asking,
 }
 
-/// Whose chain.
+/// The chain to verify.
 #[derive(Args)]
 pub struct VerifyArgs {
     /// The chain of what concerns no tenant

@@ -132,7 +132,7 @@ fn refuse_keep(args: &BackupArgs) -> Result<(), Failure> {
     }
 }
 
-/// Hands over a backup as it arrives.
+/// Writes a backup as it arrives.
 fn receive(
     args: &BackupArgs,
     client: &Client,

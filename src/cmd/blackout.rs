@@ -80,7 +80,7 @@ Examples:
 When the command returns, no tick starts until the pause ends. Then each job decides about the times
 of the pause by its catch-up policy. Runs on request go on.")]
 pub struct PauseArgs {
-    /// Why
+    /// Reason of the pause
     #[arg(long, value_name = "TEXT")]
     reason: String,
 
@@ -99,7 +99,7 @@ pub struct PauseArgs {
 /// The end of a pause of all jobs.
 #[derive(Args)]
 pub struct ResumeArgs {
-    /// What becomes of the times of the pause [default: the policy of each job]
+    /// Policy for the times of the pause [default: the policy of each job]
     #[arg(long, value_name = "POLICY", value_parser = ["none", "last", "all"])]
     catch_up: Option<String>,
 

@@ -63,7 +63,7 @@ Examples:
   punctual calendar create holidays --day 12-25 --day EASTER+1 --day '* 5 MONL'
   punctual calendar create bavaria --ics holidays.ics")]
 pub struct CreateArgs {
-    /// What jobs call it
+    /// Name by which jobs refer to it
     name: String,
 
     #[command(flatten)]
@@ -73,7 +73,7 @@ pub struct CreateArgs {
     asking: Asking,
 }
 
-/// What changes.
+/// Changed fields.
 #[derive(Args)]
 pub struct EditArgs {
     /// Name or id
@@ -172,7 +172,7 @@ pub fn run(command: CalendarCommand) -> Result<(), Failure> {
 
 fn given(name: Option<String>, days: Days) -> Result<Map<String, Value>, Failure> {
     let ics = days.ics.as_deref().map(read_text).transpose()?;
-    // What is read replaces the days that are there.
+    // The days of the file replace those of the calendar.
     let has_days = !days.days.is_empty() || ics.is_some();
     Ok(fields([
         ("name", name.map(Value::String)),

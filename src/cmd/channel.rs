@@ -113,7 +113,7 @@ pub struct EditArgs {
     asking: Asking,
 }
 
-/// Whose deliveries.
+/// The channel of the deliveries.
 #[derive(Args)]
 pub struct DeliveriesArgs {
     /// Name or id

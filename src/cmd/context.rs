@@ -20,7 +20,7 @@ const NAME_DEFAULT: &str = "default";
 /// The longest key or password that is read from stdin.
 const SECRET_BYTES_MAX: u64 = 4096;
 
-/// Which server, and as whom.
+/// Server and user of a context.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

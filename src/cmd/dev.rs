@@ -31,7 +31,7 @@ pub struct DevArgs {
     http: SocketAddr,
 }
 
-/// Runs the server until it is told to stop.
+/// Runs the server until a signal stops it.
 pub fn run(args: DevArgs) -> Result<(), Failure> {
     if !args.http.ip().is_loopback() {
         let text = format!("--http: {} is reachable from other machines", args.http);

@@ -43,7 +43,7 @@ enum CheckResult {
     Wrong,
 }
 
-/// One thing that was looked at.
+/// One check and its result.
 struct DoctorCheck {
     what: &'static str,
     health: CheckResult,

@@ -131,8 +131,8 @@ pub fn run(args: ExportArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The documents of an object that jobs use, by the names that `used` finds in them. What the user
-/// may not see is left out.
+/// The documents of an object that jobs use, by the names that `used` finds in them. Objects that
+/// the user may not see are left out.
 fn objects_of(
     client: &Client,
     kind: &str,

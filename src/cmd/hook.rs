@@ -53,7 +53,7 @@ pub struct CreateArgs {
     asking: Asking,
 }
 
-/// What may change.
+/// Fields that `hook edit` can change.
 #[derive(Args)]
 struct Rules {
     /// Parameter and its JSON pointer in the body of a delivery; may be given several times
@@ -64,12 +64,12 @@ struct Rules {
     #[arg(long, value_name = "N")]
     rate: Option<u32>,
 
-    /// What the hook is for
+    /// Description of the hook
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
 }
 
-/// What changes.
+/// Changed fields.
 #[derive(Args)]
 pub struct EditArgs {
     /// Name or id

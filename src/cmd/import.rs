@@ -18,7 +18,7 @@ use crate::output::text;
 
 use crontab::{CrontabDefaults, CrontabLine, LineMeaning};
 
-/// Whose jobs.
+/// Source of the imported jobs.
 #[derive(Subcommand)]
 pub enum ImportCommand {
     /// Convert a crontab into jobs

@@ -95,14 +95,14 @@ pub fn run(command: JobCommand) -> Result<(), Failure> {
     }
 }
 
-/// How the answer is printed and whom to ask.
+/// Output format and server.
 #[derive(Args)]
 pub struct Asking {
     /// How the answer is printed.
     #[command(flatten)]
     pub output: OutputArgs,
 
-    /// Whom to ask.
+    /// The server.
     #[command(flatten)]
     pub server: ServerArgs,
 }

@@ -46,7 +46,7 @@ pub struct OneArgs {
     /// Name or id
     pub name: String,
 
-    /// Whom to ask and how to print.
+    /// Server and output format.
     #[command(flatten)]
     pub asking: Asking,
 }

@@ -39,7 +39,7 @@ pub struct CreateArgs {
     #[arg(long, value_name = "N")]
     size: u32,
 
-    /// What the pool is for
+    /// Description of the pool
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
 
@@ -47,7 +47,7 @@ pub struct CreateArgs {
     asking: Asking,
 }
 
-/// What changes.
+/// Changed fields.
 #[derive(Args)]
 pub struct EditArgs {
     /// Name or id
@@ -61,7 +61,7 @@ pub struct EditArgs {
     #[arg(long, value_name = "N")]
     size: Option<u32>,
 
-    /// What the pool is for
+    /// Description of the pool
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
 

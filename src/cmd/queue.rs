@@ -130,7 +130,7 @@ pub struct CreateArgs {
     asking: Asking,
 }
 
-/// What changes.
+/// Changed fields.
 #[derive(Args)]
 pub struct EditArgs {
     /// Name or id

@@ -141,7 +141,7 @@ pub struct ServerReady {
     pub cluster: Option<String>,
 }
 
-/// Runs a server until it is told to stop.
+/// Runs a server until a signal stops it.
 pub fn run(args: ServeArgs) -> Result<(), Failure> {
     start(&Config::load(args.sources())?, welcome)
 }
@@ -149,7 +149,7 @@ pub fn run(args: ServeArgs) -> Result<(), Failure> {
 /// The callback of a server that is ready.
 type Greet = Box<dyn FnOnce(ServerReady) -> Pin<Box<dyn Future<Output = Result<(), Failure>>>>>;
 
-/// Runs a server of these settings until it is told to stop. `greet` comes when it answers.
+/// Runs a server of these settings until a signal stops it. `greet` is called once it answers.
 pub fn start(
     config: &Config,
     greet: impl AsyncFnOnce(ServerReady) -> Result<(), Failure> + 'static,
@@ -479,7 +479,7 @@ fn open_vault(
     })
 }
 
-/// Says what cannot be read, and goes on with what a rotation left undone.
+/// Logs secrets that cannot be read, and resumes an interrupted rotation.
 async fn look_into(vault: Arc<Vault>) {
     match vault.resume().await {
         Ok(Rotated { key, rewrapped: 1.., .. }) => {

@@ -23,7 +23,7 @@ const NAMED_MAX: usize = 5;
 /// How far back failures are looked for.
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 
-/// Whom to ask.
+/// Arguments of `status`.
 #[derive(Args)]
 #[command(after_help = "\
 The exit code is 0 when the server is ready, and 6 when it cannot be reached, its store does not
@@ -64,7 +64,7 @@ pub fn run(args: StatusArgs) -> Result<(), Failure> {
     }
 }
 
-/// Adds what there is to tell about jobs and runs, with a bounded number of questions.
+/// Adds statistics of jobs and runs, with a bounded number of requests.
 fn look(client: &Client, report: &mut Value) -> Result<(), Failure> {
     report["stats"] = client.get(&["v1", "stats"])?;
     for status in ["active", "paused"] {

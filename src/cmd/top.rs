@@ -1,7 +1,7 @@
 //! `punctual top`: shows the state of a server until the user quits.
 //!
-//! One thread asks the server and never more often than it was told to; the other one draws and
-//! listens to the keyboard, so that `q` works while an answer is on its way.
+//! One thread polls the server at the chosen interval; the other one draws and reads the keyboard,
+//! so that `q` works while a response is on its way.
 
 mod look;
 mod screen;
@@ -22,10 +22,10 @@ use crate::exit::Failure;
 use look::Snapshot;
 use screen::{Screen, View};
 
-/// How long a key waits at most before it is looked at again whether there is something to draw.
+/// The longest wait for a key before the screen is drawn again if it has changed.
 const TICK: Duration = Duration::from_millis(200);
 
-/// Whom to ask, and how often.
+/// Server and interval.
 #[derive(Args)]
 #[command(after_help = "\
 Keys:
@@ -80,7 +80,7 @@ fn ask(
 ) {
     loop {
         let snapshot = look::look(&client, clock::now());
-        // It may come back at another address, which its data folder tells.
+        // It may come back at another address, which is in its data folder.
         if snapshot.seen.is_err()
             && let Ok(again) = Client::new(server)
         {
@@ -116,7 +116,7 @@ fn show(
                 Pressed::SortRunning => view.running = view.running.next(),
                 Pressed::SortFailing => view.failing = view.failing.next(),
                 Pressed::Pause => view.is_paused = !view.is_paused,
-                // The thread asks when it is told; how often, people decide.
+                // An extra poll on request of the user.
                 Pressed::Look => drop(wish.send(())),
                 Pressed::Other => {}
             }

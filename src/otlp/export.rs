@@ -32,7 +32,7 @@ pub struct Exporter {
     url: Url,
     node: String,
     metrics: Arc<Metrics>,
-    /// Whether the last batch arrived: what changes is said once.
+    /// Whether the last batch arrived: a change is logged once.
     is_well: bool,
 }
 
@@ -64,7 +64,7 @@ impl Exporter {
         Ok(Exporter { client, url, node: node.to_owned(), metrics, is_well: true })
     }
 
-    /// Posts what comes until it is told to stop, and then what is left.
+    /// Posts spans until it is stopped, and then those that are left.
     pub async fn run(
         mut self,
         mut waiting: mpsc::Receiver<Span>,
@@ -146,7 +146,7 @@ impl Exporter {
     }
 }
 
-/// How many spans the collector says that it did not keep.
+/// How many spans the collector reports as rejected.
 async fn rejected(mut response: reqwest::Response) -> u64 {
     let mut body = Vec::new();
     while let Ok(Some(part)) = response.chunk().await {

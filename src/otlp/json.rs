@@ -4,10 +4,10 @@ use serde_json::{Value as Json, json};
 
 use super::span::{AttributeValue, Span};
 
-/// `SPAN_KIND_INTERNAL`.
+/// `SPAN_KIND_INTERNAL` of the OTLP enum `SpanKind`.
 const INTERNAL: u8 = 1;
 
-/// `STATUS_CODE_ERROR`.
+/// `STATUS_CODE_ERROR` of the OTLP enum `StatusCode`.
 const ERROR: u8 = 2;
 
 /// The body of a request with these spans of a node.

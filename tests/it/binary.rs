@@ -1,4 +1,4 @@
-//! Starts the binary, hands it input and collects what it says.
+//! Starts the binary, sends it input and collects its output.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -13,7 +13,7 @@ pub fn punctual<I: AsRef<OsStr>>(args: impl IntoIterator<Item = I>) -> Command {
     command
 }
 
-/// What the process said and how it ended.
+/// Output and exit code of a process.
 #[derive(Debug)]
 pub struct Ended {
     /// Its exit code; none when a signal ended it.

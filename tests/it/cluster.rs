@@ -1,7 +1,8 @@
-//! Several servers on one PostgreSQL: what they did is heard by an endpoint that is not theirs.
+//! Several servers on one PostgreSQL: an endpoint outside of the cluster records the effects of
+//! their runs.
 //!
 //! A test makes a [`Cluster`] of [`Member`]s, lets jobs call the [`ledger`], does something to the
-//! cluster, and asks the ledger whether anything is missing, twice or stale.
+//! cluster, and checks that no effect in the ledger is missing, duplicate or stale.
 
 mod cut;
 mod database;
@@ -40,7 +41,7 @@ struct Cluster {
 }
 
 impl Cluster {
-    /// Starts a server for each name, with the settings that everybody has.
+    /// Starts a server for each name, with the same settings.
     fn start(test: &str, names: &[&str]) -> Self {
         let store = database(test);
         Cluster::create(names.iter().map(|name| Member::new(name, &store)).collect())
@@ -141,8 +142,8 @@ impl Cluster {
     /// Waits until every tick of jobs that has come by now has its effect, pauses them, waits until
     /// the last of their runs has ended, and checks them. Answers how many ticks there were.
     ///
-    /// What a node had prepared may still begin right after a pause, and then has no record; so
-    /// ticks that come after the wait are not looked for.
+    /// A run that a node had prepared may still begin right after a pause, and then has no record;
+    /// so ticks that come after the wait are not looked for.
     fn settle(&self, jobs: &[&str]) -> usize {
         let last = now().as_second() - 1;
         let mut looks = 0;
@@ -182,14 +183,14 @@ impl Cluster {
         until(|| self.runs(job).into_iter().next().filter(|run| run["status"] == status))
     }
 
-    /// Fails if a job has two runs of a tick, or a run whose record is not that of its last attempt.
-    /// Answers how many ticks there were until the last one that is looked at.
+    /// Fails if a job has two runs of a tick, or a run whose record is not that of its last
+    /// attempt. Answers how many ticks there were until the last one that is checked.
     fn check(&self, job: &str, last: i64) -> usize {
         let mut seconds = self.ledger.seconds(job);
         seconds.retain(|second, _| *second <= last);
         for (second, effects) in &seconds {
             let [.., last] = effects.as_slice() else { continue };
-            // One attempt that nobody else knows of is what there should be.
+            // The expected case: one attempt, the first one.
             if effects.len() == 1 && last.attempt == 1 {
                 continue;
             }
@@ -221,7 +222,7 @@ impl Cluster {
     }
 }
 
-/// What a server says about the nodes; nothing while its store does not answer.
+/// The list of nodes of a server; empty while its store does not answer.
 fn nodes(server: &Server) -> Vec<Value> {
     let answer = client::request(&server.address, &server.key, "GET", "/v1/nodes", None);
     let said: Value = answer

@@ -1,4 +1,4 @@
-//! What `deploy/` names exists: metrics, labels, settings, commands, headings.
+//! Names in `deploy/` exist: metrics, labels, settings, commands, headings.
 
 mod containers;
 
@@ -150,7 +150,7 @@ fn starts_and_stops(unit: &str) {
     let ended = run(words.chain(["--help"]), b"");
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
 
-    // A server that is told to stop may take its grace period.
+    // A server that gets SIGTERM may use its grace period.
     let folder = tempfile::tempdir().unwrap();
     let empty = folder.path().join("punctual.toml");
     fs::write(&empty, "").unwrap();

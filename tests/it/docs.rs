@@ -1,7 +1,7 @@
 //! Every command that a page shows is carried out, in the order of the page, by the real binary
 //! against a real server in a folder of its own.
 //!
-//! What a fence says after the language:
+//! Words after the language of a fence:
 //!
 //! | fence | meaning |
 //! |---|---|
@@ -92,7 +92,7 @@ fn what_cannot_be_carried_out_is_known_all_the_same() {
 /// Our commands of a text, a continued line as one.
 fn commands(text: &str) -> Vec<String> {
     let text = text.replace("\\\n", " ");
-    // What follows a pipe is a command of its own.
+    // The text after a pipe is a command of its own.
     let parts = text.lines().flat_map(|line| line.split(" | "));
     let parts = parts.map(|part| part.trim_start_matches("xargs -r "));
     parts.filter(|part| part.starts_with("punctual ")).map(str::to_owned).collect()

@@ -4,14 +4,14 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// What the line does.
+/// State of the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line {
     /// Everything passes.
     Open,
-    /// Nothing passes, and nobody is told.
+    /// Nothing passes, and neither side gets an error.
     Silent,
-    /// What is asked arrives, what is answered does not.
+    /// Requests pass, responses do not.
     OneWay,
     /// Connections are ended, new ones too.
     Cut,

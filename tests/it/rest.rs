@@ -24,7 +24,7 @@ impl Bed {
         let variables = [
             ("PUNCTUAL_EXTERNAL__ENABLED", "true"),
             ("PUNCTUAL_EXTERNAL__ALLOW", "/bin/echo"),
-            // What this kernel lacks is not the question here.
+            // The test does not depend on the sandbox features of this kernel.
             ("PUNCTUAL_EXTERNAL__SANDBOX", "best-effort"),
             // How fast the other program is must not matter; limits have tests of their own.
             ("PUNCTUAL_API__RATE_PER_SECOND", "0"),

@@ -1,4 +1,4 @@
-//! What docs/security.md says about tests is true.
+//! The tests that docs/security.md names exist.
 
 use std::collections::BTreeMap;
 use std::path::Path;

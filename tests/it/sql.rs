@@ -39,7 +39,7 @@ impl Bed {
         let data = folder.path().join("data");
         let mut flags = vec!["--pg", "127.0.0.1:0"];
         flags.extend(more);
-        // How fast a test asks must not matter; limits have tests of their own.
+        // The rate of a test's requests must not matter; limits have tests of their own.
         let mut variables = vec![
             ("PUNCTUAL_API__RATE_PER_SECOND", "0"),
             ("PUNCTUAL_API__FAILURES_PER_SECOND", "0"),
@@ -70,7 +70,7 @@ impl Bed {
         assert!(said.contains("GRANT"), "{said}");
     }
 
-    /// What psql says, on stdout and stderr, when somebody asks.
+    /// Output of psql, stdout and stderr, for a user.
     pub fn psql(&self, user: &str, secret: &str, tenant: &str, args: &[&str]) -> String {
         let (host, port) = self.host_and_port();
         let mut command = psql_command();
@@ -84,7 +84,7 @@ impl Bed {
         text(&output.stdout) + &text(&output.stderr)
     }
 
-    /// What psql says to the administrator.
+    /// Output of psql for the administrator.
     pub fn ask(&self, sql: &str) -> String {
         self.psql("admin", &self.server.key, "default", &["-At", "-c", sql])
     }

@@ -1,4 +1,4 @@
-//! `punctual cron next --stdin`: one line of answer for each line of question, whatever it is.
+//! `punctual cron next --stdin`: one line of output for each line of input, valid or not.
 
 use std::io::{BufRead, BufReader, Write};
 
@@ -24,12 +24,12 @@ const CONVERSATION: &[(&str, &str)] = &[
         r#"{"expr": "0 2 * * *", "after": "2026-03-07T00:00:00-05:00", "count": 2}"#,
         r#"{"next":["2026-03-08T02:00:00Z","2026-03-09T02:00:00Z"]}"#,
     ),
-    // What is null is left out; five is how many when nobody says.
+    // Null counts as absent; the default count is five.
     (
         r#"{"expr":"@daily","tz":null,"after":"2026-01-01T00:00:00Z","count":null}"#,
         r#"{"next":["2026-01-02T00:00:00Z","2026-01-03T00:00:00Z","2026-01-04T00:00:00Z","2026-01-05T00:00:00Z","2026-01-06T00:00:00Z"]}"#,
     ),
-    // Now, when nobody says after what.
+    // The default of `after` is now.
     (r#"{"expr":"0 0 1 1 *","count":1}"#, r#"{"next":["…-01-01T00:00:00Z"]}"#),
     (r#"{"expr":"* * * * *","after":"9999-12-30T21:59:00Z","count":10000}"#, r#"{"next":[…]}"#),
     (r#"{"expr":"0 0 1 1 *","after":"9999-05-01T00:00:00Z"}"#, r#"{"next":[]}"#),

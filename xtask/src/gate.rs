@@ -5,7 +5,7 @@
 //!   working tree ─────────────────▶ benchmarks ─┘ round 2: new, base …─┴─▶ exit code 1 on a fall
 //! ```
 //!
-//! [`judge`] has the rule by which a fall is told from noise.
+//! [`judge`] has the rule that distinguishes a fall from noise.
 
 mod judge;
 mod metrics;

@@ -1,4 +1,4 @@
-//! Who asks, and how that is found out.
+//! Identity of a caller, and how it is authenticated.
 
 use std::collections::HashSet;
 use std::ops::Deref;
@@ -87,7 +87,7 @@ pub trait Authority: Send + Sync + 'static {
     /// The owner of a key; none when the key is unknown or revoked.
     fn owner<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<access::Actor>, Problem>;
 
-    /// Who holds this token; none when it is not good, or gives nothing here.
+    /// The actor of a token; none if the token is invalid or grants nothing here.
     fn holder<'a>(&'a self, token: &'a str) -> Answer<'a, Option<access::Actor>, Problem>;
 
     /// The issuers whose tokens are believed.
@@ -98,7 +98,7 @@ pub trait Authority: Send + Sync + 'static {
     /// Makes a key for a user who knows their password.
     fn login(&self, login: Login) -> Answer<'_, Session, Problem>;
 
-    /// Makes a key for the one who shows the token of a login link, once.
+    /// Makes a key for the client that presents the token of a login link, once.
     fn redeem<'a>(&'a self, token: &'a str) -> Answer<'a, Session, Problem>;
 
     /// Changes the password of a user who knows the present one.
@@ -120,7 +120,7 @@ pub trait Authority: Send + Sync + 'static {
         proof: &'a Proof,
     ) -> Answer<'a, Option<(SqlLogin, String)>, Problem>;
 
-    /// Who a login is now; none when they may not be here any more.
+    /// The present actor of a login; none once the login is no longer permitted.
     fn actor_of<'a>(&'a self, login: &'a SqlLogin) -> Answer<'a, Option<access::Actor>, Problem>;
 }
 
@@ -131,7 +131,7 @@ pub struct Keys {
     pub(crate) engine: Arc<Engine>,
     pub(crate) clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     pub(crate) random: Arc<dyn Fn() -> u128 + Send + Sync>,
-    /// What the SQL interface recognises that key by, once it was asked.
+    /// The SCRAM verifier of that key, computed at the first SQL login.
     pub(crate) admin_verifier: OnceCell<Box<Verifier>>,
     pub(crate) throttle: Arc<Throttle>,
     pub(crate) oidc: Option<Oidc>,
@@ -236,8 +236,8 @@ impl Authority for Keys {
     }
 }
 
-/// What goes into everything that is kept of a caller's words, so that a reader of it
-/// can try out what the words were.
+/// Salt of the hashes that are stored of a caller's requests. A reader of the store who lacks the
+/// caller's credential cannot test guesses of their contents.
 #[derive(Clone, Copy)]
 pub(crate) struct Salt(pub [u8; 32]);
 
@@ -251,7 +251,8 @@ pub(crate) enum Credential {
 }
 
 impl Credential {
-    /// What a request carries.
+    /// The credential in the `Authorization` header; none if it is absent, repeated or not a bearer
+    /// token.
     fn of(headers: &HeaderMap) -> Option<Self> {
         let mut values = headers.get_all(header::AUTHORIZATION).iter();
         let (value, more) = (values.next()?, values.next());
@@ -267,7 +268,7 @@ impl Credential {
         Key::parse(text).map_or_else(|| Credential::Token(text.into()), Credential::Key)
     }
 
-    /// Whose it is; none when it proves nothing, or not any more.
+    /// The actor of the credential; none if it is invalid or has expired.
     pub(crate) async fn owner(&self, app: &App) -> Result<Option<access::Actor>> {
         match self {
             Credential::Key(key) => app.authority.owner(key).await,
@@ -275,7 +276,8 @@ impl Credential {
         }
     }
 
-    /// What only its owner and this server can make, and no reader of the store.
+    /// A salt that is computed from the credential, so that a reader of the store cannot compute
+    /// it.
     fn salt(&self) -> Salt {
         let text = match self {
             Credential::Key(key) => key.reveal(),
@@ -294,8 +296,8 @@ impl Credential {
     }
 }
 
-/// Who sent a request. What was wrong with a key is not told; who has sent too many wrong ones is
-/// told to wait.
+/// Authenticates a request. The error does not say why a key is invalid; a client that has sent too
+/// many invalid keys must wait.
 pub(crate) async fn authenticate(
     app: &App,
     limits: &Limits,
@@ -358,14 +360,14 @@ pub(crate) async fn elsewhere(
     }
 }
 
-/// How often requests may come with a key: what its tenant may, or what the settings say.
+/// The request rate of a key: the limit of its tenant, or else that of the settings.
 pub(crate) fn rate_of(app: &App, actor: &access::Actor) -> Rate {
     let own = actor.requests_per_second;
     own.map_or(app.options.rate, |per_second| Rate { per_second, burst: per_second.max(1) })
 }
 
-/// Authentication: no request passes without a valid key, none too often, and no answer goes on longer than
-/// the key is valid.
+/// Authentication: a request needs a valid key and must keep to its rate, and a response ends when
+/// the key is no longer valid.
 pub(crate) async fn require_key(
     State(app): State<App>,
     Extension(limits): Extension<Arc<Limits>>,

@@ -1,8 +1,8 @@
 //! Logins of the SQL interface, and how long they last.
 //!
-//! What a name must prove is gathered before anything is known of them, for an unknown name
-//! as well. A key is too long to be guessed, so it is tried first and always; a password only if
-//! the name has no wait. Guessing passwords does not lock out the owner of a key.
+//! The challenge of a name is prepared before it is known whether the name exists, and for an
+//! unknown name as well. A key is too long to be guessed, so it is tried first and always; a
+//! password only if the name has no wait. Guessing passwords does not lock out the owner of a key.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ struct Found {
     /// Where they want to act.
     place: TenantId,
     keys: Arc<[ApiKey]>,
-    /// What is kept of the key of the data folder.
+    /// Verifier of the key of the data folder.
     admin: Option<Box<Verifier>>,
 }
 

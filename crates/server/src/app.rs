@@ -1,4 +1,4 @@
-//! What every handler works with.
+//! State that every handler works with.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -25,15 +25,15 @@ use crate::status::PublicPages;
 use crate::trials::Trials;
 use crate::week_plan::WeekPlans;
 
-/// What a server is given, to be handed on: every layer and handler has one of its own.
+/// State of a server as axum passes it on: each layer and handler has its own clone.
 #[derive(Clone)]
 pub struct App {
     parts: Arc<Parts>,
-    /// What happens, for all clients that listen.
+    /// State changes, for all clients that listen.
     pub(crate) events: Arc<EventTail>,
-    /// What is due in the week to come, for all requests.
+    /// Runs that are due in the next seven days, for all requests.
     pub(crate) week_plans: Arc<WeekPlans>,
-    /// What lists of jobs are counted and sorted by.
+    /// In-memory rows by which lists of jobs are filtered, counted and sorted.
     pub(crate) directory: Arc<JobDirectory>,
     /// Answers that requests share.
     pub(crate) shared_answers: Arc<SharedAnswers>,
@@ -41,18 +41,18 @@ pub struct App {
     pub(crate) status_pages: Arc<PublicPages>,
 }
 
-/// What a server is given.
+/// Dependencies of a server.
 #[derive(Clone)]
 pub struct Parts {
     /// The engine, whatever its store.
     pub engine: Arc<Engine>,
-    /// Who has which key.
+    /// Finds the actor of a key or token.
     pub authority: Arc<dyn Authority>,
     /// The secrets, sealed.
     pub secrets: Arc<dyn SecretService>,
-    /// What attempts of this machine have said.
+    /// Outputs of attempts on this machine.
     pub outputs: Outputs,
-    /// Who makes backups.
+    /// Makes backups.
     pub backups: Arc<dyn Backups>,
     /// The metrics.
     pub metrics: Arc<Metrics>,
@@ -68,11 +68,11 @@ pub struct Parts {
     pub queries: Arc<Queries>,
     /// The names of nodes.
     pub node_names: Arc<NodeNames>,
-    /// What the administrator decided.
+    /// Settings of the HTTP listener.
     pub options: Arc<Options>,
 }
 
-/// What the administrator decides about the HTTP listener.
+/// Settings of the HTTP listener.
 #[derive(Clone)]
 pub struct Options {
     /// Whether a change must name the version that it is based on.
@@ -102,12 +102,13 @@ pub struct Options {
     pub configuration: Vec<ConfigurationEntry>,
 }
 
-/// What the administrator decides about the dashboard.
+/// Settings of the dashboard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UiOptions {
     /// Where browsers see it: `/ui/`, with what a proxy puts before it. Begins and ends with `/`.
     pub base_path: String,
-    /// What every page names so that users do not take one cluster for another, such as `production`.
+    /// Name of the environment, such as `production`. Every page shows it, so that users do not
+    /// confuse clusters.
     pub environment: Option<String>,
 }
 

@@ -131,7 +131,7 @@ fn wrong(place: &str, path: &str, error: &serde_json::Error) -> Problem {
     if !error.is_data() {
         return Problem::new(Code::MalformedJson, format!("the body is not JSON: {error}"));
     }
-    // What a path begins with when it leads nowhere.
+    // `serde_path_to_error` writes `.` for the root and `?` for an unknown path.
     let path = if path == "." || path == "?" { "" } else { path };
     let path = path.trim_end_matches(".?");
     let field = match (place, path) {
@@ -142,7 +142,7 @@ fn wrong(place: &str, path: &str, error: &serde_json::Error) -> Problem {
     };
     let text = error.to_string();
     let text = in_words_of_json(text.split(" at line ").next().unwrap_or_default());
-    // What is missing has no place; it would have one in its parent.
+    // A missing field has no path of its own; its path is that of its parent.
     if let Some(name) = text.strip_prefix("missing field `").and_then(|rest| rest.split('`').next())
     {
         let field = if field.is_empty() { name.to_owned() } else { format!("{field}.{name}") };

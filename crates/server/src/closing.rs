@@ -10,8 +10,8 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 use crate::actor::{Actor, Credential};
 use crate::app::App;
 
-/// How often it is looked whether the reader may still read. What the engine remembers of a key is
-/// at most a second old.
+/// Interval of the check whether the reader may still read. Cached identities of the engine are at
+/// most a second old.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// The same answer, which ends when the key is not valid any more, or gives its owner other rights.

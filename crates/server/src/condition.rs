@@ -6,14 +6,14 @@ use axum::response::{IntoResponse, Response};
 use crate::app::App;
 use crate::problem::{Code, Problem, Result};
 
-/// What must be true of a job before it is changed.
+/// Precondition of a change of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Condition {
-    /// Nothing.
+    /// None: the change is unconditional.
     None,
-    /// It has this version; the request says so in `If-Match`.
+    /// The job has this version, which the request names in `If-Match`.
     Header(u32),
-    /// It has this version; the request says so in its body.
+    /// The job has this version, which the request names in its body.
     Body(u32),
 }
 
@@ -31,7 +31,7 @@ impl Condition {
         }
     }
 
-    /// The version that it asks for.
+    /// The expected version; none if the change is unconditional.
     pub fn version(self) -> Option<u32> {
         match self {
             Condition::Header(version) | Condition::Body(version) => Some(version),
@@ -59,7 +59,7 @@ impl Condition {
     }
 }
 
-/// The version that `If-Match` asks for; none when it is absent, or when any will do.
+/// The version in `If-Match`; none if the header is absent or `*`.
 pub(crate) fn if_match(headers: &HeaderMap) -> Result<Option<u32>> {
     let Some(value) = headers.get(header::IF_MATCH) else { return Ok(None) };
     match value.to_str() {

@@ -1,11 +1,10 @@
-//! The connections of a listener: whose they are, and which of them make way when all places are
-//! taken.
+//! The connections of a listener: their users, and which of them are evicted when the limit is
+//! reached.
 //!
-//! A client that has not proved who it is makes way when it is silent ([`PendingConnections`]). A
-//! user makes way with the connection that has been without a request for longest, if no user has
-//! more connections than they have, and they have more than their share: so a user who takes all
-//! places keeps out neither other users nor an administrator. Administrators of the cluster and
-//! agents do not make way.
+//! An unauthenticated client is evicted when it is silent ([`PendingConnections`]). Of the user
+//! with the most connections, if they are more than the user's share, the connection that has been
+//! without a request for longest is evicted: so a user who opens all connections locks out neither
+//! other users nor an administrator. Administrators of the cluster and agents are not evicted.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -60,7 +59,7 @@ pub(crate) struct Connection(Arc<Shared>);
 struct Shared {
     pending: Pending,
     is_known: AtomicBool,
-    /// Its place among those of its user; none for a client that does not make way.
+    /// Its place among the connections of its user; none for a client that is not evicted.
     place: Mutex<Option<(UserId, u64)>>,
     known: Arc<Mutex<Known>>,
 }
@@ -103,7 +102,7 @@ impl Connections {
 }
 
 impl Connection {
-    /// Answers when the connection must make way for another.
+    /// Completes when the connection is evicted.
     pub(crate) async fn evicted(&self) {
         self.0.pending.evicted().await;
     }

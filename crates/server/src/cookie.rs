@@ -35,7 +35,7 @@ impl CookieNames {
     }
 }
 
-/// What a cookie of a request has, under either of its names.
+/// The value of a cookie of a request, under either of its names.
 fn value_in(headers: &HeaderMap, names: &CookieNames) -> Option<String> {
     let cookies = || {
         let values = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
@@ -68,7 +68,7 @@ pub(crate) async fn set_login(app: &App, is_https: bool, kept: &str) -> Result<H
     made(names, is_https, kept, "SameSite=Lax; Max-Age=600")
 }
 
-/// What the cookie of a login that is under way has.
+/// The value of the cookie of a login that is under way.
 pub(crate) async fn login_in(app: &App, headers: &HeaderMap) -> Result<Option<String>> {
     Ok(value_in(headers, &CookieNames::of_cluster(app, LOGIN).await?))
 }
@@ -152,7 +152,8 @@ mod tests {
     #[test]
     fn only_pages_of_this_server_use_the_cookie() {
         let (own, other) = ("https://punctual.example:8630", "https://evil.example");
-        // What the browser says; whether it may read, and whether it may change something.
+        // The headers that the browser sends; whether it may read, and whether it may change
+        // something.
         for (site, origin, reads, changes) in [
             ("same-origin", own, true, true),
             ("same-origin", "", true, true),

@@ -1,4 +1,4 @@
-//! Deliveries at hooks: which headers prove what, and what tells a delivery from others.
+//! Deliveries at hooks: the headers that authenticate a delivery, and the id that identifies it.
 
 use axum::http::HeaderMap;
 use base64::Engine as _;
@@ -7,13 +7,13 @@ use domain::hook::{HookScheme, TOLERANCE};
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
-/// What a delivery shows to be accepted.
+/// The signed parts of a delivery.
 pub(crate) struct Delivery {
     /// The bytes over which the sender's and the server's code must agree.
     pub message: Vec<u8>,
     /// The codes that the sender shows.
     pub shown: Vec<Vec<u8>>,
-    /// What names the delivery: sent again, it triggers nothing more.
+    /// Id of the delivery. A delivery with the same id triggers no second run.
     pub id: Option<String>,
 }
 

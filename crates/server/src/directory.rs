@@ -1,5 +1,5 @@
-//! What jobs are filtered, counted and sorted by besides their names: how the last run of each ended,
-//! and when it is due next.
+//! An in-memory index of jobs by the outcome of their last runs and by their next times, for lists
+//! that are filtered, counted and sorted by these.
 //!
 //! No index of a store has this order, and a request must not look at a hundred thousand jobs. So the
 //! rows of a tenant are kept in memory while its lists are asked for: read once beside requests, and
@@ -42,7 +42,7 @@ pub(crate) struct TenantRows {
     used_at: Mutex<Timestamp>,
 }
 
-/// What is known of a job.
+/// Columns of a job by which lists are filtered and sorted.
 struct JobRow {
     name: String,
     /// The name in lower case, which is searched.
@@ -70,9 +70,9 @@ pub(crate) enum JobOrder {
     Last,
 }
 
-/// What a list asks for.
+/// Filter, order and page of a list.
 pub(crate) struct Selection<'a> {
-    /// What jobs must be like.
+    /// The filter that the store could answer, too.
     pub filter: &'a JobFilter,
     /// How their last runs ended; any way when empty.
     pub last: &'a [Outcome],
@@ -93,9 +93,9 @@ pub(crate) struct Selected {
 /// How many jobs there are of each kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// By state, whatever state the list asks for.
+    /// By state, regardless of the state filter of the list.
     pub states: BTreeMap<&'static str, u64>,
-    /// By the outcome of the last run, whatever outcome the list asks for.
+    /// By the outcome of the last run, regardless of the outcome filter of the list.
     pub last: BTreeMap<&'static str, u64>,
     /// Those that the list shows, on all of its pages.
     pub total: u64,
@@ -146,9 +146,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads the rows of a tenant and keeps them up to date until nothing asks for them.
+/// Reads the rows of a tenant and keeps them up to date until no request has used them for a while.
 async fn follow(app: App, tenant: TenantId, rows: Arc<TenantRows>) {
-    // What happens from here on is told, so what is read below misses nothing.
+    // Changes after this line arrive as batches, so the read below misses none of them.
     let mut batches = app.events.listen(&app);
     let mut is_read = false;
     loop {
@@ -360,7 +360,7 @@ impl JobRow {
         outcomes.is_empty() || self.last.is_some_and(|(_, outcome)| outcomes.contains(&outcome))
     }
 
-    /// What it is sorted by, before its name.
+    /// The sort key before the name.
     fn key(&self, order: JobOrder) -> i64 {
         match order {
             JobOrder::Name => 0,

@@ -69,7 +69,7 @@ pub(crate) async fn envelope(State(app): State<App>, request: Request, next: Nex
     // No other site may show our answers in a frame.
     headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // Only the dashboard has scripts and styles; it says which.
+    // Only the dashboard has scripts and styles, and it sets a policy of its own.
     headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(
         "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
     ));

@@ -149,7 +149,7 @@ async fn store(app: &App) -> Check {
     }
 }
 
-/// Whether this node does its part: its loops had answers of late, and its clock is trusted.
+/// Whether this node schedules: its loops had recent answers, and its clock is trusted.
 fn scheduling(app: &App) -> Check {
     let most = u64::from(app.options.stall_seconds_max);
     let health = app.engine.health(Duration::from_secs(most));

@@ -71,7 +71,7 @@ pub(crate) async fn once(app: &App, request: Request, next: Next) -> Result<Resp
                 .with_header(header::RETRY_AFTER, HeaderValue::from_static("1")));
         }
     }
-    // A caller who goes away does not take the answer with them.
+    // The answer is stored even if the client disconnects.
     let engine = engine.clone();
     let answered = tokio::spawn(as_author(actor.name.clone(), async move {
         let response = next.run(Request::from_parts(parts, Body::from(bytes))).await;

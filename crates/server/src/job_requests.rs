@@ -34,7 +34,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 const BATCH: u32 = 100;
 const WAIT: Duration = Duration::from_secs(20);
 
-/// A run that a message asks for.
+/// The body of a message that requests a run.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RunRequest {
@@ -97,7 +97,7 @@ async fn serve(app: App, queue: Job) -> JobId {
     }
 }
 
-/// What became of a request: one that cannot succeed is a dead letter.
+/// The report of a request: one that cannot succeed is a dead letter.
 fn report_of(taken: Result<Value>) -> Report {
     match taken {
         Ok(result) => Report::Ack { result: Some(result.to_string()) },
@@ -114,7 +114,7 @@ fn report_of(taken: Result<Value>) -> Report {
     }
 }
 
-/// Does what one message asks for, as its sender.
+/// Carries out the request of a message as its sender.
 async fn take(app: &App, queue: &Job, message: &LeasedMessage) -> Result<Value> {
     let payload = message.parameters.as_deref().and_then(MessageBody::from_parameters);
     let payload = payload.map(|body| body.payload.value()).unwrap_or_default();

@@ -1,19 +1,19 @@
-//! Keys: `pk_<id>_<secret>_<crc>`. The first letters say for whom it is, the id says which key it
-//! is, the secret is 32 random bytes, and the checksum finds keys that were copied badly, or leaked
-//! into a text, without a request.
+//! Keys: `pk_<id>_<secret>_<crc>`. The prefix is the kind of the key, the id identifies it, the
+//! secret is 32 random bytes, and the checksum finds keys that were copied badly, or leaked into a
+//! text, without a request.
 
 use domain::id::KeyId;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use uuid::Uuid;
 
-/// What is kept of a key: enough to recognise it, too little to make it.
+/// The stored hash of a key.
 ///
-/// It cannot be compared but by [`KeyHash::is`].
+/// It is compared by [`KeyHash::is`] only, in constant time.
 #[derive(Clone)]
 pub struct KeyHash([u8; 32]);
 
-/// For whom a key is. One of a kind is none of another.
+/// The kind of principal that a key belongs to. A key of one kind is not accepted as another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyKind {
     /// A user, at REST and SQL.
@@ -25,7 +25,7 @@ pub enum KeyKind {
 }
 
 impl KeyKind {
-    /// What a key of this kind begins with.
+    /// The prefix of keys of this kind.
     fn prefix(self) -> &'static str {
         match self {
             KeyKind::User => "pk_",
@@ -101,7 +101,7 @@ impl Key {
         self.id
     }
 
-    /// What is kept of it.
+    /// The hash that is stored of it.
     pub fn hash(&self) -> KeyHash {
         KeyHash(Sha256::digest(self.text.as_bytes()).into())
     }
@@ -124,7 +124,7 @@ impl From<KeyHash> for [u8; 32] {
 }
 
 impl KeyHash {
-    /// Whether both are of the same key, in the same time whatever the answer.
+    /// Whether both are the hash of the same key. The comparison takes constant time.
     pub fn is(&self, other: &KeyHash) -> bool {
         self.0.ct_eq(&other.0).into()
     }

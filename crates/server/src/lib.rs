@@ -1,7 +1,8 @@
 //! The interfaces of a server: REST over HTTP, health, metrics, and the description of it all.
 //!
-//! A handler reads a request, asks the engine, and shows the answer. It decides nothing and knows
-//! no store. Every route but the few that [`router`] names stands behind the check of the key.
+//! A handler reads a request, calls the engine, and serializes the result. It makes no decisions
+//! and has no access to a store. Every route but the few that [`router`] names requires
+//! authentication.
 
 mod actor;
 mod admission;
@@ -133,7 +134,7 @@ fn assembled(app: App, more: Router<App>) -> Router {
         .with_state(app)
 }
 
-/// What an address of its own for those who watch answers: metrics and health, and nothing else.
+/// The router of a separate monitoring address: metrics and health, and nothing else.
 pub fn watch_router(app: App) -> Router {
     let (watch, _) = OpenApiRouter::<App>::new()
         .routes(routes!(health::healthz))

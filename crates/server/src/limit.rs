@@ -43,11 +43,11 @@ pub struct Rate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caller(pub IpAddr);
 
-/// Whose requests are counted together: a key's, or a user's who comes without one.
+/// The identity whose requests share a token bucket: a key, or a user without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Asker(pub Uuid);
 
-/// What is remembered of those who ask.
+/// Token buckets by key, by address and by hook.
 #[derive(Default)]
 pub(crate) struct Limits {
     keys: Buckets<Asker>,
@@ -56,7 +56,8 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// A request with a valid key; answers what the caller is told about what is left.
+    /// Counts a request with a valid key; answers what is left in its bucket, for the headers of
+    /// the response.
     pub fn admit(&self, who: &Asker, rate: Rate, now: Timestamp) -> Result<Option<Left>> {
         let Some(taken) = self.keys.take(who, rate, now) else { return Ok(None) };
         match taken {
@@ -108,7 +109,7 @@ pub(crate) fn neighbourhood(address: IpAddr) -> IpAddr {
     }
 }
 
-/// What is left in a bucket.
+/// Tokens that are left in a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Left {
     rate: Rate,
@@ -240,7 +241,7 @@ mod tests {
         Timestamp::from_millisecond(1_700_000_000_000 + ms).unwrap()
     }
 
-    /// What is left after each request; the wait in milliseconds, negative, when refused.
+    /// Tokens that are left after each request; the wait in milliseconds, negative, if refused.
     fn play(rate: Rate, times_ms: &[i64]) -> Vec<i64> {
         let buckets = Buckets::default();
         let take = |ms: &i64| match buckets.take(&"someone", rate, at(*ms)) {
@@ -288,7 +289,7 @@ mod tests {
     fn strangers_without_number_find_a_memory_with_an_end() {
         let buckets = Buckets::default();
         let taken = |n: usize| buckets.take(&n, RATE, at(0));
-        // The one who asks too much is remembered among those who asked once.
+        // A client that exceeds its rate is remembered among many that sent one request.
         for _ in 0..3 {
             taken(0);
         }
@@ -297,7 +298,7 @@ mod tests {
         }
         assert!(buckets.full_at.lock().unwrap().len() <= BUCKETS_MAX);
         assert!(matches!(taken(0), Some(Taken::No(_))));
-        // What is full again is forgotten first.
+        // Buckets that are full again are evicted first.
         buckets.take(&usize::MAX, RATE, at(60_000));
         for n in 0..BUCKETS_MAX {
             buckets.take(&n, RATE, at(60_000));

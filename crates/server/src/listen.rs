@@ -58,13 +58,13 @@ impl Default for ListenerLimits {
 /// answer may take.
 const ASK_EVERY: Duration = Duration::from_secs(20);
 
-/// How often it is looked whether a connection can make way when all places are taken.
+/// Interval of the check whether a connection can be evicted when the limit is reached.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The longest head of a request, in bytes.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 
-/// Answers callers until it is told to stop, and then until the last of them has gone.
+/// Serves connections until `stop` completes, and then until the last of them has ended.
 pub async fn serve<L>(
     mut listener: L,
     router: Router,

@@ -4,9 +4,9 @@
 //! not hold up the work. After a few wrong ones a name waits longer and longer; how many names are
 //! waited for is bounded. An unknown name takes as long as a known one.
 //!
-//! Who came in is recorded with the key that they got. Who was refused is recorded beside the
-//! answer, which would otherwise take longer for a known name: each password that was
-//! tried, the first of those who had to wait, and once a minute an unknown name.
+//! A login that succeeds is recorded with the key that it creates. A refused one is recorded after
+//! the answer, which would otherwise take longer for a known name: each password that was tried,
+//! the first attempt that had to wait, and once a minute an unknown name.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -125,13 +125,13 @@ pub struct Session {
     pub expires_at: Timestamp,
 }
 
-/// What is kept of the link that lets its first user in as the administrator.
+/// Hash and expiry of the one-time link that logs its first user in as the administrator.
 pub(crate) struct LoginLink {
     hash: [u8; 32],
     until: Timestamp,
 }
 
-/// What is kept of a user's password: its hash, and what the SQL interface recognises it by.
+/// The hash and the SCRAM verifier that are stored of a user's password.
 pub(crate) async fn kept(
     app: &App,
     user: UserId,
@@ -144,7 +144,7 @@ pub(crate) async fn kept(
     Ok((Some(hash), Some(verifier)))
 }
 
-/// What is kept of a password. `salt` must not repeat.
+/// The hash that is stored of a password. `salt` must not repeat.
 async fn hash(password: String, salt: u128) -> Result<String> {
     let hash = move || hashed(password.as_bytes(), &salt.to_be_bytes());
     let hash = tokio::task::spawn_blocking(hash).await.ok().flatten();
@@ -178,7 +178,7 @@ fn weakness(name: &str, password: &str) -> Option<&'static str> {
     if is_run {
         return Some("must not be a sequence of characters such as 23456789");
     }
-    // What people write behind a word, and instead of its letters.
+    // Common suffixes and letter substitutions are removed before the comparison.
     let word = lower.trim_end_matches(|c: char| !c.is_alphabetic());
     let plain = |text: &str| text.replace('0', "o").replace('3', "e").replace(['@', '4'], "a");
     let word = plain(word).replace(['1', '!'], "i").replace(['$', '5'], "s");
@@ -202,8 +202,8 @@ fn hashed(password: &[u8], salt: &[u8]) -> Option<String> {
     Some(hash.to_string())
 }
 
-/// Whether a password has this hash. Without a hash it takes as long and says no. The work is
-/// counted where it is done.
+/// Whether a password has this hash. Without a hash it takes as long and answers `false`. The work
+/// is counted where it is done.
 fn verify(password: &[u8], hash: Option<&str>, count: &AtomicU64) -> bool {
     static DUMMY_HASH: OnceLock<Option<String>> = OnceLock::new();
     let dummy = DUMMY_HASH.get_or_init(|| hashed(b"dummy", &[0; 16]));
@@ -213,7 +213,7 @@ fn verify(password: &[u8], hash: Option<&str>, count: &AtomicU64) -> bool {
     Argon2::default().verify_password(password, &parsed).is_ok() && hash.is_some()
 }
 
-/// Who has to wait, and who is being looked at.
+/// Backoff of names after wrong passwords, and the limit of passwords that are hashed at a time.
 pub(crate) struct Throttle {
     places: Mutex<Vec<LoginFailures>>,
     turns: Arc<Semaphore>,
@@ -234,7 +234,7 @@ struct LoginFailures {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Wait {
     seconds: i64,
-    /// Whether they are the first since the last try.
+    /// Whether this is the first attempt that had to wait since the last try.
     is_first: bool,
 }
 
@@ -255,8 +255,8 @@ impl Throttle {
         change(&mut self.places.lock().unwrap_or_else(PoisonError::into_inner)[index])
     }
 
-    /// How long the name has to wait. Who may try is counted as having failed until
-    /// they have not: those who come at the same time are counted too.
+    /// The wait of the name, if there is one. An attempt counts as failed until it has succeeded,
+    /// so that concurrent attempts are counted as well.
     fn begin(&self, name: &[u8; 32], now: Timestamp) -> std::result::Result<(), Wait> {
         self.at(name, |place| {
             if let Some(until) = place.until {
@@ -294,7 +294,7 @@ impl Throttle {
     }
 }
 
-/// What the throttle knows a name by.
+/// The hash under which the throttle counts a name.
 pub(crate) fn name_of(tenant: &str, user: &str) -> [u8; 32] {
     let mut name = Sha256::new();
     name.update(tenant.as_bytes());

@@ -72,11 +72,11 @@ struct OperationMetrics {
     errors: Counter,
 }
 
-/// What is asked of the engine when the metrics are read.
+/// Values that are read from the engine at each scrape.
 pub(crate) struct Asked {
     /// How much there is of what.
     pub counts: Counts,
-    /// What this process has done.
+    /// Counters of this process.
     pub activity: Activity,
     /// Nodes with a lease.
     pub nodes: usize,

@@ -24,7 +24,7 @@ use crate::rest::shape::mirror::JobStatus;
 /// How often the store is asked.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// What is recorded this much later than it happened is still told.
+/// Events that are recorded up to this much later than they happened are still delivered.
 pub(crate) const LATE: SignedDuration = SignedDuration::from_secs(60);
 
 /// Events of one question.
@@ -35,7 +35,7 @@ const BATCHES: usize = 256;
 
 /// Something that happened.
 pub(crate) struct Event {
-    /// When.
+    /// When it happened.
     pub(crate) at: Timestamp,
     /// The kind of its object: `execution` or `job`.
     pub(crate) kind: &'static str,
@@ -43,7 +43,7 @@ pub(crate) struct Event {
     pub(crate) data: Value,
 }
 
-/// What one look at the store found that was not known before, of all tenants.
+/// New events of all tenants from one read of the store.
 pub(crate) struct Batch {
     /// When the store was asked.
     looked_at: Timestamp,
@@ -51,7 +51,7 @@ pub(crate) struct Batch {
     pub(crate) jobs: Vec<Job>,
 }
 
-/// What has been told lately: time and id.
+/// Events that were delivered lately, by time and id.
 #[derive(Default)]
 struct RecentlySent(BTreeMap<(Timestamp, Uuid), ()>);
 
@@ -67,11 +67,11 @@ impl RecentlySent {
     }
 }
 
-/// The one reader of what happens, for all listeners of a server.
+/// The one reader of state changes, for all listeners of a server.
 pub(crate) struct EventTail {
     batches: broadcast::Sender<Arc<Batch>>,
     is_reading: Mutex<bool>,
-    /// Batches that listeners were told of.
+    /// Batches that were delivered to listeners.
     told: AtomicU64,
 }
 
@@ -94,12 +94,12 @@ impl EventTail {
         receiver
     }
 
-    /// How often listeners were told of something.
+    /// How many batches were delivered to listeners.
     pub(crate) fn told(&self) -> u64 {
         self.told.load(Ordering::Acquire)
     }
 
-    /// Whether the task may end, because the last listener has gone.
+    /// Whether the task may end, because there are no listeners left.
     fn ends(&self) -> bool {
         let mut is_reading = self.is_reading.lock().unwrap_or_else(PoisonError::into_inner);
         *is_reading = self.batches.receiver_count() > 0;
@@ -107,7 +107,7 @@ impl EventTail {
     }
 }
 
-/// Reads what happens until there are no listeners.
+/// Reads state changes until there are no listeners.
 async fn read(app: App) {
     let mut told = RecentlySent::default();
     let mut seen_up_to = app.now();
@@ -158,23 +158,23 @@ async fn look(app: &App, from: Timestamp, now: Timestamp, into: &mut Batch) -> e
 /// A client that listens.
 pub(crate) struct Listener {
     app: App,
-    /// Nothing is told that this actor may not see.
+    /// Events that this actor may not see are not delivered.
     pub(crate) actor: Actor,
-    /// Nothing older is told.
+    /// Older events are not delivered.
     since: Timestamp,
     batches: broadcast::Receiver<Arc<Batch>>,
     /// Up to when the batches of the task were received.
     seen_up_to: Timestamp,
-    /// From when on the store must be read, because the task did not tell of it.
+    /// From when on the store must be read, because the task did not deliver it.
     unread_from: Option<Timestamp>,
-    /// A batch that was received and not yet told.
+    /// A batch that was received and not yet delivered.
     received: Option<Arc<Batch>>,
     told: RecentlySent,
     waiting: VecDeque<Event>,
 }
 
 impl Listener {
-    /// A client that is told what happens from a time on.
+    /// A client that gets the events from a time on.
     pub(crate) fn new(app: App, actor: Actor, since: Timestamp) -> Self {
         let batches = app.events.listen(&app);
         Listener {

@@ -6,8 +6,8 @@
 //!         ─▶ audience, times, subject ─▶ tenant and roles by the settings ─▶ Holder
 //! ```
 //!
-//! Nothing that a token says about where its key is to be found is read. What was wrong with a
-//! token is in the log, for who may read that; the caller gets the same answer as everyone.
+//! Claims and headers that say where the key of a token is found are ignored. The reason why a
+//! token is invalid is in the log only; the response is the same for every invalid token.
 
 mod claims;
 mod keyring;
@@ -60,7 +60,7 @@ pub struct Oidc {
     client: Option<LoginClient>,
 }
 
-/// What a good token says.
+/// The verified contents of a token.
 pub(crate) struct Checked {
     pub holder: engine::Holder,
     /// When it ends.
@@ -80,7 +80,7 @@ impl Oidc {
         Oidc { keyrings: issuers.into_iter().map(keyring).collect(), mapping, client: None }
     }
 
-    /// What a token says, if it is good.
+    /// Verifies a token; none if it is invalid.
     pub(crate) async fn check(&self, token: &str, now: Timestamp) -> Option<Checked> {
         match self.read(token, now).await {
             Ok(checked) => Some(checked),

@@ -113,7 +113,7 @@ fn error_response() -> Response {
     ResponseBuilder::new().content("application/json", content).build()
 }
 
-/// What parameters of these names look like wherever they are.
+/// Adds the schema that parameters of these names have in every operation.
 fn describe_common(parameter: &mut Parameter) {
     let Some(RefOr::T(Schema::Object(object))) = &mut parameter.schema else { return };
     match parameter.name.as_str() {
@@ -127,8 +127,8 @@ fn describe_common(parameter: &mut Parameter) {
     }
 }
 
-/// A merge patch of something: none of its fields is needed, and null takes away what may be
-/// absent. The operation names the shape of the whole.
+/// Describes a merge patch: all fields are optional, and null removes an optional one. The
+/// operation names the schema of the complete object.
 fn describe_patch(operation: &mut Operation, schemas: &mut BTreeMap<String, RefOr<Schema>>) {
     let Some(RefOr::T(body)) = &mut operation.request_body else { return };
     for content in body.content.values_mut() {
@@ -154,7 +154,7 @@ fn describe_patch(operation: &mut Operation, schemas: &mut BTreeMap<String, RefO
     }
 }
 
-/// What a status means: its name, and the codes of errors that come with it.
+/// The description of a status: its name, and the codes of errors that come with it.
 fn meaning(status: &str) -> String {
     let status = status.parse::<u16>().unwrap_or_default();
     let name = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());

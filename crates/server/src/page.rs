@@ -36,7 +36,7 @@ pub(crate) fn limit(asked: Option<u32>) -> Result<u32> {
     }
 }
 
-/// Where a page begins, as the last one said.
+/// Where a page begins: the cursor of the page before.
 pub(crate) fn cursor(asked: Option<&str>) -> Result<Option<String>> {
     let Some(text) = asked else { return Ok(None) };
     URL_SAFE_NO_PAD
@@ -48,7 +48,7 @@ pub(crate) fn cursor(asked: Option<&str>) -> Result<Option<String>> {
         .ok_or_else(bad_cursor)
 }
 
-/// What a word means.
+/// The value of a keyword.
 pub(crate) fn word<T: Clone>(
     field: &str,
     asked: &Option<String>,
@@ -57,7 +57,7 @@ pub(crate) fn word<T: Clone>(
     asked.as_ref().map(|word| meaning(field, word, known)).transpose()
 }
 
-/// What a list of words with commas between them means.
+/// The values of a list of keywords with commas between them.
 pub(crate) fn words<T: Clone>(
     field: &str,
     asked: &Option<String>,

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::limit::neighbourhood;
 
-/// A connection that has been silent for less than this does not make way for another.
+/// A connection that has been silent for less than this is not evicted.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// The connections of a listener that have not authenticated.
@@ -128,12 +128,12 @@ impl PendingConnections {
 }
 
 impl Pending {
-    /// Answers when the connection must make way for another.
+    /// Completes when the connection is evicted.
     pub async fn evicted(&self) {
         self.evict.notified().await;
     }
 
-    /// What tells the connection that it must make way.
+    /// Notified when the connection is evicted.
     pub(crate) fn notice(&self) -> Arc<Notify> {
         Arc::clone(&self.evict)
     }
@@ -142,7 +142,7 @@ impl Pending {
         self.id.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The client has asked for something, or is authenticated: it does not make way.
+    /// The client has sent a request, or is authenticated: it is not evicted.
     pub(crate) fn leave(&self) {
         if let Some(id) = self.id().take() {
             self.all.state().remove(id);
@@ -191,7 +191,7 @@ mod tests {
         let now = now + GRACE;
         let _three = all.enter_at(address(1), now).unwrap();
         assert!(is_evicted(&one).await && !is_evicted(&two).await && !is_evicted(&other).await);
-        // One that is answered does not count, and does not make way.
+        // A connection that is answered does not count, and is not evicted.
         two.leave();
         let _four = all.enter_at(address(1), now).unwrap();
         assert!(all.enter_at(address(1), now).is_none());

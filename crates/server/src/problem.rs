@@ -1,4 +1,4 @@
-//! What a caller is told when something cannot be done: one table of codes for every interface.
+//! Errors of requests: one table of codes for every interface.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -155,7 +155,7 @@ pub struct Detail {
     pub message: String,
 }
 
-/// Something that cannot be done, ready to be told.
+/// An error of a request, as clients see it.
 #[derive(Clone, Debug)]
 pub struct Problem {
     /// The kind.
@@ -284,7 +284,7 @@ impl Problem {
         Problem::new(Code::ExecutionNotFound, format!("there is no message {id}"))
     }
 
-    /// No valid key. It says nothing about what was wrong with it.
+    /// No valid key. The message does not say why the key is invalid.
     pub fn unauthenticated() -> Self {
         Problem::new(Code::Unauthenticated, "send a valid key as Authorization: Bearer <key>")
             .with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
@@ -355,7 +355,7 @@ fn field_of(field: &str) -> String {
     .to_owned()
 }
 
-/// What is found in [`Code::EntryNotFound`].
+/// Prefixes of missing objects that are reported as [`Code::EntryNotFound`].
 const ENTRIES: [&str; 5] = ["user", "role ", "key", "grantee", "grant "];
 
 impl From<EngineError> for Problem {

@@ -22,10 +22,10 @@ const NICENESS: i32 = 15;
 /// Threads for administrators, who are let in when others are not.
 const RESERVED_THREADS: usize = 64;
 
-/// What questions may use, each of them, those of a tenant, and all together.
+/// Resource limits of queries: for each statement, for a tenant, and for all together.
 #[derive(Clone, Copy, Debug)]
 pub struct QueryLimits {
-    /// What all share.
+    /// Limits of all statements together.
     pub pool: PoolLimits,
     /// The steps of a statement.
     pub statement_steps: u64,
@@ -103,7 +103,7 @@ impl Queries {
         Ok(Queries { limits, pool, threads: Some(threads), admitted: Arc::default() })
     }
 
-    /// For whom the statements of an actor run.
+    /// The account that the statements of an actor are charged to.
     pub(crate) fn account(&self, actor: &Actor) -> Account {
         Account::new(Arc::clone(&self.pool), actor.tenant.0, is_administrator(actor))
     }

@@ -34,7 +34,7 @@ mod binding;
 
 pub(crate) use binding::{Binding, end_point};
 
-/// What it is called on the wire.
+/// The name of the mechanism in the protocol.
 pub(crate) const MECHANISM: &str = "SCRAM-SHA-256";
 
 /// The same with a proof that is bound to the certificate of the connection.
@@ -46,7 +46,7 @@ pub(crate) const ITERATIONS: u32 = 16_384;
 /// The longest nonce of a client, in bytes.
 const NONCE_BYTES_MAX: usize = 256;
 
-/// Whether something is kept of a secret that can be used.
+/// Whether there is a stored verifier with the present number of iterations.
 pub(crate) fn is_current(kept: Option<&Verifier>) -> bool {
     kept.is_some_and(|kept| kept.iterations == ITERATIONS)
 }
@@ -62,7 +62,7 @@ pub(crate) fn salt_of(drawn: &[u8; 32], whose: &[u8]) -> Salt {
     salt
 }
 
-/// What is kept of a secret.
+/// The verifier that is stored of a secret.
 pub(crate) fn verifier(secret: &str, salt: Salt, iterations: u32) -> Option<Verifier> {
     let salted = salted_password(secret, &salt, iterations)?;
     Some(Verifier {
@@ -82,7 +82,7 @@ fn salted_password(secret: &str, salt: &[u8], iterations: u32) -> Option<[u8; 32
     Some(salted)
 }
 
-/// What is kept of a user's password or key, computed on a thread that may block.
+/// The verifier of a user's password or key, computed on a thread that may block.
 pub(crate) async fn verifier_of(
     engine: &Engine,
     user: UserId,
@@ -102,7 +102,7 @@ pub(crate) fn hmac(key: &[u8], text: &[u8]) -> [u8; 32] {
     }
 }
 
-/// What a client must not send.
+/// A protocol violation of the client.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Malformed(pub &'static str);
 
@@ -111,12 +111,12 @@ pub(crate) struct Exchange {
     /// `client-first-message-bare,server-first-message`
     said: String,
     nonce: String,
-    /// What the client must repeat of its first message, with what it is bound to.
+    /// The channel binding that the client must repeat in its final message.
     binding: String,
 }
 
 impl Exchange {
-    /// Reads the first message of a client. Answers the exchange and what the server says.
+    /// Reads the first message of a client. Answers the exchange and the server's first message.
     pub(crate) fn begin(
         first: &[u8],
         salt: Salt,
@@ -169,14 +169,15 @@ impl Exchange {
     }
 }
 
-/// What a client says to prove that it knows a secret.
+/// The client's proof that it has a secret.
 pub struct Proof {
     said: String,
     proof: [u8; 32],
 }
 
 impl Proof {
-    /// Whether it is one of this secret; answers what proves to the client that the server has it.
+    /// Checks the proof; answers the server's signature, which proves to the client that the server
+    /// has the verifier.
     pub(crate) fn of(&self, verifier: &Verifier) -> Option<String> {
         let signature = hmac(&verifier.stored_key, self.said.as_bytes());
         let mut key = self.proof;

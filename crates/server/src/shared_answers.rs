@@ -3,11 +3,11 @@
 //! was made lately, or waits for the one that is being made. Pages of the dashboard refresh
 //! themselves in this way: fifty open tabs cost the store what one costs.
 //!
-//! An answer from before an event that listeners were told of is not given to them: a page that
-//! asks because something happened sees it.
+//! An answer from before an event that was delivered to listeners is not given to them: a page that
+//! asks because of an event sees its effect.
 //!
-//! Lists that clients poll ([`POLLED`]) are shared without that header as well, where nothing can be
-//! told from it: requests that wait while the same one is answered get one answer together, which is
+//! Lists that clients poll ([`POLLED`]) are shared without that header as well, where that is not
+//! noticeable: requests that wait while the same one is answered get one answer together, which is
 //! begun after the last of them came.
 
 use std::collections::HashMap;
@@ -37,13 +37,13 @@ const ANSWERS_MAX: usize = 256;
 const POLLED: [&str; 4] =
     ["/v1/jobs", "/v1/executions", "/v1/jobs/{job_id}/executions", "/v1/dag-runs"];
 
-/// What is asked.
+/// Identity of a request: requests with equal ones share an answer.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Question {
     uri: Uri,
     /// The accepted form of the answer.
     form: Vec<u8>,
-    /// Who asks: the key of a session does not matter.
+    /// The actor, without the key of the session.
     actor: String,
     /// The oldest answer that is accepted; zero for one that is begun after the request came.
     age: SignedDuration,
@@ -114,7 +114,7 @@ impl SharedAnswers {
     fn place(&self, question: Question) -> AnswerSlot {
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         if places.len() >= ANSWERS_MAX && !places.contains_key(&question) {
-            // What no request waits for can be made again.
+            // Answers that no request waits for can be made again.
             places.retain(|_, place| Arc::strong_count(place) > 1);
         }
         Arc::clone(places.entry(question).or_default())

@@ -1,7 +1,7 @@
 //! The bootstrap administrator's key of each node, known to every node of the cluster.
 //!
-//! A node makes `admin.key` for itself, and recognises it without the store. What it keeps of the
-//! key in the store lets the other nodes recognise it too, so that it works behind a load balancer.
+//! A node makes `admin.key` for itself, and recognises it without the store. The hash in the store
+//! lets the other nodes recognise it too, so that it works behind a load balancer.
 
 use domain::access::{Actor, ApiKey, Entry, Kind};
 use domain::id::{TenantId, UserId};

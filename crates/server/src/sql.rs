@@ -1,9 +1,9 @@
 //! SQL on the interfaces: a session runs statements in the name of an actor.
 //!
-//! A session asks the [`Engine`] in the actor's name and decides nothing
-//! about rights. Each statement stands on its own: what it did stays done when the next one fails
-//! (docs/decisions/015-sql-statements.md). A block of BEGIN and COMMIT holds one change, or
-//! several that create, alter and drop jobs; they happen at COMMIT, wholly or not at all.
+//! A session calls the [`Engine`] in the actor's name and makes no decisions about privileges. Each
+//! statement stands on its own: what it did stays done when the next one fails
+//! (docs/decisions/015-sql-statements.md). A block of BEGIN and COMMIT holds one change, or several
+//! that create, alter and drop jobs; they happen at COMMIT, wholly or not at all.
 
 mod access;
 mod answer;
@@ -80,7 +80,7 @@ enum Block {
 #[derive(Clone, Debug, Default)]
 struct Changes {
     statements: Vec<Pending>,
-    /// What those make of jobs that create, alter and drop them.
+    /// The jobs as those statements leave them that create, alter and drop them.
     jobs: JobChanges,
 }
 
@@ -88,7 +88,7 @@ struct Changes {
 #[derive(Clone, Debug)]
 struct Pending {
     statement: Statement,
-    /// The id that its run gets, which was told already.
+    /// The id of its run, which the client has already.
     run: RunId,
 }
 
@@ -116,7 +116,7 @@ impl Session {
         }
     }
 
-    /// Whose it is.
+    /// The actor of the session.
     pub fn actor(&self) -> &Actor {
         &self.actor
     }
@@ -140,7 +140,7 @@ impl Session {
         self.settings.get(name)
     }
 
-    /// Sets a setting as a client asks for it when it connects.
+    /// Sets a setting from the startup packet of a client.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         self.settings.set(name, Some(value), false, &self.app.zones)
     }
@@ -150,14 +150,14 @@ impl Session {
         Ok(sql::parse(text)?)
     }
 
-    /// What a text with a mistake does to a block: it fails it.
+    /// Fails an open block after a syntax error.
     pub fn fail(&mut self) {
         if let Block::Open(pending) = &mut self.block {
             self.block = Block::Failed(std::mem::take(pending));
         }
     }
 
-    /// What a statement will answer, and which values it takes.
+    /// The columns of a statement's answer, and the types of its parameters.
     pub async fn describe(&self, statement: &Statement) -> Result<Described> {
         Ok(match statement {
             Statement::Select(question) => {
@@ -242,7 +242,7 @@ impl Session {
         }
     }
 
-    /// Adds a change to those of a block, and says what is told about it.
+    /// Adds a change to those of a block, and answers what a client would see.
     async fn add_change(
         &self,
         mut changes: Changes,
@@ -350,7 +350,7 @@ impl Session {
         }
     }
 
-    /// Whether a change could be made now, and what is told about it.
+    /// Checks that a change could be made now, and answers what a client would see.
     async fn check(&self, statement: &Statement, run: RunId) -> Result<Answer> {
         match statement {
             Statement::ExecuteJob(execute) => {

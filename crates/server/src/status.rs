@@ -158,7 +158,7 @@ async fn read_pages(app: &App) -> Result<HashMap<(TenantId, String), PublicPage>
     }
 }
 
-/// What a page says about a job.
+/// A job on a status page.
 struct StatusRow {
     name: String,
     state: JobState,

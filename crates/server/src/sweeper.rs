@@ -1,9 +1,9 @@
-//! The sweeper: what a run has said goes when history has forgotten the run.
+//! The sweeper: deletes outputs of runs that are no longer in history.
 //!
-//! History is pruned by any node of the cluster; the files are on the machine that
-//! executed. So each server goes through its own folder, a part at a time, and asks the store
-//! about every run in it that is a day old. Jobs have rules of their own about how long history is
-//! kept, and asking is right for all of them.
+//! History is pruned by any node of the cluster; the files are on the machine that executed. So
+//! each server walks its own folder, a part at a time, and looks up every run in it that is a day
+//! old in the store. Jobs have retention rules of their own, and the lookup is correct for all of
+//! them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,10 +21,10 @@ const PART_EVERY: Duration = Duration::from_secs(300);
 /// The time between two pages of a part.
 const PAGE_EVERY: Duration = Duration::from_secs(1);
 
-/// How many runs a page asks about.
+/// Runs of one page.
 const PAGE_MAX: usize = 1_000;
 
-/// What began later is left alone, whatever the store says.
+/// Outputs of younger runs are kept, even if the store does not have the run.
 const YOUNG: SignedDuration = SignedDuration::from_hours(24);
 
 /// Goes through the outputs of this machine, over and over.
@@ -36,7 +36,7 @@ pub struct Sweeper {
     after: Option<RunId>,
 }
 
-/// What one page came to.
+/// Result of one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Swept {
     /// How many runs lost their output.
@@ -114,8 +114,8 @@ impl Sweeper {
     }
 }
 
-/// Deletes what runs have said; answers of how many. What cannot be deleted is met again at the
-/// next round.
+/// Deletes the outputs of runs; answers of how many. Outputs that cannot be deleted are tried again
+/// in the next round.
 fn delete(outputs: &Outputs, runs: &[RunId], before: Timestamp) -> usize {
     let mut gone = 0;
     for run in runs {

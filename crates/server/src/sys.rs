@@ -1,8 +1,8 @@
-//! The schema `sys`: what the scheduler knows, as tables for SELECT.
+//! The schema `sys`: the state of the scheduler as tables for SELECT.
 //!
-//! Every row comes through the [`Engine`] in the name of the one who asks. No
-//! table reads a store, and no text of a question reaches one; so no user sees with SELECT what they
-//! would not see on another interface.
+//! Every row comes through the [`Engine`] in the name of the session's actor. No table reads a
+//! store, and no text of a query reaches one; so no user sees with SELECT what they would not see
+//! on another interface.
 
 mod acks;
 mod calendars;
@@ -32,7 +32,7 @@ pub(crate) use jobs::state_name;
 pub use runs::{attempt_uuid, run_of_attempt};
 pub use tables::TABLES;
 
-/// What clients of PostgreSQL are told to be talking to.
+/// The result of `version()`.
 const VERSION: &str = concat!("PostgreSQL 15.0 (Punctual ", env!("CARGO_PKG_VERSION"), ")");
 
 /// The tables as one person sees them.

@@ -1,4 +1,4 @@
-//! What can be tried out before a job or an alert depends on it.
+//! Tests of databases and alert channels before a job or an alert depends on them.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use domain::id::TenantId;
 use domain::job::Definition;
 use domain::object::Object;
 
-/// What came of a trial: what answered, or why nothing did.
+/// Result of a test: the reply, or the reason of the failure.
 pub type Tried<'a> = Pin<Box<dyn Future<Output = Result<String, String>> + Send + 'a>>;
 
 /// Whether something is known, or why not.
@@ -22,8 +22,8 @@ pub trait Trials: Send + Sync + 'static {
     /// if not, why.
     fn known_database<'a>(&'a self, tenant: TenantId, name: Option<&'a str>) -> Known<'a>;
 
-    /// Why the policy of this server refuses what a tenant's job does, as far as its definition
-    /// tells; none when it permits it.
+    /// Why the policy of this server refuses the action of a tenant's job, as far as its definition
+    /// shows; none when it permits it.
     fn objection(&self, tenant: TenantId, definition: &Definition) -> Option<String>;
 
     /// Sends a message through a channel.

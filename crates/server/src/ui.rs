@@ -24,7 +24,7 @@ include!(concat!(env!("OUT_DIR"), "/ui_files.rs"));
 /// The page itself.
 const PAGE: &str = "index.html";
 
-/// What the build writes into the page as the address that relative ones start from.
+/// The base address that the build writes into the page.
 const BUILT_BASE: &str = "<base href=\"/ui/\"";
 
 /// Files below this folder carry the hash of their contents in their names.

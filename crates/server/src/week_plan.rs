@@ -23,7 +23,7 @@ use crate::problem::Result;
 /// How far ahead is counted: a week, and what passes until it is counted anew.
 const AHEAD: SignedDuration = SignedDuration::from_hours(7 * 24 + 2);
 
-/// What was counted is counted anew after this time, even if no job has changed.
+/// A plan is counted anew after this time, even if no job has changed.
 const AGE_MAX: SignedDuration = SignedDuration::from_mins(30);
 
 /// A job may have changed this much before its change can be read.
@@ -47,7 +47,7 @@ const NAMED: usize = 10;
 /// Plans that are remembered before all are forgotten.
 const PLANS_MAX: usize = 256;
 
-/// Whose jobs are counted.
+/// The jobs that are counted: all of a tenant, or those of one owner.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Scope {
     tenant: TenantId,
@@ -63,7 +63,7 @@ pub(crate) struct WeekPlan {
     pub(crate) jobs: usize,
     /// By the minute since the epoch.
     pub(crate) minutes: BTreeMap<i64, PlannedMinute>,
-    /// What was counted.
+    /// The jobs that were counted, grouped by schedule.
     pub(crate) groups: Vec<PlannedGroup>,
     /// Whether there are more runs than were counted.
     pub(crate) is_cut: bool,
@@ -100,7 +100,7 @@ pub(crate) struct PlannedMinute {
     pub(crate) jobs: Vec<(Arc<str>, Uuid)>,
 }
 
-/// What was counted last, by scope.
+/// The last plan of each scope.
 #[derive(Default)]
 pub(crate) struct WeekPlans(Mutex<HashMap<Scope, Counted>>);
 
@@ -110,8 +110,8 @@ struct Counted {
     is_counting: Arc<Mutex<bool>>,
 }
 
-/// What is due in the week to come, of the jobs that an actor sees; none while it is counted for
-/// the first time.
+/// Runs that are due in the next seven days, of the jobs that an actor sees; none while they are
+/// counted for the first time.
 pub(crate) async fn week_plan(app: &App, actor: &Actor) -> Result<Option<Arc<WeekPlan>>> {
     let sees_all = app.engine.by(actor).sees_all_jobs();
     let scope = Scope { tenant: actor.tenant, owner: (!sees_all).then_some(actor.user) };

@@ -1,8 +1,9 @@
 //! The endpoint for remote agents.
 //!
 //! An agent has a key of its own kind, which is checked with every call and is accepted here only.
-//! Behind it are the runs that the agent was given, what they need, and nothing else. What decides
-//! is the stand-in beside the engine; a handler reads a call, asks it, and shows the answer.
+//! It gives access to the runs that the agent has claimed, to what they need, and to nothing else.
+//! The agent host of the engine makes the decisions; a handler reads a call, passes it on, and
+//! serializes the result.
 
 mod enrol;
 mod session;
@@ -38,7 +39,7 @@ pub use talk::assignment;
 /// The role of an agent, as its record says it.
 pub(crate) const ROLE: &str = "AGENT";
 
-/// Where agents come to.
+/// The endpoint of remote agents.
 pub struct AgentEndpoint {
     engine: Arc<Engine>,
     secrets: Arc<dyn Secrets>,
@@ -48,20 +49,20 @@ pub struct AgentEndpoint {
     replaced: Mutex<HashMap<String, Vec<Uuid>>>,
 }
 
-/// What is kept of an agent.
+/// The stored body of an agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct AgentBody {
-    /// What it may be: `AGENT`.
+    /// Its role: `AGENT`.
     pub role: String,
     /// The hash of its key, in hex.
     pub hash: String,
-    /// What is known about its place.
+    /// Labels by which runs are placed on it.
     pub labels: Labels,
     /// The token with which it joined.
     pub token: String,
 }
 
-/// An agent that has shown its key.
+/// An authenticated agent.
 #[derive(Clone, Debug)]
 pub(crate) struct KnownAgent {
     pub name: String,
@@ -86,8 +87,8 @@ pub(crate) async fn read_call<T: DeserializeOwned>(request: Request, most: usize
 }
 
 impl AgentEndpoint {
-    /// An endpoint of an engine. Agents are told secrets and addresses of databases for runs that they
-    /// were given.
+    /// An endpoint of an engine. Agents get secrets and addresses of databases for runs that they
+    /// have claimed.
     pub fn new(
         engine: Arc<Engine>,
         secrets: Arc<dyn Secrets>,
@@ -150,7 +151,7 @@ async fn require_http2(request: Request, next: Next) -> Result<Response> {
     Ok(next.run(request).await)
 }
 
-/// What a caller shows, and whom it says to be.
+/// The key and the agent name in the headers of a call.
 fn shown(headers: &HeaderMap, kind: KeyKind) -> Option<(Key, String)> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     let (value, more) = (values.next()?, values.next());
@@ -205,7 +206,7 @@ async fn require_agent(
 }
 
 impl AgentEndpoint {
-    /// The agent of a name, if the key is its own. One that has gone loses its session.
+    /// The agent of a name, if the key is its own. The session of a removed agent ends.
     async fn agent_of(&self, key: &Key, name: String) -> Result<Option<KnownAgent>> {
         let found = self.engine.agent(&name).await?;
         let body: Option<AgentBody> =

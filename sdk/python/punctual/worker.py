@@ -75,7 +75,7 @@ class Message:
             self._worker._say(soon=True)
 
     def extend(self, seconds: float) -> None:
-        """Asks for so much time from now on, instead of the time limit of the queue."""
+        """Extends the time limit to so many seconds from now, instead of the limit of the queue."""
         self.deadline = time.monotonic() + seconds
         self._extend = seconds
         if self._worker:
@@ -83,7 +83,7 @@ class Message:
 
     @property
     def output(self) -> str:
-        """What was written to :attr:`log`, the last part of it."""
+        """The last part of the text that was written to :attr:`log`."""
         return "".join(self._output)[-OUTPUT_LENGTH_MAX:]
 
 
@@ -98,7 +98,7 @@ class _Output(logging.Handler):
 
 
 class Outcome:
-    """What came of a message: ``kind`` is ``done``, ``failed`` or ``released``."""
+    """Outcome of a message: ``kind`` is ``done``, ``failed`` or ``released``."""
 
     def __init__(self, kind: str, **fields: Any):
         self.kind, self.fields = kind, fields
@@ -201,8 +201,8 @@ class Worker:
         return register
 
     def stop(self) -> None:
-        """Takes nothing new and gives back what was not begun; ``run`` returns when what runs has
-        ended, or after ``grace`` seconds."""
+        """Takes no new messages and releases those that were not begun; ``run`` returns when the
+        running handlers have ended, or after ``grace`` seconds."""
         self._stop.set()
         self._say()
 

@@ -2,7 +2,7 @@
 
     work.py QUEUE FILE [--until-idle]
 
-A payload {"do": …} asks for something else than success, see ../../conformance.json.
+A payload {"do": …} selects another outcome than success, see ../../conformance.json.
 """
 
 import os

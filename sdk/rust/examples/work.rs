@@ -2,7 +2,7 @@
 //!
 //!     work QUEUE FILE [--until-idle]
 //!
-//! A payload {"do": …} asks for something else than success, see ../../conformance.json.
+//! A payload {"do": …} selects another outcome than success, see ../../conformance.json.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};

@@ -18,7 +18,7 @@ pub struct Response {
     pub body: Vec<u8>,
 }
 
-/// What sends requests.
+/// Sends requests.
 pub trait Transport: Send + Sync {
     /// Sends JSON with POST, and waits at most so long for the answer.
     fn post(

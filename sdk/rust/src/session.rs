@@ -14,7 +14,7 @@ use crate::worker::{Handlers, Message, Outcome, Stop, Worker};
 /// How long a thread sleeps at most before it looks again.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// What the threads of a session share.
+/// State that the threads of a session share.
 pub(crate) struct Session {
     name: String,
     client: Client,

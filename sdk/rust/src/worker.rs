@@ -17,7 +17,7 @@ const ERROR_LENGTH_MAX: usize = 4_000;
 const RESULT_BYTES_MAX: usize = 1 << 20;
 const OUTPUT_LENGTH_MAX: usize = 64 << 10;
 
-/// What a handler answers: a result as JSON, `null` for none.
+/// Result of a handler: JSON, `null` for none.
 pub type HandlerResult = Result<Value, HandlerError>;
 
 /// Why a handler did not succeed.
@@ -33,13 +33,13 @@ pub enum HandlerError {
 
 /// No other attempt can succeed: the message becomes a dead letter.
 pub struct Fail<T>(
-    /// Why.
+    /// The error message.
     pub T,
 );
 
 /// The message is delivered again after a time.
 pub struct Retry<T>(
-    /// Why.
+    /// The error message.
     pub T,
     /// After how long.
     pub Duration,
@@ -72,7 +72,7 @@ pub struct Message {
     session: Option<Arc<Session>>,
 }
 
-/// What a handler wants the session to say.
+/// Requests of a handler to its session, which are sent with the next poll.
 #[derive(Default)]
 pub(crate) struct Wishes {
     output: String,
@@ -154,7 +154,7 @@ impl Message {
     }
 }
 
-/// What came of a message.
+/// Outcome of a message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// `done`, `failed` or `released`.
@@ -285,8 +285,8 @@ pub struct Worker {
 pub struct Stop(pub(crate) Arc<AtomicBool>);
 
 impl Stop {
-    /// Takes nothing new and gives back what was not begun; [`Worker::run`] returns when what runs
-    /// has ended.
+    /// Takes no new messages and releases those that were not begun; [`Worker::run`] returns when
+    /// the running handlers have ended.
     pub fn stop(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -376,7 +376,7 @@ impl Worker {
         self
     }
 
-    /// What stops the worker.
+    /// A handle that stops the worker.
     pub fn stopper(&self) -> Stop {
         self.stop.clone()
     }

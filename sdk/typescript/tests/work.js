@@ -2,7 +2,7 @@
 //
 //   work.js QUEUE FILE [--until-idle]
 //
-// A payload {"do": …} asks for something else than success, see ../../conformance.json.
+// A payload {"do": …} selects another outcome than success, see ../../conformance.json.
 
 import { appendFileSync } from 'node:fs';
 import { Client, Fail, Retry, Worker } from '../index.js';
@@ -23,7 +23,7 @@ worker.handle(async (message) => {
   if (wish === 'retry' && message.attempt < 3) throw new Retry('not yet', 0);
   if (wish === 'fail') throw new Fail('never');
   if (wish === 'raise') throw new TypeError('broken');
-  // The main thread stands still: the session goes on in a thread of its own.
+  // The main thread is blocked: the session continues in a thread of its own.
   if (wish === 'block') Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 3 * lease * 1000);
   if (wish === 'log') {
     message.log.info('half way');

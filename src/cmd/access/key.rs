@@ -28,7 +28,7 @@ Examples:
     Delete(DeleteArgs),
 }
 
-/// Whose keys.
+/// Arguments of `key list`.
 #[derive(Args)]
 pub struct ListKeysArgs {
     /// Keys of this user instead of one's own

@@ -82,19 +82,19 @@ struct TenantFields {
     #[arg(long, value_name = "DURATION", value_parser = seconds)]
     default_timeout: Option<Seconds>,
 
-    /// What becomes of local times that a clock change skips, of jobs that do not say it
+    /// Policy for local times that a clock change skips, for jobs without one
     #[arg(long, value_name = "RULE", value_parser = ["skip", "shift-after", "shift-by-offset"])]
     default_dst_gap: Option<String>,
 
-    /// What becomes of local times that a clock change repeats, of jobs that do not say it
+    /// Policy for local times that a clock change repeats, for jobs without one
     #[arg(long, value_name = "RULE", value_parser = ["first", "second", "both"])]
     default_dst_overlap: Option<String>,
 
-    /// The days that runs of jobs are kept that do not say it
+    /// Days that runs are kept, for jobs without a retention
     #[arg(long, value_name = "DAYS")]
     default_retention_days: Option<u32>,
 
-    /// The days that failed runs of jobs are kept that do not say it
+    /// Days that failed runs are kept, for jobs without a retention
     #[arg(long, value_name = "DAYS")]
     default_failed_days: Option<u32>,
 

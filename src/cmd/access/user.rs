@@ -74,7 +74,7 @@ pub struct EditArgs {
     asking: Asking,
 }
 
-/// Whose password.
+/// The user whose password changes.
 #[derive(Args)]
 #[command(after_help = "\
 The server is asked with your key. On a terminal, both passwords are typed unseen; otherwise stdin

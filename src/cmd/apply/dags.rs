@@ -89,7 +89,7 @@ fn step(
 ) -> Result<ApplyStep, Failure> {
     document::complete(&mut document.fields, dag);
     let before = Value::Object(of_dag(dag, &name_of));
-    // What the DAG leaves open stays open.
+    // Fields that the DAG leaves unset stay unset.
     let known = DagSpec::read(before.clone())
         .and_then(|spec| spec.definition(Vec::new(), clock::now(), &clock::zones()));
     let defaults = known.map_or(*defaults, |definition| defaults.for_replaced(&definition));

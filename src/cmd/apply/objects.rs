@@ -23,9 +23,9 @@ pub struct ObjectDocument {
     pub path: &'static str,
     /// The field of its id.
     id: &'static str,
-    /// What it is, as files and answers spell it.
+    /// Its fields, as files and answers spell them.
     fields: &'static [&'static str],
-    /// What the server shows of a document that leaves it out.
+    /// The values that the server shows for fields that a document leaves out.
     defaults: fn() -> Value,
     /// Spells the fields of a document as the server does.
     spell: fn(&mut Map<String, Value>) -> Result<(), String>,

@@ -1,4 +1,4 @@
-//! What applying documents would do to the jobs of a server.
+//! Plan of the changes that applying documents makes to the jobs of a server.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,26 +9,26 @@ use super::order::upstream;
 use crate::document::{self, Change, Document};
 use crate::output::text;
 
-/// What becomes of a job, a queue or a DAG.
+/// A change of a job, a queue or a DAG.
 pub enum ApplyStep {
     /// It is made.
     Create {
         /// The end of the address of its kind: `jobs`, `queues` or `dags`.
         path: &'static str,
-        /// What it will be.
+        /// The new definition.
         document: Document,
     },
     /// It becomes something else.
     Change {
         /// The end of the address of its kind.
         path: &'static str,
-        /// What it will be, with everything that the server must be told.
+        /// The new definition, with every field that the server needs.
         document: Document,
         /// Its id.
         id: String,
         /// The version that the comparison saw.
         version: Option<u64>,
-        /// What differs.
+        /// The fields that differ.
         changes: Vec<Change>,
     },
     /// It is what its document says.
@@ -50,7 +50,7 @@ pub enum ApplyStep {
 }
 
 impl ApplyStep {
-    /// What was done, for programs and for people.
+    /// The result of the step, as JSON.
     pub fn told(&self) -> Value {
         match self {
             ApplyStep::Create { document, .. } => {
@@ -74,7 +74,7 @@ impl ApplyStep {
 
 /// Everything that applying documents would do.
 pub struct ApplyPlan {
-    /// What becomes of each job, in the order in which it is done.
+    /// The steps, in the order in which they are carried out.
     pub steps: Vec<ApplyStep>,
     created: HashSet<String>,
 }
@@ -105,10 +105,10 @@ impl ApplyPlan {
             };
             document::complete(&mut document.fields, job);
             let before = Value::Object(document::of_job(job, name_of));
-            // What the job leaves open stays open.
+            // Fields that the job leaves unset stay unset.
             let defaults = document::definition(job)
                 .map_or(*defaults, |definition| defaults.for_replaced(&definition));
-            // What the server would not accept, it shall say itself.
+            // An invalid document is sent as it is: the server reports the error.
             let after = document::shown(&document.fields, &defaults, name_of);
             let after = after.unwrap_or_else(|| Value::Object(document.fields.clone()));
             let changes = document::diff(&before, &after);

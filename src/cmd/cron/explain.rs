@@ -50,7 +50,7 @@ pub(super) fn run(args: ExplainArgs, out: &mut dyn Write) -> Result<(), Failure>
     Ok(())
 }
 
-/// The whole explanation, in the order in which it is told.
+/// The whole explanation, in the order in which it is printed.
 #[derive(Serialize)]
 struct CronExplanation {
     expr: String,

@@ -26,8 +26,8 @@ impl<R: Read> InputLines<R> {
         InputLines { input: BufReader::with_capacity(LINE_BYTES_MAX, input), line: Vec::new() }
     }
 
-    /// The next line, or none at the end of the input. Calls `before_wait` whenever everything
-    /// that arrived is used up, so that the caller can hand over its answers before waiting.
+    /// The next line, or none at the end of the input. Calls `before_wait` whenever everything that
+    /// arrived is used up, so that the caller can flush its answers before waiting.
     pub(super) fn next(
         &mut self,
         mut before_wait: impl FnMut() -> io::Result<()>,

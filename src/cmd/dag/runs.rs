@@ -66,7 +66,7 @@ pub struct CancelArgs {
     /// Id of the run, its begin, or the name of a DAG, whose newest run is meant
     run: String,
 
-    /// Why
+    /// Reason of the cancellation
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 
@@ -134,7 +134,7 @@ pub struct MarkArgs {
     /// Name of the step
     step: String,
 
-    /// What it counts as
+    /// Outcome that the step counts as
     #[arg(long = "as", value_name = "STATE", value_enum)]
     mark: Mark,
 

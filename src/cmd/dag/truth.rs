@@ -70,7 +70,7 @@ pub struct DiffArgs {
     asking: Asking,
 }
 
-/// What `punctual verify` verifies.
+/// Subcommands of `punctual verify`.
 #[derive(Subcommand)]
 pub enum VerifyCommand {
     /// Verify that every step of recorded DAG runs has exactly one outcome

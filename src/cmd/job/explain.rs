@@ -54,7 +54,7 @@ pub fn rows(answer: &Value, is_of_time: bool) -> Vec<(String, String)> {
     for line in answer["lines"].as_array().into_iter().flatten() {
         let (aspect, said) = (text(line, "aspect"), text(line, "text"));
         match aspect.as_str() {
-            // It was told above.
+            // It is printed above.
             "verdict" => {}
             "step" => {
                 let said = if said == "-" { String::new() } else { said };

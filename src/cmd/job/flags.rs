@@ -1,4 +1,4 @@
-//! What a job is, as options of `job create` and `job edit`.
+//! The definition of a job, as options of `job create` and `job edit`.
 
 use std::fs;
 use std::io::Read;
@@ -134,7 +134,7 @@ pub struct JobFlags {
     #[arg(last = true, value_name = "COMMAND")]
     words: Vec<String>,
 
-    /// What the job is for
+    /// Description of the job
     #[arg(long, value_name = "TEXT", help_heading = "Policies")]
     description: Option<String>,
 
@@ -170,7 +170,7 @@ pub struct JobFlags {
     #[arg(long, value_name = "N", help_heading = "Policies")]
     max_catch_up: Option<u32>,
 
-    /// What happens to a run whose node was lost: run again, fail, so at most once, or ask a user [default: retry]
+    /// Policy for a run whose node was lost: run again, fail, so at most once, or ask a user [default: retry]
     #[arg(long, value_name = "RULE", help_heading = "Policies", value_parser = ["retry", "fail", "ask"])]
     on_lost: Option<String>,
 
@@ -178,7 +178,7 @@ pub struct JobFlags {
     #[arg(long, value_name = "DURATION", help_heading = "Policies", value_parser = seconds)]
     on_lost_timeout: Option<Seconds>,
 
-    /// What becomes of the run if no decision comes in time [default: fail]
+    /// Outcome of the run if no decision comes in time [default: fail]
     #[arg(long, value_name = "ANSWER", help_heading = "Policies", value_parser = ["retry", "fail", "complete"])]
     on_lost_default: Option<String>,
 
@@ -194,7 +194,7 @@ pub struct JobFlags {
     #[arg(long, value_name = "N", help_heading = "Policies")]
     priority: Option<u8>,
 
-    /// Who executes it: any node, the leader, or any node once most schedulers have acknowledged
+    /// Execution class: any node, the leader, or any node once most schedulers have acknowledged
     /// the run [default: local-safe]
     #[arg(long, value_name = "CLASS", help_heading = "Policies", value_parser = ["local-safe", "leader-only", "quorum-required"])]
     class: Option<String>,
@@ -263,7 +263,8 @@ fn pool(text: &str) -> Result<PoolFlag, String> {
 #[derive(Clone, Debug)]
 pub struct Seconds(pub Value);
 
-/// A tag, with a sign where one is added or removed. What looks like an option is none.
+/// A tag, with a sign where one is added or removed. A text that begins with `--` is refused,
+/// because it is a misplaced option.
 fn tag(text: &str) -> Result<String, String> {
     match text.starts_with("--") {
         true => Err("a tag does not begin with --".to_owned()),
@@ -399,7 +400,7 @@ impl JobFlags {
             }
             if let Some(body) = &self.body {
                 let text = text_or_file(body)?;
-                // What is JSON is sent as JSON, everything else as it is.
+                // A text that is JSON is sent as JSON, every other one as it is.
                 payload["body"] = serde_json::from_str(&text).unwrap_or(Value::String(text));
             }
             return self.without_words(payload);

@@ -120,7 +120,7 @@ fn pool(pool: &Value) -> String {
     }
 }
 
-/// A declared parameter: its name, its type, and what else it says.
+/// A declared parameter: its name, its type, and its constraints.
 fn parameter_rule(rule: &Value) -> String {
     let mut words = vec![text(rule, "name"), text(rule, "type").to_lowercase()];
     for (field, value) in rule.as_object().into_iter().flatten() {

@@ -82,8 +82,8 @@ pub const SHAPE: Shape = Shape {
     name: "execution_id",
 };
 
-/// The begin of an id: its time to the millisecond, and enough of the rest to tell apart what is
-/// scheduled for the same one.
+/// The begin of an id: its time to the millisecond, and enough of the rest to distinguish runs of
+/// the same millisecond.
 pub fn short_id(id: &str) -> String {
     id.get(..SHORT_ID).unwrap_or(id).to_owned()
 }
@@ -107,7 +107,7 @@ pub fn reason(run: &Value) -> String {
     if !waits.is_empty() {
         return waits;
     }
-    // A server of an earlier release does not tell what a run waits for.
+    // A server of an earlier release does not report wait reasons.
     let is_retry = run["attempt_number"].as_u64().is_some_and(|ended| ended > 0);
     let at = distance(run, "due_at");
     match (status.as_str(), is_retry, said.is_empty()) {

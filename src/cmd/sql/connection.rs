@@ -98,7 +98,7 @@ pub struct SqlConnection {
 }
 
 impl SqlConnection {
-    /// Connects and proves who asks.
+    /// Connects and authenticates.
     pub async fn open(
         address: &SqlAddress,
         credentials: &Credentials<'_>,

@@ -10,10 +10,10 @@ use crate::client::Client;
 use crate::exit::Failure;
 use crate::output::text;
 
-/// The most runs that are looked at in one question: a page.
+/// The most runs that are read in one request: a page.
 const RUNS_MAX: usize = 500;
 
-/// The most failures of the last day that are looked at.
+/// The most failures of the last 24 hours that are read.
 const FAILURES_MAX: usize = 200;
 
 /// How far back failures are looked for.
@@ -22,9 +22,9 @@ const DAY: SignedDuration = SignedDuration::from_hours(24);
 /// The window of the rate.
 const MINUTE: SignedDuration = SignedDuration::from_mins(1);
 
-/// One look at a server, or why there was none.
+/// The state of a server at a time, or the reason that it is unknown.
 pub struct Snapshot {
-    /// When it was looked.
+    /// When it was read.
     pub at: Timestamp,
     pub url: String,
     /// The state of the server, or the error.
@@ -80,7 +80,7 @@ pub struct Failing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slow {
     pub job: String,
-    /// How many runs were looked at.
+    /// How many runs were read.
     pub runs: u32,
     /// The longest of them, in milliseconds.
     pub longest: i64,

@@ -67,7 +67,7 @@ fn what_ends_while_the_server_is_dead_is_recorded_when_it_is_back() {
     let server = serve(&data, LONG, &["--http", &address]);
     wait_for(&server, &during, "COMPLETED");
     assert_eq!(wait_for_node(&server, "far", "ACTIVE")["worker_id"], before, "the same node");
-    // What went on all the time is taken over, not begun again.
+    // A run that executed all the time is taken over, not started again.
     ledger.answer(&across, 0, "");
     wait_for(&server, &across, "COMPLETED");
     for run in [&during, &across] {
@@ -88,7 +88,7 @@ fn a_killed_agent_reports_what_it_had_finished() {
     job(&server, &ledger, "calls", &json!({}));
     let run = trigger(&server, "calls");
     ledger.wait(&run, 1);
-    // It ends while the server cannot be told, and so does the agent.
+    // It ends while the server is unreachable, and so does the agent.
     proxy.set(Line::Silent);
     ledger.answer(&run, 0, "");
     let data_of_agent = folder.path().join("far");

@@ -24,7 +24,7 @@ fn an_agent_joins_once_works_far_away_and_comes_back_without_a_token() {
     assert_eq!(seen["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(node(&server, "server").unwrap()["kind"], "SERVER");
 
-    // It gets what its run needs, and what it says is read at the server.
+    // It gets the secret of its run, and its output is read at the server.
     let (status, said) =
         server.call("PUT", "/v1/secrets/FAR", Some(&json!({"value": "s3cr3t-f4r"})));
     assert!(status < 300, "{said}");
@@ -63,7 +63,7 @@ fn an_agent_joins_once_works_far_away_and_comes_back_without_a_token() {
     ledger.answer(&run, 0, "");
     wait_for(&server, &run, "COMPLETED");
 
-    // What the store keeps authenticates no one.
+    // The contents of the store do not authenticate a client.
     let mut kept = Vec::new();
     for file in std::fs::read_dir(folder.path().join("server")).unwrap() {
         let path = file.unwrap().path();
@@ -168,7 +168,7 @@ fn an_agent_speaks_tls_with_a_server_that_it_can_trust() {
     let port = server.address.rsplit(':').next().unwrap();
     let url = format!("https://localhost:{port}");
     let far = folder.path().join("far");
-    // Nobody vouches for it: the token stays here.
+    // The certificate is not trusted, so the agent does not send the token.
     let wary = Agent::launch(&far, &url, &["--join", &ticket, "--name", "far"]);
     wary.line_with("no server reachable");
     wary.kill();

@@ -1,5 +1,5 @@
-//! A ledger that jobs call: what was done, under which fence, is known here and nowhere else. A
-//! call is answered when the test says so.
+//! An endpoint that jobs call. It records each call and its fencing token independently of the
+//! server, and answers when the test lets it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -15,7 +15,7 @@ pub struct Effect {
     pub token: String,
 }
 
-/// What was called, and who waits for an answer.
+/// The calls, each with its connection until it is answered.
 type Calls = Arc<Mutex<Vec<(Effect, Option<TcpStream>)>>>;
 
 pub struct Ledger {
@@ -46,7 +46,7 @@ impl Ledger {
         format!("http://{}/", self.address)
     }
 
-    /// What was done for a run, in order.
+    /// The calls of a run, in order.
     pub fn of(&self, run: &str) -> Vec<Effect> {
         let calls = self.calls.lock().unwrap();
         calls.iter().map(|(effect, _)| effect.clone()).filter(|effect| effect.run == run).collect()
@@ -57,7 +57,7 @@ impl Ledger {
         until(|| Some(self.of(run)).filter(|effects| effects.len() >= count))
     }
 
-    /// Answers what an attempt of a run asked, from 0. Whoever asked may be gone.
+    /// Answers the call of an attempt of a run, from 0. The client may be gone.
     pub fn answer(&self, run: &str, attempt: usize, text: &str) {
         let mut calls = self.calls.lock().unwrap();
         let mut of_run = calls.iter_mut().filter(|(effect, _)| effect.run == run);

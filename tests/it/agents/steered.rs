@@ -1,4 +1,4 @@
-//! What people ask of agents far away: stop a run, take nothing new, stop.
+//! Commands to remote agents: cancel a run, drain, stop.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
-//! What users do while faults happen: edits, pauses, resumes and runs by hand, each with the time
-//! at which the server acknowledged it.
+//! Changes by users while faults happen: edits, pauses, resumes and runs by hand, each with the
+//! time at which the server acknowledged it.
 
 use std::time::Duration;
 

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! It shares no code and no clock reading with the server, and it does what docs/job-context.md
-//! asks of an endpoint: it keeps the largest fencing token of each run and refuses a smaller one.
+//! requires of an endpoint: it keeps the largest fencing token of each run and refuses a smaller
+//! one.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};

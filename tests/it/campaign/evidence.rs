@@ -1,4 +1,4 @@
-//! What a campaign leaves behind: the endpoint's ledger, the server's ledger, faults and changes.
+//! The records of a campaign: the endpoint's ledger, the server's ledger, faults and changes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -62,7 +62,7 @@ pub struct Evidence {
     /// From the end of each fault until the steady jobs were called again.
     pub recoveries: Vec<Duration>,
     pub changes: Changes,
-    /// Outages between faults that only the id of a node tells of.
+    /// Outages between faults that are known only from the changed id of a node.
     pub unexplained: Vec<Outage>,
 }
 
@@ -72,7 +72,7 @@ impl Evidence {
     }
 }
 
-/// What is wrong, by the name of the promise.
+/// Violations by the name of the promise.
 #[derive(Default)]
 pub struct Violations(BTreeMap<&'static str, Vec<String>>);
 

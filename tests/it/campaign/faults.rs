@@ -89,7 +89,7 @@ const STOPPED: SignedDuration = SignedDuration::from_millis(50);
 /// A server that was sent SIGTERM takes no work after this time.
 const RETIRED: SignedDuration = SignedDuration::from_millis(500);
 
-/// Whose server a fault hits and for how long.
+/// The server that a fault hits, and the duration of the fault.
 struct Target<'a> {
     stage: &'a mut Stage,
     victim: usize,
@@ -205,7 +205,7 @@ impl Target<'_> {
         self.stage.members[self.victim].server().signal("-CONT");
         match is_long {
             true => self.outage(began, (down, up)),
-            // Whether it was one is seen by the id of the node afterwards.
+            // Whether it was an outage follows from the id of the node afterwards.
             false => Vec::new(),
         }
     }

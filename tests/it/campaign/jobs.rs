@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::endpoint::Endpoint;
 
-/// What the campaign does with a job, and which promises it checks.
+/// The use of a job in the campaign, and the promises that are checked with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Nothing but its policies.
@@ -57,7 +57,7 @@ impl CampaignJob {
         self.overlap != "ALLOW"
     }
 
-    /// What it sends.
+    /// Its payload.
     pub fn payload(&self, endpoint: &Endpoint, version: u64) -> Value {
         json!({"endpoint": endpoint.url(self.answer_ms), "body": {"version": version}})
     }
@@ -108,7 +108,7 @@ pub fn jobs(starts_at: Timestamp, has_leader: bool) -> Vec<CampaignJob> {
     for (i, catch_up) in ["NONE", "LAST", "ALL"].into_iter().enumerate() {
         for (j, overlap) in ["SKIP", "ALLOW", "QUEUE"].into_iter().enumerate() {
             let name = format!("{catch_up}-{overlap}").to_lowercase();
-            // What waits in line must be able to catch up with the schedule.
+            // Queued runs must be able to catch up with the schedule.
             let every = if overlap == "QUEUE" { 2 } else { 1 };
             let answer_ms = Some(20 + 40 * (i + j) as u64);
             jobs.push(job(&name, Role::Steady, every, catch_up, overlap, answer_ms));

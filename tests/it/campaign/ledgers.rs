@@ -1,5 +1,5 @@
-//! The two ledgers beside each other: every tick has one row, every row that says so has its call,
-//! and no call is denied.
+//! The two ledgers beside each other: every tick has one row, every row of an executed run has its
+//! call, and no call is denied.
 
 use std::collections::{BTreeMap, BTreeSet};
 

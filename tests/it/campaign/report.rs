@@ -29,7 +29,7 @@ const PROMISES: [&str; 10] = [
 pub struct Report {
     /// One line a count.
     pub text: String,
-    /// What fails the campaign.
+    /// Failures of the campaign.
     pub broken: Vec<String>,
 }
 

@@ -59,7 +59,7 @@ impl Row {
         }
     }
 
-    /// When the server decided about an attempt, as it says itself.
+    /// When the server decided about an attempt, according to its own record.
     pub fn decided_at(&self, attempt: u64) -> Option<Timestamp> {
         let recorded = self.attempts.iter().find(|it| it.number == attempt);
         match recorded {

@@ -73,8 +73,8 @@ impl Stage {
         self.members[index].start(self.folder.path());
     }
 
-    /// Sends a request to a member that no fault holds; none if the answer did not arrive or
-    /// tells of a failure of the server.
+    /// Sends a request to a member that no fault holds; none if the answer did not arrive or is a
+    /// server error.
     pub fn request(&self, method: &str, path: &str, body: Option<&Value>) -> Option<(u16, Value)> {
         let usable = |(i, member): &(usize, &Member)| member.is_up() && !self.hurt.contains(i);
         let (i, _) = self.members.iter().enumerate().find(usable)?;

@@ -12,7 +12,7 @@ use super::rows::Row;
 const DECIDED_FOR: SignedDuration = SignedDuration::from_millis(50);
 
 /// The longest way of a call from its decision to the endpoint, on a machine that is busy with
-/// other things. What the server says about its decisions is believed no further than this.
+/// other things. The server's own times of its decisions are trusted up to this much.
 const ON_THE_WAY: SignedDuration = SignedDuration::from_secs(3);
 
 /// The time from an answer of the endpoint until the server knows of it.
@@ -100,8 +100,8 @@ fn check_overlap(job: &JobEvidence, found: &mut Violations) {
 }
 
 /// Whether the run for which a tick was skipped had begun and had not ended at some moment between
-/// the tick and the record of the skip. The server may hear of an end a little later than the
-/// endpoint, and longer if its own record says so.
+/// the tick and the record of the skip. The server may learn of an end a little later than the
+/// endpoint, and later still according to its own record.
 fn had_begun(job: &JobEvidence, skipped: &Row) -> bool {
     let Some(blocker) = blocker(job, skipped) else { return false };
     let recorded = skipped.completed_at.unwrap_or(skipped.first);

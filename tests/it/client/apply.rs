@@ -143,7 +143,7 @@ fn runs_and_versions_make_no_difference_to_documents() {
             assert_eq!(back.stderr, unchanged, "{back:?}\n{export}");
         }
     }
-    // What is shown can be applied as it is.
+    // The shown document can be applied as it is.
     let back = server.feed(&["apply", "-f", "-"], &shown.to_string());
     assert_eq!(back.stderr, "0 created, 0 changed, 1 unchanged, 0 pruned\n", "{back:?}");
 

@@ -27,7 +27,7 @@ fn clean<I: AsRef<OsStr>>(args: impl IntoIterator<Item = I>, home: &Path) -> Com
 }
 
 impl Server {
-    /// Starts a server and waits until it says that it is ready.
+    /// Starts a server and waits until it logs that it is ready.
     pub fn start() -> Self {
         Server::with(&[])
     }

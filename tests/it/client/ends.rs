@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use super::bench::Server;
 use crate::binary::{Ended, ended};
 
-/// The exit code, and the first line of what was said.
+/// The exit code, and the first line of the message.
 fn end(ended: &Ended) -> (Option<i32>, &str) {
     (ended.code, ended.stderr.lines().next().unwrap_or(""))
 }
@@ -68,7 +68,7 @@ fn a_server_that_is_not_there_is_explained() {
 #[test]
 fn waiting_ends_with_the_outcome_of_the_run() {
     let server = Server::start();
-    // Nobody listens there, and the address may not be called anyway.
+    // No server listens there, and the address may not be called anyway.
     let failing = ["job", "create", "f", "--http", "http://127.0.0.1:1/", "--retries", "0"];
     server.ok(&failing);
     let failed = server.run(&["job", "run", "f", "--wait", "--timeout", "60s"]);

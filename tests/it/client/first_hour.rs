@@ -1,4 +1,4 @@
-//! What a user meets in the first hour: warnings, tables, names instead of ids, familiar verbs.
+//! First steps of a new user: warnings, tables, names instead of ids, familiar verbs.
 
 use std::io::{BufRead, BufReader};
 

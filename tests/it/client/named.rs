@@ -15,7 +15,7 @@ const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 #[test]
 fn a_database_is_made_used_and_removed_without_a_restart() {
     let server = Server::start();
-    // The one that is there without being told.
+    // The default one.
     assert_eq!(server.ok(&["database", "list", "-o", "name"]), "main\n");
     let tried = server.run(&["database", "test", "main"]);
     assert!(tried.code == Some(0) && tried.stderr.contains("main: SQLite"), "{}", tried.stderr);
@@ -26,7 +26,7 @@ fn a_database_is_made_used_and_removed_without_a_restart() {
     assert_eq!(made.code, Some(0), "{}", made.stderr);
     let shown = server.ok(&["database", "show", "sales"]);
     assert!(shown.contains("postgres://u:***@127.0.0.1:1/d"), "{shown}");
-    // Nobody listens there: a job finds the database and says so.
+    // No server listens there: the job finds the database and reports the failed connection.
     let ended = server.run(&["database", "test", "sales"]);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     assert!(ended.stderr.contains("cannot be reached"), "{}", ended.stderr);
@@ -47,7 +47,7 @@ fn a_database_is_made_used_and_removed_without_a_restart() {
     assert_eq!(server.run(&["database", "edit", "main"]).code, Some(2));
 }
 
-/// Answers so many requests, and hands over what they said.
+/// Answers so many requests, and sends their texts to the receiver.
 fn sink(count: usize) -> (String, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/hook", listener.local_addr().unwrap());

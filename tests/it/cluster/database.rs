@@ -15,7 +15,7 @@ fn promise(cluster: &Cluster, name: &str) -> String {
     format!("/v1/jobs/{name}")
 }
 
-/// What was answered for is there, and work goes on soon after the database is back.
+/// The acknowledged job exists, and runs start again soon after the database is back.
 fn goes_on(cluster: &Cluster, promised: &str) {
     let back = Stopwatch::start();
     cluster.wait_for_effects("every", 1);

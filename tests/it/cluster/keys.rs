@@ -23,7 +23,7 @@ fn a_node_needs_the_master_key_of_the_cluster() {
     assert_eq!(refused.status.code(), Some(1), "{text}");
     assert!(text.contains("the master key of this node is not that of the cluster"), "{text}");
     assert!(text.contains("copy master.key of a node that runs"), "{text}");
-    // What the hint says helps.
+    // The step of the hint helps.
     std::fs::copy(first.join("master.key"), second.join("master.key")).unwrap();
     let other = Server::start_with(&second, &["--store", &url], &NAMED);
 

@@ -1,11 +1,11 @@
-//! What jobs did, heard by an endpoint that is no part of the cluster.
+//! Effects of jobs, recorded by an endpoint outside of the cluster.
 //!
 //! ```text
 //!   cluster ──▶ attempt ──HTTP──▶ ledger: run, fence, time that the run stands for
 //! ```
 //!
-//! It does what [job-context.md](../../../docs/job-context.md) asks of an endpoint: it keeps the
-//! largest fence of each run, and turns away who comes with a smaller one.
+//! It does what [job-context.md](../../../docs/job-context.md) requires of an endpoint: it keeps
+//! the largest fencing token of each run, and rejects calls with a smaller one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// What one attempt did.
+/// Effect of one attempt.
 #[derive(Clone, Debug)]
 pub struct Effect {
     /// The job.
@@ -28,7 +28,7 @@ pub struct Effect {
     pub attempt: i64,
     /// Its fence.
     pub fence: i64,
-    /// When it was heard.
+    /// When the call arrived.
     pub at: Timestamp,
 }
 
@@ -39,7 +39,7 @@ struct Heard {
     fences: BTreeMap<String, i64>,
     /// Those that came too late.
     stale: Vec<Effect>,
-    /// Whether calls of jobs that ask for it wait for their answer.
+    /// Whether calls of the slow endpoint wait for their answer.
     held: bool,
 }
 
@@ -76,7 +76,7 @@ impl Ledger {
         format!("http://{}/slow", self.address)
     }
 
-    /// Whether those who call the slow endpoint wait for their answer.
+    /// Holds the answers to calls of the slow endpoint, or releases them.
     pub fn hold(&self, held: bool) {
         self.lock().held = held;
         self.heard.1.notify_all();
@@ -108,7 +108,7 @@ impl Ledger {
         let _ = write!(call, "HTTP/1.1 {status}\r\nConnection: close\r\n\r\n");
     }
 
-    /// Writes down what a call says. Not if the run has been seen with a larger fence.
+    /// Records a call; answers `false` if the run has called with a larger fencing token.
     fn write(&self, fields: &BTreeMap<String, String>) -> bool {
         let text = |name: &str| fields.get(name).cloned().unwrap_or_default();
         let scheduled: Timestamp = text("punctual-scheduled-for").parse().unwrap();
@@ -132,7 +132,7 @@ impl Ledger {
         !is_stale
     }
 
-    /// What a job did, in the order in which it was heard.
+    /// Effects of a job, in the order of arrival.
     pub fn of(&self, job: &str) -> Vec<Effect> {
         self.lock().effects.iter().filter(|effect| effect.job == job).cloned().collect()
     }
@@ -169,7 +169,7 @@ impl Ledger {
     }
 }
 
-/// What the clock of the tests says.
+/// The clock of the tests.
 #[expect(clippy::disallowed_methods, reason = "when something was heard is a part of the proof")]
 pub fn now() -> Timestamp {
     Timestamp::now()

@@ -1,4 +1,4 @@
-//! What the specification asks to be tested on a cluster of three, by its numbers.
+//! Tests that the specification requires on a cluster of three, by its numbers.
 //!
 //! | item | test |
 //! |---|---|

@@ -10,7 +10,7 @@ use super::member::{Member, database};
 use super::{Cluster, leader, wait_for_leader};
 use crate::serve::process::until;
 
-/// What pretends another time to a process: `libfaketime`, where Debian keeps it.
+/// `libfaketime`, which gives a process another time, where Debian keeps it.
 fn library() -> Option<PathBuf> {
     let folders = fs::read_dir("/usr/lib").into_iter().flatten().flatten();
     let mut found = folders.map(|folder| folder.path().join("faketime/libfaketimeMT.so.1"));

@@ -212,7 +212,7 @@ fn the_chart_names_values_settings_and_addresses_that_exist() {
     for variable in container["env"].as_array().unwrap() {
         let name = variable["name"].as_str().unwrap();
         if name != "word" {
-            // What Helm fills in is not known here; that there is such a setting is.
+            // Values of Helm are unknown here; only the existence of the setting is checked.
             let value = variable["value"].as_str().filter(|value| *value != "word");
             check_setting(name, value.unwrap_or("none"));
         }

@@ -18,7 +18,7 @@ pub struct Block {
     /// The line of its fence.
     pub line: usize,
     pub language: String,
-    /// What the fence says besides: `skip="why"`, `exit=7`, `server`.
+    /// The other words of the fence: `skip="why"`, `exit=7`, `server`.
     pub notes: BTreeMap<String, String>,
     pub text: String,
 }

@@ -1,5 +1,5 @@
-//! Every operation of the description with data that it allows and data that it forbids. What is
-//! tried, and which checks are taken back, is in `tests/rest/schemathesis.toml`.
+//! Every operation of the description with data that it allows and data that it forbids. The
+//! requests and the disabled checks are in `tests/rest/schemathesis.toml`.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ use super::{Bed, file, program, run, tool};
 fn the_server_does_what_its_description_says() {
     let bed = Bed::new();
     let mut config = std::fs::read_to_string(file("schemathesis.toml")).unwrap();
-    // What the settings name. The server answers which ids the runs have.
+    // The jobs that the settings name. The ids of their runs are in the responses.
     for n in 1..=3 {
         let name = format!("sample-{n}");
         let job = json!({"name": name, "job_type": "MANUAL", "payload": {"type": "NOOP"}});
@@ -28,7 +28,7 @@ fn the_server_does_what_its_description_says() {
     tester.arg("--config-file").arg(settings).arg("run").arg("--no-color");
     tester.arg("--header").arg(format!("Authorization: Bearer {}", bed.server.key));
     let said = run(tester.arg(bed.url() + "/openapi.json").current_dir(bed.folder.path()));
-    // It has looked at more than the way in.
+    // It has tested more than authentication.
     let words: Vec<&str> = said.split_whitespace().collect();
     let place = words.iter().position(|word| *word == "generated,");
     let cases = place.and_then(|place| words[place - 1].parse::<u32>().ok());

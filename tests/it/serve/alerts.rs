@@ -1,4 +1,4 @@
-//! A job that failed for the last time is told to a webhook, signed.
+//! A job that failed for the last time sends a signed alert to a webhook.
 
 use notify::SigningSecret;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! The audit of a real server: everything is in it, and whoever touches the file is found out.
+//! The audit of a real server: every event is recorded, and tampering with the file is detected.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ fn punctual(data: &Path, args: &[&str]) -> Ended {
     run(args, b"a value of a secret")
 }
 
-/// Who makes the first user of a new server.
+/// The actor who creates the first user of a new server.
 const BOOTSTRAP_ADMIN: &str = "punctual";
 
 /// The chain of the tenant; the cluster has one of its own.
@@ -79,7 +79,7 @@ fn what_was_done_is_listed_and_a_touched_row_is_named() {
     server.terminate();
     assert_eq!(server.wait(), Some(0));
 
-    // Each field of each row, the order, the end: whatever is touched is named.
+    // Each field of each row, the order, the end: every change is found and named.
     let file = data.join("punctual.db");
     let numbers = found["head"].as_u64().unwrap();
     assert!(numbers >= 4, "{found}");
@@ -135,13 +135,13 @@ fn what_was_done_is_listed_and_a_touched_row_is_named() {
     assert!(bad.stderr.contains(&format!("row {numbers}:")), "{bad:?}");
     server.kill();
     restore(&data, &whole);
-    // Everything is gone, and the anchor says that it was old.
+    // Everything is deleted, and the anchor claims that it was old.
     let wipe = format!(
         "UPDATE audit_chains SET anchor_number = head_number, anchor_hash = head_hash,
              anchor_at = OLD WHERE {MINE};
          DELETE FROM audit WHERE {MINE}"
     );
-    // The beginning is gone, and the anchor says that it was old: the row behind it is not.
+    // The beginning is deleted, and the anchor claims that it was old: the row behind it is not.
     let forged = format!(
         "UPDATE audit_chains SET anchor_number = 3, anchor_at = 1,
              anchor_hash = (SELECT hash FROM audit WHERE number = 3 AND {MINE}) WHERE {MINE};

@@ -113,7 +113,7 @@ fn a_backup_under_load_is_a_server_again() {
     assert!(ended.stderr.contains("jobs: 21"), "{ended:?}");
     assert!(ended.stderr.contains("master.key"), "keys are not part of it: {ended:?}");
     let server = start(&elsewhere, &target);
-    // What ran is tried again, under a fence that the old server never came to.
+    // The interrupted run is retried, under a fencing token that the old server never reached.
     until(|| {
         let (_, attempts) = server.call("GET", &format!("/v1/executions/{long}/attempts"), None);
         (attempts["data"][0]["status"] == "LOST").then_some(())
@@ -224,7 +224,7 @@ fn a_job_makes_backups_and_keeps_so_many() {
     assert!(text.contains("\"moon\"") && text.contains("nightly"), "{text}");
 }
 
-/// What a person does: by name, into a folder, into a file, through a pipe; then the way back.
+/// Backup and restore by a user: by name, into a folder, into a file, through a pipe.
 #[test]
 fn the_command_line_writes_and_reads_them() {
     let folder = tempfile::tempdir().unwrap();
@@ -291,7 +291,7 @@ fn the_command_line_writes_and_reads_them() {
     assert_eq!(restore(Path::new(&place("one.tar.zst")), &new).code, Some(0));
     let server = start(&new, &target);
     assert_eq!(server.call("GET", "/v1/jobs/hello", None).0, 200);
-    // Nobody logs in to restore: the audit has the user of the operating system.
+    // A restore needs no login: the audit has the user of the operating system.
     let path = "/v1/audit?scope=cluster&event_type=BACKUP&limit=1";
     let event = server.call("GET", path, None).1["data"][0].clone();
     assert_eq!(event["outcome"], "RESTORED", "{event}");

@@ -1,4 +1,5 @@
-//! EXPLAIN on the real binary and both stores: the cause is named, and all interfaces tell the same.
+//! EXPLAIN on the real binary and both stores: the cause is named, and all interfaces give the same
+//! answer.
 
 use serde_json::{Value, json};
 use testbed::postgres::Setup;
@@ -12,7 +13,7 @@ const SETTINGS: [(&str, &str); 5] = [
     ("PUNCTUAL_JOBS__HTTP_ALLOW_PRIVATE", "127.0.0.1"),
     ("PUNCTUAL_EXTERNAL__ENABLED", "true"),
     ("PUNCTUAL_EXTERNAL__ALLOW", "/bin/sh"),
-    // What this kernel lacks is not the question here.
+    // The test does not depend on the sandbox features of this kernel.
     ("PUNCTUAL_EXTERNAL__SANDBOX", "best-effort"),
 ];
 
@@ -100,7 +101,7 @@ fn situations(server: &Server) {
     has(&of_run(server, &retried), "FAILED", &["origin retry by admin of run"]);
     has(&of_run(server, &fails), "FAILED", &[&format!("it was retried by admin: run {retried}")]);
 
-    // A change is told with the value that it replaced, on every interface.
+    // A change is shown with the value that it replaced, on every interface.
     server.call("PATCH", "/v1/jobs/fails", Some(&json!({"priority": 9})));
     has(
         &of_job(server, "fails"),
@@ -111,8 +112,8 @@ fn situations(server: &Server) {
     let (_, told) = server.call("POST", "/v1/sql", Some(&sql));
     assert!(told.to_string().contains("by admin (was: 5), version 2"), "{told}");
 
-    // Slots: two runs are under way, the third waits for one and says so; later it says why it was
-    // late.
+    // Slots: two runs are under way, the third waits for one and its explanation names that; later
+    // it names the reason of the delay.
     create(server, &manual("long", shell("sleep 600")));
     let mut beside = manual("beside", shell("sleep 600"));
     beside["overlap"] = json!("ALLOW");

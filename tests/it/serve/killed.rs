@@ -42,13 +42,13 @@ fn start(data: &Path) -> Server {
         ("PUNCTUAL_JOBS__HTTP_ALLOW_PRIVATE", "127.0.0.1"),
         ("PUNCTUAL_EXTERNAL__ENABLED", "true"),
         ("PUNCTUAL_EXTERNAL__ALLOW", "/bin/sh"),
-        // What this kernel lacks is not the question here.
+        // The test does not depend on the sandbox features of this kernel.
         ("PUNCTUAL_EXTERNAL__SANDBOX", "best-effort"),
     ];
     Server::start_with(data, &[], &variables)
 }
 
-/// Makes a job and asks for a run of it.
+/// Creates a job and triggers a run.
 fn trigger(server: &Server, name: &str, payload: Value) -> String {
     let job = json!({"name": name, "job_type": "MANUAL", "payload": payload});
     let (status, made) = server.call("POST", "/v1/jobs", Some(&job));
@@ -77,7 +77,7 @@ fn each_kind_of_job_is_tried_again_after_a_kill() {
     let external = trigger(&server, "external", script);
     let (first_call, _) = listener.accept().unwrap();
     let first = headers(&first_call);
-    // The fence that the command has said it runs under.
+    // The fencing token that the command has printed.
     let said = |server: &Server, attempt: u32| -> Option<i64> {
         let path = format!("/v1/executions/{external}/logs?attempt={attempt}");
         let (_, text) = server.call("GET", &path, None);

@@ -128,7 +128,7 @@ fn jobs(chance: &mut Chance, endpoint: &str, from: Timestamp, end: Timestamp) ->
     (0..JOBS).map(job).collect()
 }
 
-/// An endpoint that takes its time, and tells of every call.
+/// A slow endpoint that reports every call.
 fn slow_endpoint() -> (String, Receiver<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}/", listener.local_addr().unwrap());
@@ -148,7 +148,7 @@ fn slow_endpoint() -> (String, Receiver<()>) {
     (endpoint, calls)
 }
 
-/// What the ledger says about one range of times.
+/// A row of the ledger: one range of times.
 #[derive(Debug)]
 struct Row {
     status: String,
@@ -230,7 +230,7 @@ impl Killer<'_> {
             let (uptime, name) = (self.chance.below(2_500), self.kills.len());
             let how = ["at any moment", "during a call", "during a start"][name % 3];
             pass(Duration::from_millis(uptime));
-            // What was answered must be there afterwards.
+            // An acknowledged job must exist after the kill.
             let name = format!("made-before-kill-{name}");
             let job = json!({"name": name, "job_type": "MANUAL", "payload": {"type": "NOOP"}});
             assert_eq!(server.call("POST", "/v1/jobs", Some(&job)).0, 201);
@@ -319,7 +319,7 @@ fn kill_again_and_again(seed: u64) {
         }
         (text, rows)
     };
-    // Runs of the last server that was killed are handed on when its lease has ended.
+    // Runs of the last server that was killed are claimed again when its lease has expired.
     let mut seen = differences(&server);
     let patience = now() + SignedDuration::from_secs(60);
     while !seen.0.is_empty() && now() < patience {

@@ -1,4 +1,4 @@
-//! What `/metrics` shows is well-formed, bounded, and what docs/metrics.md says.
+//! `/metrics` is well-formed, bounded, and matches docs/metrics.md.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -39,7 +39,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server and waits until it says that it is ready.
+    /// Starts a server and waits until it logs that it is ready.
     pub fn start(data: &Path, more: &[&str]) -> Self {
         Server::start_with(data, more, &[])
     }
@@ -62,8 +62,8 @@ impl Server {
         server
     }
 
-    /// Starts a command that becomes a server, and waits until it says that it is ready. The key
-    /// is not known yet.
+    /// Starts a command that becomes a server, and waits until it logs that it is ready. The key is
+    /// not known yet.
     pub fn of(mut command: Command) -> Self {
         let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());

@@ -15,7 +15,7 @@ fn call_from_job(server: &Server, listener: &TcpListener) -> (String, TcpStream)
     assert_eq!(status, 201, "{made}");
     let (_, run) = server.call("POST", "/v1/jobs/caller/trigger", None);
     let (call, _) = listener.accept().unwrap();
-    // Whoever answers before they were asked does not keep to HTTP.
+    // HTTP permits no response before the request was read.
     let asked = BufReader::new(&call).lines().map(Result::unwrap).find(String::is_empty);
     assert_eq!(asked.as_deref(), Some(""));
     (run["execution_id"].as_str().unwrap().to_owned(), call)

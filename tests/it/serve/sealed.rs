@@ -1,4 +1,5 @@
-//! What databases and alert channels keep secret: sealed where it is kept, and used as it was given.
+//! Sealed values of databases and alert channels: encrypted where they are stored, and used as they
+//! were given.
 
 use std::fs;
 use std::path::Path;
@@ -118,7 +119,8 @@ fn what_databases_and_channels_keep_is_sealed_and_used() {
     signs(&other);
     call(&server, "PATCH", "/v1/alert-channels/ops", Some(&json!({"secret": secret(SIGNS)})));
 
-    // They are nobody's secrets to see, and old values are gone. A new master key is theirs too.
+    // They are not in the list of secrets, and old values are gone. A new master key rewraps them,
+    // too.
     assert_eq!(call(&server, "GET", "/v1/secrets", None)["data"], json!([]));
     let rotate = || call(&server, "POST", "/v1/secrets:rotate-master", None)["rewrapped"].clone();
     assert_eq!(rotate(), 3);

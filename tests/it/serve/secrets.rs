@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use super::process::{Server, until};
 use crate::binary::run;
 
-/// What is planted: with everything that an encoding changes. Those of the beginning are secrets of
-/// the tenant; then come some of the cluster.
+/// Canaries with every character that an encoding changes. The first ones are secrets of the
+/// tenant; the others are secrets of the cluster.
 const CANARIES: [&str; 18] = [
     "canary-plain-0123456789",
     "canary \"quoted\" \\ and/slashed é",
@@ -41,8 +41,8 @@ const CANARIES: [&str; 18] = [
 /// How many of them are secrets of the tenant.
 const OF_TENANT: usize = 14;
 
-/// What is kept elsewhere: passwords of people, of a database and of a channel, and a password of
-/// somebody who does not get in.
+/// Canaries in other places: passwords of users, one of whom is refused, of a database and of a
+/// channel.
 const PASSWORDS: [&str; 4] = [
     "canary-of-a-person-1",
     "canary-of-a-person-2",
@@ -74,7 +74,7 @@ pub fn forms(value: &str) -> Vec<Vec<u8>> {
     for before in ["", "u", "us"] {
         let padded = format!("{before}{value}");
         for engine in [&STANDARD, &URL_SAFE, &URL_SAFE_NO_PAD] {
-            // What does not depend on the neighbours.
+            // The part of the encoding that does not depend on the neighbours.
             let encoded = engine.encode(&padded);
             let begin = (before.len() * 8).div_ceil(6);
             forms.push(encoded[begin..padded.len() * 8 / 6].to_owned());
@@ -212,7 +212,7 @@ fn plant_passwords(server: &Server) {
         assert_absent("a login", said.to_string().as_bytes());
         status
     };
-    // Somebody types a password where the name belongs.
+    // A user types a password where the name belongs.
     assert_eq!([login("ann", ann), login("ann", bob), login(bob, ann)], [200, 401, 401]);
     let wrong = json!({"name": "eve", "password": bob, "extra": bob});
     let (status, said) = server.call("POST", "/v1/users", Some(&wrong));
@@ -354,7 +354,7 @@ fn planted_values_are_found_nowhere() {
         .read_to_end(&mut unpacked)
         .unwrap();
     assert_absent("the backup", &unpacked);
-    // What was written last is beside the file of the store while the server runs.
+    // The last writes are in the write-ahead log while the server runs.
     search(&data, "punctual.db-wal");
     server.terminate();
     let log = server.rest_of_log();

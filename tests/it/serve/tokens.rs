@@ -126,7 +126,7 @@ fn a_token_of_a_trusted_issuer_is_as_good_as_a_key() {
     let events = audit["data"].as_array().unwrap();
     let made = events.iter().find(|event| event["event_type"] == "JOB_CREATED").unwrap();
     assert_eq!(made["actor"], json!(name));
-    // Disabled by name, as everybody is.
+    // Disabled by name, like every user.
     let data_text = data.to_str().unwrap();
     let disabled =
         crate::binary::run(["user", "edit", name.as_str(), "--disable", "--data", data_text], b"");

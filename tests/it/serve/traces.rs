@@ -66,7 +66,7 @@ fn a_run_is_a_trace_with_a_span_for_each_step_of_each_attempt() {
     // An overflow, every time, of a kind that is worth another try.
     let (job, run) = trigger(&server, sql("SELECT abs(-9223372036854775808)"));
 
-    // What a collector is too busy for comes again.
+    // Spans that a busy collector refuses are sent again.
     let (first, body) = received(&collector, "503 Service Unavailable");
     assert!(first.starts_with("POST /otlp/v1/traces HTTP/1.1"), "{first}");
     assert_eq!(header(&first, "content-type"), "application/json");
@@ -125,7 +125,7 @@ fn what_waits_is_sent_when_the_server_stops() {
     let (called, endpoint) = sink();
     let own = trigger(&server, json!({"endpoint": format!("http://{endpoint}/")})).1;
     let (own_head, _) = received(&called, "200 OK");
-    // Another run, asked for by somebody who is in a trace already.
+    // Another run, triggered by a client that has a trace already.
     let (trace, caller) = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7");
     let body = json!({"parameters": {"traceparent": format!("00-{trace}-{caller}-01")}});
     let (status, joined) = server.call("POST", "/v1/jobs/traced/trigger", Some(&body));
@@ -157,7 +157,7 @@ fn what_waits_is_sent_when_the_server_stops() {
         }
         assert_eq!(named("run")["parentSpanId"], caller);
         assert_eq!(named("plan")["parentSpanId"], named("run")["spanId"]);
-        // What the job called was told its place in the trace.
+        // The endpoint of the job gets the context of the trace.
         let span = named("execute")["spanId"].as_str().unwrap();
         assert_eq!(header(&head, "traceparent"), format!("00-{trace}-{span}-01"));
     }

@@ -3,7 +3,7 @@
 
 use super::{Bed, file, program, tool};
 
-/// What every one of them prints.
+/// Output of every driver.
 const SAID: &str = "\
 created
 rows hello CRON
@@ -29,7 +29,7 @@ fn psycopg_binds_prepares_and_reads() {
     assert_eq!(run(python), SAID);
 }
 
-/// What the program with transactions prints.
+/// Output of the program with transactions.
 const TRANSACTIONS_SAID: &str = "\
 inside 0
 committed 100
@@ -59,7 +59,7 @@ fn a_hundred_changes_are_one_transaction_on_postgres() {
     assert_eq!(run(python), TRANSACTIONS_SAID);
 }
 
-/// pgcli asks the catalog for its completion before the first prompt, and shows what psql does.
+/// pgcli reads the catalog for its completion before the first prompt, and shows what psql does.
 #[test]
 fn pgcli_completes_lists_and_asks() {
     let bed = Bed::new();
@@ -93,7 +93,7 @@ fn pgcli_completes_lists_and_asks() {
     }
 }
 
-/// What the program for SQLAlchemy prints.
+/// Output of the program for SQLAlchemy.
 const SQLALCHEMY_SAID: &str = "\
 connected 1
 nested 2
@@ -135,7 +135,7 @@ fn node_postgres_binds_prepares_and_reads() {
 /// The driver of JDBC, where Debian keeps it.
 const JDBC: &str = "/usr/share/java/postgresql.jar";
 
-/// What the program for JDBC prints.
+/// Output of the program for JDBC.
 const JDBC_SAID: &str = "\
 created: 0
 altered: 0
@@ -204,7 +204,7 @@ fn jdbc_binds_prepares_reads_and_asks_what_tools_ask() {
     let made = bed.ask("CREATE USER ann PASSWORD 'correct horse'");
     assert_eq!(made, "CREATE ROLE\n");
     let mut java = program("java");
-    // What starts fast is worth more here than what runs fast.
+    // A fast start of the JVM matters more here than fast code.
     java.args(["-XX:TieredStopAtLevel=1", "-Xshare:auto"])
         .args(["-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-Duser.timezone=UTC"])
         .args(["-cp", JDBC])

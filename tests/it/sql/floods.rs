@@ -1,4 +1,4 @@
-//! Those who never log in: they cost little, get no further, and keep nobody out.
+//! Unauthenticated clients: they cost little, get no further, and do not lock out other clients.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -68,7 +68,7 @@ fn c4_who_does_not_log_in_is_sent_away_and_keeps_nobody_out() {
     }
     // On a busy machine psql itself may be too slow the first time.
     until(|| (bed.ask("SHOW server_encoding") == "UTF8\n").then_some(()));
-    // Those who came first have been sent away.
+    // The first connections have been evicted.
     crowd[0].set_read_timeout(Some(crate::serve::process::SOON)).unwrap();
     use std::io::Read;
     assert_eq!(crowd[0].read(&mut [0; 1]).unwrap_or(0), 0);
@@ -85,7 +85,7 @@ fn there_are_no_more_sessions_than_there_may_be() {
     let two = login().unwrap();
     assert_eq!(login().err().as_deref(), Some("53300"));
     drop(one);
-    // The server notices a moment later that somebody has gone.
+    // The server notices the closed connection a moment later.
     let three = until(|| login().ok());
     drop((two, three));
 }

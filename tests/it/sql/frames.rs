@@ -1,12 +1,12 @@
-//! Messages that nobody should send (RELIABILITY.md C4): each gets a clean error or the end, and
-//! the server lives on in little memory.
+//! Invalid messages (RELIABILITY.md C4): each gets a clean error or the end, and the server lives
+//! on in little memory.
 
 use postgres_protocol::message::frontend;
 
 use super::Bed;
 use super::raw::Raw;
 
-/// What the server uses, in bytes.
+/// Memory of the server, in bytes.
 fn memory(bed: &Bed) -> u64 {
     let status =
         std::fs::read_to_string(format!("/proc/{}/status", bed.server.child.id())).unwrap();
@@ -18,7 +18,7 @@ fn admin(bed: &Bed) -> Raw {
     Raw::login(&bed.address, "admin", &bed.server.key, "default").unwrap()
 }
 
-/// Somebody else is still served.
+/// The server still serves other clients.
 fn lives(bed: &Bed) {
     assert_eq!(admin(bed).query("SHOW server_encoding"), ["SHOW", "ready"]);
 }
@@ -83,7 +83,7 @@ fn c4_the_extended_protocol_out_of_order_is_told() {
     raw.send(|out| frontend::describe(b'X', "", out).unwrap());
     raw.send(frontend::sync);
     assert_eq!(raw.all(), ["08P01", "ready"]);
-    // What is closed need not be there.
+    // Closing an unknown statement is no error.
     raw.send(|out| frontend::close(b'S', "nothing", out).unwrap());
     raw.send(frontend::sync);
     assert_eq!(raw.all(), ["ready"]);
@@ -157,7 +157,7 @@ fn c6_only_the_right_secret_cancels() {
     let cancel = |process: i32, secret: i32| {
         let mut other = Raw::connect(&bed.address);
         other.send(|out| frontend::cancel_request(process, secret, out));
-        // Whatever it was, the answer is the same: none.
+        // Every one of them gets the same answer: none.
         assert_eq!(other.all(), ["end"]);
     };
     for wrong in [secret ^ 1, 0, -1, i32::MIN] {

@@ -42,7 +42,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// Begins a statement and does not look at the answer.
+/// Begins a statement and does not read the answer.
 fn begin(raw: &mut Raw, text: &str) {
     raw.send(|out| frontend::query(text, out).unwrap());
 }
@@ -147,7 +147,7 @@ fn two_hundred_hostile_sessions_take_less_than_a_gigabyte() {
         begin(&mut raw, [ENDLESS, LONG, WIDE, WIDE][n / 4 % 4]);
         sessions.push(raw);
     }
-    // Those that want too much are told so, by one of the three limits, and try again.
+    // Statements that exceed one of the three limits get an error, and are sent again.
     for round in 0..4 {
         for (n, raw) in sessions.iter_mut().enumerate().filter(|(n, _)| n / 4 % 4 >= 2) {
             assert_eq!(raw.all(), ["53200", "ready"], "session {n}, round {round}");
@@ -231,7 +231,7 @@ fn half_open_logins_of_one_address_make_way() {
     for stream in &mut crowd {
         let _ = stream.write_all(&[0, 0]);
     }
-    // Long before those who are half-way in run out of time.
+    // Long before the timeout of unauthenticated connections.
     until(|| (bed.ask("SHOW server_encoding") == "UTF8\n").then_some(()));
 }
 

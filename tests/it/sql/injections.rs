@@ -23,7 +23,8 @@ fn c1_a_name_is_a_name_or_it_is_refused() {
     for name in names {
         let answers = raw.query(&make(name));
         assert_eq!(answers.last().map(String::as_str), Some("ready"), "{name:?}");
-        // What was made under a name is found under that name, and nothing else has happened.
+        // A job that was created under a name is found under that name, and nothing else has
+        // happened.
         if answers[0] == "CREATE JOB" {
             assert_eq!(raw.query(&format!("DROP JOB {name}"))[0], "DROP JOB", "{name:?}");
         }

@@ -1,4 +1,4 @@
-//! What a session lives through: the end of its server, a kill, and what it listens to.
+//! Events in the life of a session: the end of its server, a kill, and notifications.
 
 use super::Bed;
 use super::raw::Raw;
@@ -73,7 +73,7 @@ fn listen_tells_of_runs_that_end() {
     };
     let told: serde_json::Value = serde_json::from_str(&told).unwrap();
     assert_eq!(told["status"], "COMPLETED", "{told}");
-    // It is nobody else's business.
+    // The notification goes to no other session.
     let seen = ann.query("SHOW server_encoding");
     assert_eq!(seen, ["SHOW", "ready"]);
     ann.stream.set_nonblocking(true).unwrap();

@@ -1,4 +1,4 @@
-//! Who comes in at the SQL interface, who does not, and who has to go.
+//! Logins of the SQL interface: accepted, refused, and ended.
 
 use serde_json::json;
 
@@ -77,7 +77,7 @@ fn a7_an_open_session_ends_with_its_key_or_its_user() {
     let mut by_password = Raw::login(&bed.address, "ann", "correct horse", "acme").unwrap();
     assert_eq!(by_key.query("SHOW server_encoding"), ["SHOW", "ready"]);
     as_admin_of("acme", &bed.server, "DELETE", &format!("/v1/keys/{id}"), None);
-    // Nobody asks anything; the server ends it by itself.
+    // No statement is sent; the server ends the session by itself.
     assert_eq!(by_key.all(), ["57P01", "end"]);
     assert_eq!(by_password.query("SHOW server_encoding"), ["SHOW", "ready"]);
     let disable = json!({ "disabled": true });
@@ -106,7 +106,7 @@ fn a4_wrong_passwords_have_to_wait_and_keys_have_not() {
     };
     assert!((0..5).any(waits), "the right one has to wait too");
     assert_eq!(login(key), "", "nobody guesses a key");
-    // Names that nobody has are refused in the same way.
+    // Unknown names are refused in the same way.
     let stranger =
         |n: usize| Raw::login(&bed.address, "nobody", &format!("guess {n}"), "acme").err().unwrap();
     let answers: Vec<String> = (0..12).map(stranger).collect();
@@ -190,7 +190,7 @@ fn b2_tenants_do_not_see_each_other() {
         assert_eq!(bob(question), "", "{question}");
         assert!(ann(question).contains("secret_plan"), "{question}");
     }
-    // What is not theirs is answered like what is not there.
+    // A job of another user is answered like an unknown one.
     let absent = bob("DROP JOB no_such_job").replace("no_such_job", "secret_plan");
     assert_eq!(bob("DROP JOB secret_plan"), absent);
     assert!(absent.contains("secret_plan"), "{absent}");

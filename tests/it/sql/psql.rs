@@ -1,12 +1,12 @@
-//! Sessions of real psql against the real server, as data: `tests/sql/psql/*.sql` is what somebody
-//! types, the `.out` beside it what they see. `UPDATE_GOLDEN=1` writes the latter anew.
+//! Sessions of real psql against the real server, as data: `tests/sql/psql/*.sql` has the input,
+//! the `.out` beside it the output. `UPDATE_GOLDEN=1` writes the latter anew.
 
 use std::fs;
 use std::path::PathBuf;
 
 use super::{Bed, file};
 
-/// What a session shows, without what differs each time.
+/// Output of a session, without the parts that differ each time.
 fn seen(text: &str) -> String {
     let mut shown = String::new();
     for line in text.lines() {

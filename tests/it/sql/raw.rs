@@ -1,4 +1,4 @@
-//! The bytes of the protocol, by hand, for those who do not keep to it.
+//! The bytes of the protocol, for tests of clients that violate it.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ use postgres_protocol::message::frontend;
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A connection that sends whatever it is told to.
+/// A connection that sends arbitrary bytes.
 pub struct Raw {
     pub stream: TcpStream,
     incoming: BytesMut,
@@ -86,7 +86,7 @@ impl Raw {
         }
     }
 
-    /// What happens next: the SQLSTATE of an error, `ready`, the tag of something done, or `end`.
+    /// The next event: the SQLSTATE of an error, `ready`, the tag of a statement, or `end`.
     pub fn next(&mut self) -> String {
         loop {
             return match self.message() {

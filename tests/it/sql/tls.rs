@@ -13,7 +13,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 use crate::serve::process::Server;
 use crate::serve::tls::certificate;
 
-/// What psql says when it trusts the certificate of the folder. `mode` may have more settings behind
+/// Output of psql that trusts the certificate of the folder. `mode` may have more settings behind
 /// it.
 fn ask(folder: &Path, port: &str, key: &str, mode: &str) -> String {
     let trusted = folder.join("trusted.pem");
@@ -41,7 +41,7 @@ fn c5_sql_is_answered_over_tls_and_a_new_certificate_needs_no_restart() {
     let address = std::fs::read_to_string(data.join("server.sql")).unwrap();
     let port = address.trim().rsplit(':').next().unwrap();
     assert_eq!(ask(folder, port, &server.key, "verify-full"), "UTF8\n");
-    // Who is on the same machine may do without.
+    // A client on the same machine needs no TLS.
     assert_eq!(ask(folder, port, &server.key, "disable"), "UTF8\n");
     certificate(folder);
     server.signal("-HUP");
@@ -75,8 +75,8 @@ fn c5_a_proof_is_bound_to_the_certificate_that_was_shown() {
     let refused = bound("disable", "require");
     assert!(refused.contains("channel binding"), "{refused}");
 
-    // Somebody in between who has a certificate of their own, for a client that does not look at
-    // it: they get in only with a proof that is bound to nothing.
+    // A man in the middle with a certificate of its own, and a client that does not verify it: only
+    // a proof without channel binding passes.
     let between = tempfile::tempdir().unwrap();
     certificate(between.path());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
@@ -100,7 +100,7 @@ fn c5_a_proof_is_bound_to_the_certificate_that_was_shown() {
         assert!(refused.contains("another channel binding"), "{binding}: {refused}");
     }
 
-    // What is bound to a new certificate works without a restart, too.
+    // Channel binding to a new certificate works without a restart, too.
     certificate(folder);
     server.signal("-HUP");
     server.line_with("TLS certificate reloaded");
@@ -133,10 +133,10 @@ fn connector(folder: &Path) -> TlsConnector {
     TlsConnector::from(Arc::new(config))
 }
 
-/// What a client says first that wants TLS.
+/// The `SSLRequest` of a client.
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 
-/// Agrees on TLS with both sides and hands on what they say.
+/// Terminates TLS with both sides and forwards the bytes.
 async fn stand_between(
     listener: TcpListener,
     acceptor: TlsAcceptor,

@@ -1060,7 +1060,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Shows what an execution has said. `Range: bytes=…` asks for a part, `Accept: text/event-stream`
+         * Shows the output of an execution. `Range: bytes=…` asks for a part, `Accept: text/event-stream`
          *     for events whose ids are positions, so that `Last-Event-ID` goes on where the last one ended.
          */
         get: operations["get_logs"];
@@ -1993,7 +1993,7 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Cancels a message: it ends at once if no worker has it; otherwise its worker hears of it when it
+         * Cancels a message: it ends at once if no worker has it; otherwise its worker gets notice when it
          *     extends the lease.
          */
         delete: operations["cancel_message"];
@@ -2802,7 +2802,7 @@ export interface components {
              */
             name?: string;
             /**
-             * @description Where alerts are posted to. What comes after the host is kept sealed, because it is often a
+             * @description Where alerts are posted to. The part after the host is kept sealed, because it is often a
              *     key: it is never shown again. A change with the address as it is shown keeps the one that is
              *     there.
              * @example https://hooks.example.com/punctual
@@ -2822,7 +2822,7 @@ export interface components {
              */
             kinds?: string[];
             /**
-             * @description Whether alerts are carried there now; yes when absent.
+             * @description Whether alerts are delivered there; yes when absent.
              * @default true
              */
             enabled: boolean | null;
@@ -2840,7 +2840,7 @@ export interface components {
              */
             name: string;
             /**
-             * @description Where alerts are posted to. What comes after the host is kept sealed, because it is often a
+             * @description Where alerts are posted to. The part after the host is kept sealed, because it is often a
              *     key: it is never shown again. A change with the address as it is shown keeps the one that is
              *     there.
              * @example https://hooks.example.com/punctual
@@ -2860,7 +2860,7 @@ export interface components {
              */
             kinds?: string[];
             /**
-             * @description Whether alerts are carried there now; yes when absent.
+             * @description Whether alerts are delivered there; yes when absent.
              * @default true
              */
             enabled: boolean;
@@ -2885,7 +2885,7 @@ export interface components {
             has_secret: boolean;
             /** @description The kinds of alerts that it gets; all when there are none. */
             kinds: string[];
-            /** @description Whether alerts are carried there now. */
+            /** @description Whether alerts are delivered there. */
             enabled: boolean;
             /**
              * Format: int32
@@ -3053,7 +3053,7 @@ export interface components {
         };
         /** @description A job that needs a person. */
         AttentionItem: {
-            /** @description Why. */
+            /** @description The reason. */
             kind: components["schemas"]["AttentionKind"];
             /**
              * Format: uuid
@@ -3150,11 +3150,11 @@ export interface components {
              * @description Rows that its statement changed.
              */
             rows_affected?: number | null;
-            /** @description Details. */
+            /** @description Details of the event. */
             details?: string;
             /**
              * Format: int64
-             * @description The row of the chain that says so; null before it is sealed, about a second later.
+             * @description Number of its row in the audit chain; null before it is sealed, about a second later.
              */
             number?: number | null;
         };
@@ -3214,7 +3214,7 @@ export interface components {
              * @description How many backups stay in the target; older ones are deleted when a new one is whole. All when absent.
              */
             keep?: number | null;
-            /** @description Whether what runs have said is part of it; true when absent. */
+            /** @description Whether outputs of runs are part of it; true when absent. */
             outputs?: boolean | null;
         };
         /** @description The request. */
@@ -3229,7 +3229,7 @@ export interface components {
              * @description How many backups stay in the target; older ones are deleted when this one is whole. All when absent.
              */
             keep?: number | null;
-            /** @description Whether what runs have said is part of it; true when absent. */
+            /** @description Whether outputs of runs are part of it; true when absent. */
             outputs?: boolean | null;
         };
         /** @description A backup that was made. */
@@ -3649,7 +3649,7 @@ export interface components {
              * @description When it was made.
              */
             created_at: string;
-            /** @description Warnings. */
+            /** @description Warnings about the definition. */
             warnings?: string[];
         };
         /** @description A preview of a DAG. */
@@ -3675,7 +3675,7 @@ export interface components {
             longest_seconds: number;
             /** @description The times to come. */
             next_runs: string[];
-            /** @description Warnings. */
+            /** @description Warnings about the definition. */
             warnings: string[];
         };
         /** @description A run of a DAG. */
@@ -3900,7 +3900,7 @@ export interface components {
             /** @description Words to find it by. */
             tags?: string[];
             retention?: components["schemas"]["RetentionRule"] | null;
-            /** @description As whom it acts on a database. */
+            /** @description The database role that it acts as. */
             run_as?: string | null;
             /** @description The calendars that its schedule includes or excludes. */
             calendars?: components["schemas"]["JobCalendar"][];
@@ -4006,7 +4006,7 @@ export interface components {
             /** @description Words to find it by. */
             tags?: string[];
             retention?: components["schemas"]["RetentionRule"] | null;
-            /** @description As whom it acts on a database. */
+            /** @description The database role that it acts as. */
             run_as?: string | null;
             /** @description The calendars that its schedule includes or excludes. */
             calendars?: components["schemas"]["JobCalendar"][];
@@ -4075,7 +4075,7 @@ export interface components {
             levels?: string[][] | null;
             /** @description Permitted operations of the caller: `ALTER`, `DROP`, `EXECUTE` and `VIEW_HISTORY`. */
             may?: string[];
-            /** @description Warnings. */
+            /** @description Warnings about the definition. */
             warnings?: string[];
             /**
              * Format: date-time
@@ -4446,7 +4446,7 @@ export interface components {
             coalesced?: number;
             /**
              * Format: int32
-             * @description How many backfilled runs of its job may be at work at a time, if its backfill says so.
+             * @description How many backfilled runs of its job may execute at a time, if its backfill limits them.
              */
             backfill_concurrency?: number | null;
             /** @description Whether its statements were committed together with the record that they were. */
@@ -4477,7 +4477,7 @@ export interface components {
             /** @description The attempts that have ended, oldest first. */
             attempts?: components["schemas"]["Attempt"][] | null;
         };
-        /** @description What became of the executions. */
+        /** @description Results of a batch of executions. */
         ExecutionBatch: {
             /** @description How many executions were chosen. */
             matched: number;
@@ -4489,13 +4489,13 @@ export interface components {
             items: components["schemas"]["ExecutionBatchItem"][];
         };
         /**
-         * @description What is done with each execution.
+         * @description Action on each execution.
          * @enum {string}
          */
         ExecutionBatchAction: "CANCEL" | "RETRY";
         /** @description One action on many executions. Either `execution_ids` or `filter` chooses them. */
         ExecutionBatchBody: {
-            /** @description What is done. */
+            /** @description The action. */
             action: components["schemas"]["ExecutionBatchAction"];
             /** @description Executions, at most 10,000. */
             execution_ids?: string[] | null;
@@ -4510,7 +4510,7 @@ export interface components {
              */
             expected_count?: number | null;
         };
-        /** @description What executions must be like: the parameters of `list_executions`. */
+        /** @description Filter of executions: the parameters of `list_executions`. */
         ExecutionBatchFilter: {
             /**
              * @description Statuses with commas between them. When absent, those that have not ended are cancelled, and
@@ -4542,7 +4542,7 @@ export interface components {
              */
             until: string | null;
         };
-        /** @description What became of one execution. */
+        /** @description Result for one execution. */
         ExecutionBatchItem: {
             /**
              * Format: uuid
@@ -4598,7 +4598,7 @@ export interface components {
              * @description The execution that it is about.
              */
             execution_id?: string | null;
-            /** @description Everything that is told, line by line, as SQL and the command line show it. */
+            /** @description The whole explanation, line by line, as SQL and the command line show it. */
             lines: components["schemas"]["ExplanationLine"][];
             /** @description The reason that a run has not started, or what may prevent the next one. */
             obstacles: string[];
@@ -5001,7 +5001,7 @@ export interface components {
             /** @description The status codes that mean success; 2 stands for 200 to 299. The 2xx when empty. */
             expected_status?: number[] | null;
         };
-        /** @description What became of the jobs. */
+        /** @description Results of a batch of jobs. */
         JobBatch: {
             /** @description How many jobs were chosen. */
             matched: number;
@@ -5013,13 +5013,13 @@ export interface components {
             items: components["schemas"]["JobBatchItem"][];
         };
         /**
-         * @description What is done with each job.
+         * @description Action on each job.
          * @enum {string}
          */
         JobBatchAction: "PAUSE" | "RESUME" | "TRIGGER" | "DELETE" | "TAG" | "UNTAG" | "PATCH" | "RESTORE";
         /** @description One action on many jobs. Exactly one of `job_ids`, `filter` and `versions` chooses them. */
         JobBatchBody: {
-            /** @description What is done. */
+            /** @description The action. */
             action: components["schemas"]["JobBatchAction"];
             /** @description Jobs by id or name, at most 10,000. */
             job_ids?: string[] | null;
@@ -5038,7 +5038,7 @@ export interface components {
              */
             expected_count?: number | null;
         };
-        /** @description What jobs must be like: the parameters of `list_jobs`. */
+        /** @description Filter of jobs: the parameters of `list_jobs`. */
         JobBatchFilter: {
             /**
              * @description Statuses with commas between them.
@@ -5052,12 +5052,12 @@ export interface components {
              */
             tag: string | null;
             /**
-             * @description Whose names begin like this.
+             * @description Prefix of the name.
              * @default null
              */
             name_prefix: string | null;
             /**
-             * @description Whose names contain this.
+             * @description Text that the name contains.
              * @default null
              */
             q: string | null;
@@ -5072,12 +5072,12 @@ export interface components {
              */
             payload_type: string | null;
             /**
-             * @description Whose last run ended in one of these ways, with commas between them.
+             * @description Outcomes of the last run, with commas between them.
              * @default null
              */
             last_status: string | null;
         };
-        /** @description What became of one job. */
+        /** @description Result for one job. */
         JobBatchItem: {
             /**
              * Format: uuid
@@ -5144,7 +5144,7 @@ export interface components {
              * @description When it was made.
              */
             created_at: string;
-            /** @description Warnings. */
+            /** @description Warnings about the definition. */
             warnings?: string[];
         };
         /** @description Defaults of the jobs of a tenant, when they are created. */
@@ -5252,7 +5252,7 @@ export interface components {
             /** @description Words to find it by. */
             tags?: string[];
             retention?: components["schemas"]["RetentionRule"] | null;
-            /** @description As whom it acts on a database. */
+            /** @description The database role that it acts as. */
             run_as?: string | null;
             class?: components["schemas"]["JobClass"] | null;
             /** @description Labels of the nodes that may execute it; all may when there are none. */
@@ -5391,7 +5391,7 @@ export interface components {
             /** @description Words to find it by. */
             tags?: string[];
             retention?: components["schemas"]["RetentionRule"] | null;
-            /** @description As whom it acts on a database. */
+            /** @description The database role that it acts as. */
             run_as?: string | null;
             class?: components["schemas"]["JobClass"] | null;
             /** @description Labels of the nodes that may execute it; all may when there are none. */
@@ -5841,11 +5841,11 @@ export interface components {
                  * @description Rows that its statement changed.
                  */
                 rows_affected?: number | null;
-                /** @description Details. */
+                /** @description Details of the event. */
                 details?: string;
                 /**
                  * Format: int64
-                 * @description The row of the chain that says so; null before it is sealed, about a second later.
+                 * @description Number of its row in the audit chain; null before it is sealed, about a second later.
                  */
                 number?: number | null;
             }[];
@@ -6075,7 +6075,7 @@ export interface components {
                 /** @description Words to find it by. */
                 tags?: string[];
                 retention?: components["schemas"]["RetentionRule"] | null;
-                /** @description As whom it acts on a database. */
+                /** @description The database role that it acts as. */
                 run_as?: string | null;
                 /** @description The calendars that its schedule includes or excludes. */
                 calendars?: components["schemas"]["JobCalendar"][];
@@ -6144,7 +6144,7 @@ export interface components {
                 levels?: string[][] | null;
                 /** @description Permitted operations of the caller: `ALTER`, `DROP`, `EXECUTE` and `VIEW_HISTORY`. */
                 may?: string[];
-                /** @description Warnings. */
+                /** @description Warnings about the definition. */
                 warnings?: string[];
                 /**
                  * Format: date-time
@@ -6319,7 +6319,7 @@ export interface components {
                 coalesced?: number;
                 /**
                  * Format: int32
-                 * @description How many backfilled runs of its job may be at work at a time, if its backfill says so.
+                 * @description How many backfilled runs of its job may execute at a time, if its backfill limits them.
                  */
                 backfill_concurrency?: number | null;
                 /** @description Whether its statements were committed together with the record that they were. */
@@ -6892,12 +6892,12 @@ export interface components {
                 joined_at: string;
                 /**
                  * Format: date-time
-                 * @description When it was last heard of.
+                 * @description Time of its last heartbeat.
                  */
                 last_heartbeat: string;
                 /**
                  * Format: date-time
-                 * @description When its lease ends unless it is heard of again.
+                 * @description When its lease expires unless it is renewed.
                  */
                 lease_until: string;
                 /**
@@ -6999,7 +6999,7 @@ export interface components {
              *     and the first line after a cut.
              */
             marks: components["schemas"]["LogMark"][];
-            /** @description What was left out. */
+            /** @description Parts of the output that were left out. */
             cuts: components["schemas"]["LogCut"][];
             /**
              * Format: int64
@@ -7101,7 +7101,7 @@ export interface components {
             estimate_seconds?: number | null;
             /** @description The reason that no worker gets it. */
             obstacles: string[];
-            /** @description Everything that is told, line by line, as SQL and the command line show it. */
+            /** @description The whole explanation, line by line, as SQL and the command line show it. */
             lines: components["schemas"]["ExplanationLine"][];
         };
         /** @description A message to be sent. */
@@ -7225,7 +7225,7 @@ export interface components {
             description?: string | null;
             /** @description The times to come. */
             next_runs: string[];
-            /** @description Warnings. */
+            /** @description Warnings about the definition. */
             warnings: string[];
         };
         /**
@@ -7338,7 +7338,7 @@ export interface components {
         PauseShown: {
             /** @description The scope of the pause. */
             scope: components["schemas"]["ScopeName"];
-            /** @description Why. */
+            /** @description The reason. */
             reason: string;
             /** @description The user who asked for it. */
             requested_by: string;
@@ -7358,7 +7358,7 @@ export interface components {
         /** @description A pause to begin. */
         PauseSpec: {
             /**
-             * @description Why; shown to everyone who asks why a job does not run.
+             * @description The reason, which explanations of jobs that do not run show.
              * @example database migration
              */
             reason: string;
@@ -7599,9 +7599,9 @@ export interface components {
             /** @description Its outcome. */
             status: string;
         };
-        /** @description What a user keeps about the dashboard. */
+        /** @description Preferences of a user for the dashboard. */
         Preferences: {
-            /** @description What was stored; empty at first. */
+            /** @description The stored values; empty at first. */
             values: Record<string, never>;
             /**
              * Format: int32
@@ -7611,7 +7611,7 @@ export interface components {
         };
         /** @description New preferences. */
         PreferencesBody: {
-            /** @description What is stored, at most 16 KB. */
+            /** @description The values to store, at most 16 KB. */
             values: Record<string, never>;
         };
         /** @description A preview of a schedule. */
@@ -7620,7 +7620,7 @@ export interface components {
             description: string;
             /** @description The matches of each of the five fields. */
             fields: components["schemas"]["PreviewField"][];
-            /** @description Warnings. */
+            /** @description Warnings about the definition. */
             warnings: string[];
             /** @description The times to come. */
             runs: components["schemas"]["PreviewRun"][];
@@ -8259,7 +8259,7 @@ export interface components {
             description?: string | null;
             /**
              * @description Whether jobs of its members may act as the role of the same name on a database. Only an
-             *     administrator of the cluster says so.
+             *     administrator of the cluster sets it.
              */
             run_as?: boolean | null;
         };
@@ -8274,7 +8274,7 @@ export interface components {
             description?: string | null;
             /**
              * @description Whether jobs of its members may act as the role of the same name on a database. Only an
-             *     administrator of the cluster says so.
+             *     administrator of the cluster sets it.
              */
             run_as?: boolean;
         };
@@ -8578,7 +8578,7 @@ export interface components {
          * @enum {string}
          */
         Shift: "SKIP" | "NEXT" | "PREVIOUS";
-        /** @description What would be changed: `changes` or `flatten`. */
+        /** @description Simulated changes: `changes` or `flatten`. */
         SimulateBody: {
             /** @description Changes of single jobs, at most 100. */
             changes?: components["schemas"]["SimulatedChange"][] | null;
@@ -8664,7 +8664,7 @@ export interface components {
              */
             starts: number;
         };
-        /** @description What would change. */
+        /** @description Result of a simulation. */
         Simulation: {
             peak_before?: components["schemas"]["SimulatedPeak"] | null;
             peak_after?: components["schemas"]["SimulatedPeak"] | null;
@@ -8686,7 +8686,7 @@ export interface components {
             /** @description One for each statement. */
             results: components["schemas"]["SqlResult"][];
         };
-        /** @description Statements. */
+        /** @description SQL statements. */
         SqlBody: {
             /**
              * @description The text: one statement or several with semicolons between them.
@@ -8763,7 +8763,7 @@ export interface components {
             /** @description The runs that ended in this hour and the 24 before. */
             last_day: components["schemas"]["SummaryView"];
         };
-        /** @description What a status page shows. */
+        /** @description Definition of a status page. */
         StatusPagePatch: {
             /**
              * @description The last part of its address, unique among the status pages of the tenant.
@@ -8782,7 +8782,7 @@ export interface components {
              */
             version?: number | null;
         };
-        /** @description What a status page shows. */
+        /** @description Definition of a status page. */
         StatusPageSpec: {
             /**
              * @description The last part of its address, unique among the status pages of the tenant.
@@ -9612,12 +9612,12 @@ export interface components {
             joined_at: string;
             /**
              * Format: date-time
-             * @description When it was last heard of.
+             * @description Time of its last heartbeat.
              */
             last_heartbeat: string;
             /**
              * Format: date-time
-             * @description When its lease ends unless it is heard of again.
+             * @description When its lease expires unless it is renewed.
              */
             lease_until: string;
             /**
@@ -11020,7 +11020,7 @@ export interface operations {
     download_backup: {
         parameters: {
             query?: {
-                /** @description Whether what runs have said is part of it; true when absent. */
+                /** @description Whether outputs of runs are part of it; true when absent. */
                 outputs?: boolean;
             };
             header?: never;

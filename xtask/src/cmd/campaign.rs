@@ -16,7 +16,7 @@ pub struct Args {
     /// One embedded server on SQLite, or a cluster on PostgreSQL; both when absent
     #[arg(long, value_enum)]
     store: Option<Store>,
-    /// What decides them: the same seed draws the same faults and changes, though they meet the
+    /// Seed of the faults and changes: the same seed draws the same ones, though they meet the
     /// servers at other moments
     #[arg(long)]
     seed: Option<u64>,

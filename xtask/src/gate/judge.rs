@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn falls_are_told_from_noise() {
         use Better::{Higher, Lower};
-        /// What it is about, which way is better, base, candidate, verdict.
+        /// The metric, which way is better, base, candidate, verdict.
         type Case = (&'static str, Better, &'static [f64], &'static [f64], Verdict);
         let table: &[Case] = &[
             ("nothing changed", Higher, &[100.0; 5], &[100.0; 5], Same),

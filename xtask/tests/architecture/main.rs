@@ -2,7 +2,8 @@
 //!
 //! It compares the table of crates of that page (`crates`) with what cargo knows about the packages
 //! (`packages`) and with what the sources of crates name (`sources`). Dev-dependencies are free.
-//! What only the compiler can see (a clock read through an alias) is clippy.toml's part.
+//! Violations that only the compiler can see (a clock read through an alias) are left to
+//! clippy.toml.
 #![allow(clippy::disallowed_methods, reason = "the test asks cargo about the workspace")]
 
 mod crates;

@@ -1,4 +1,4 @@
-//! What cargo knows about the packages of the workspace: the direct dependencies of each.
+//! Cargo's metadata of the packages of the workspace: the direct dependencies of each.
 
 use std::collections::BTreeSet;
 use std::env;

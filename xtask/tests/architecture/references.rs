@@ -22,7 +22,7 @@ impl Sources {
         Sources { paths: files.iter().map(path).collect(), words }
     }
 
-    /// What the page mentions and the sources do not have, with its line.
+    /// Names that the page mentions and the sources do not have, with their lines.
     pub fn missing(&self, page: &str) -> Vec<String> {
         let mut missing = Vec::new();
         for (index, line) in page.lines().enumerate() {

@@ -1,4 +1,4 @@
-//! What the claims of a token mean here.
+//! Maps the claims of a token to a tenant, a user and roles.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -17,7 +17,7 @@ const ROLES_MAX: usize = 64;
 /// How claims become a tenant and roles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mapping {
-    /// For whom a token must have been made: one of these.
+    /// Accepted audiences: a token must name one of them.
     pub audiences: Vec<String>,
     /// The claim with the name of the tenant; empty for none.
     pub tenant_claim: String,

@@ -21,20 +21,20 @@ pub struct LoginClient {
     pub redirect_url: String,
 }
 
-/// What ties the answer of an issuer to the browser that asked: random texts that only its cookie
-/// has.
+/// Random values that bind the response of an issuer to the browser that started the login. Only
+/// its cookie has them.
 pub(crate) struct LoginAttempt {
     /// The issuer, by its place in the settings.
     pub(crate) issuer: usize,
-    /// What the issuer sends back beside the code.
+    /// `state`: the issuer returns it beside the code.
     pub(crate) state: String,
-    /// What the ID token contains.
+    /// `nonce`: the ID token contains it.
     pub(crate) nonce: String,
-    /// What the code was asked for with, as a hash.
+    /// `code_verifier` of PKCE (RFC 7636); the request for the code had its hash.
     pub(crate) verifier: String,
 }
 
-/// What an issuer says about its endpoints.
+/// The endpoints in the discovery document of an issuer.
 #[derive(Deserialize)]
 struct Endpoints {
     issuer: String,

@@ -21,7 +21,7 @@ use super::watch::Watch;
 use crate::limit::Asker;
 use crate::sql::{Answer, Described, SqlError};
 
-/// What clients are told of columns.
+/// The message `RowDescription` of these columns.
 pub(super) fn row_description(columns: &[Column], formats: &[Format]) -> Out {
     let field = |(column, format): (&Column, &Format)| {
         let (name, code) = (column.name.replace('\0', "\u{fffd}"), format.code());
@@ -50,7 +50,7 @@ pub(super) fn data_row(columns: &[Column], row: &Row, formats: &[Format]) -> Res
 }
 
 impl<'a> Talk<'a> {
-    /// Settings that a client named when it began. What is unknown is no reason to send it away.
+    /// Settings that a client named when it began. Unknown ones are ignored.
     pub(super) fn adopt(&mut self, parameters: &BTreeMap<String, String>) {
         for (name, value) in parameters {
             if !matches!(name.as_str(), "user" | "database" | "options" | "replication") {
@@ -108,7 +108,7 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// What a statement does to the connection itself.
+    /// Applies a statement to the connection itself.
     async fn apply(&mut self, statement: &Statement) -> Result<(), Step> {
         let gone = |sqlstate, what: &str, name: &Spanned<String>| {
             Report::new(sqlstate, format!("there is no {what} {:?}", name.value))
@@ -165,7 +165,7 @@ impl<'a> Talk<'a> {
         Ok(())
     }
 
-    /// What a statement takes and answers.
+    /// The parameters and columns of a statement.
     pub(super) async fn shape_of(
         &mut self,
         prepared: &Prepared,
@@ -236,7 +236,7 @@ impl<'a> Talk<'a> {
         Watch::new(self.listener, self.login.clone(), self.registered.wish())
     }
 
-    /// How long a question may take: what the session says, and no longer than the listener allows.
+    /// The statement timeout: that of the session, and at most that of the listener.
     fn patience(&self) -> Duration {
         let most = self.listener.terms.statement_timeout;
         self.sql.statement_timeout().map_or(most, |wish| wish.min(most))

@@ -13,13 +13,13 @@ use tokio::sync::Notify;
 pub(crate) struct Secret(Bytes);
 
 impl Secret {
-    /// What a client sent.
+    /// The secret in the bytes that a client sent.
     pub(crate) fn of(bytes: &[u8]) -> Self {
         Secret(Bytes::copy_from_slice(bytes))
     }
 }
 
-/// By their numbers: the secret of each, and who is told.
+/// By the process id of the session: its secret, and the handle that cancels its statement.
 type Sessions = HashMap<i32, (Secret, Arc<Notify>)>;
 
 /// The sessions whose statements can be cancelled.
@@ -46,7 +46,8 @@ impl Cancels {
         Registered { id, secret, wish, all: self.clone() }
     }
 
-    /// Ends the statement of a session, if the secret is its own. The client is not told which it was.
+    /// Ends the statement of a session, if the secret is its own. The client does not learn whether
+    /// it was.
     pub(crate) fn cancel(&self, id: i32, secret: &Secret) {
         let sessions = self.sessions();
         if let Some((kept, wish)) = sessions.get(&id)
@@ -66,7 +67,7 @@ pub(crate) struct Registered {
 }
 
 impl Registered {
-    /// What the client is told.
+    /// The content of `BackendKeyData`.
     pub(crate) fn key(&self) -> (i32, SecretKey) {
         (self.id, SecretKey::Bytes(self.secret.0.clone()))
     }
@@ -115,7 +116,7 @@ mod tests {
         assert!(!is_wished(&mut wish).await);
         cancels.cancel(one.id(), &one.secret);
         assert!(is_wished(&mut wish).await);
-        // Who has gone cannot be cancelled any more.
+        // A session that has ended cannot be cancelled any more.
         let (id, secret) = (two.id(), two.secret.clone());
         drop(two);
         cancels.cancel(id, &secret);

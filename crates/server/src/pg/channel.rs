@@ -1,5 +1,5 @@
 //! LISTEN: state changes as notifications, with the names of channels that clients of PostgreSQL
-//! know. What is told is what `GET /v1/events` tells.
+//! know. The notifications are the events of `GET /v1/events`.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +10,13 @@ use pgwire::messages::response::NotificationResponse;
 use crate::app::App;
 use crate::news::{Event, Listener};
 
-/// The channels, and what is told there.
+/// The channels, and the kind of events of each.
 const CHANNELS: [(&str, &str); 2] = [("punctual_runs", "execution"), ("punctual_jobs", "job")];
 
 /// Channels of a session.
 const CHANNELS_MAX: usize = 64;
 
-/// What a session listens to.
+/// Channels that a session listens to.
 pub(crate) struct Channels {
     app: App,
     names: BTreeSet<String>,
@@ -62,7 +62,7 @@ impl Channels {
         }
     }
 
-    /// What the session is told next; nothing ever when it does not listen.
+    /// The next notification of the session; pending for ever if it does not listen.
     pub(crate) async fn next(&mut self, session: i32) -> PgWireBackendMessage {
         loop {
             let Some(listener) = &mut self.listener else { return std::future::pending().await };

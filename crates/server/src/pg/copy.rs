@@ -5,9 +5,9 @@
 pub(crate) struct Style<'a> {
     /// CSV; PostgreSQL's text otherwise.
     pub(crate) csv: bool,
-    /// What stands between two values.
+    /// The delimiter between two values.
     pub(crate) delimiter: char,
-    /// What stands for nothing.
+    /// The text that stands for NULL.
     pub(crate) null: &'a str,
 }
 
@@ -30,7 +30,7 @@ impl Style<'_> {
     }
 
     fn put_quoted(&self, line: &mut String, value: &str) {
-        // What looks like nothing, or like the end of all, is marked as a value.
+        // A value that looks like NULL or like the end of data is quoted.
         let is_plain = value != self.null
             && value != "\\."
             && !value.contains([self.delimiter, '"', '\n', '\r']);

@@ -35,7 +35,7 @@ impl Talk<'_> {
         let type_of = |oid: &u32| Type::from_oid(*oid).unwrap_or(Type::UNKNOWN);
         let types = type_oids.iter().map(type_of).collect();
         let name = name.unwrap_or_default();
-        // What is bound to the old one goes with it.
+        // Portals that are bound to the old statement are closed with it.
         if name.is_empty() {
             self.portals.remove("");
         }
@@ -73,8 +73,8 @@ impl Talk<'_> {
         Ok(())
     }
 
-    /// The types of the values that a statement takes: what the client said, or else what the
-    /// statement needs.
+    /// The types of a statement's parameters: those that the client declared, or else those that
+    /// the statement needs.
     async fn types_of(&mut self, prepared: &Prepared) -> Result<Vec<Type>, Report> {
         let Some(statement) = &prepared.statement else { return Ok(Vec::new()) };
         let shape = self.shape_of(prepared, statement).await?;
@@ -103,7 +103,7 @@ impl Talk<'_> {
             other => return Err(neither(other).into()),
         };
         let columns = match &prepared.statement {
-            // What is copied is no rows.
+            // COPY sends no rows.
             Some(Parsed { statement: Statement::Copy(_), .. }) | None => Vec::new(),
             Some(statement) => self.shape_of(&prepared, statement).await?.columns,
         };
@@ -116,7 +116,7 @@ impl Talk<'_> {
         Ok(())
     }
 
-    /// Gives the next rows of a portal; does first what it asks for.
+    /// Sends the next rows of a portal. The first call executes its statement.
     pub(super) async fn execute(&mut self, execute: Execute) -> Done {
         let name = execute.name.unwrap_or_default();
         let portal = self.portals.get(&name)?;
@@ -180,7 +180,7 @@ impl Talk<'_> {
             portal.is_done = true;
             let rows = portal.rows.take();
             let tag = rows.map(|rows| rows.tag()).unwrap_or_default();
-            // Who asked for a part of the rows is told how many the last part had.
+            // If the client fetched the rows in parts, the tag has the count of the last part.
             let tag = match tag.strip_prefix("SELECT ") {
                 Some(_) if was_begun => format!("SELECT {given}"),
                 _ => tag,

@@ -11,10 +11,10 @@ use pgwire::messages::{DecodeContext, PgWireFrontendMessage, ProtocolVersion};
 /// The length of a message counts itself.
 const LENGTH_BYTES: usize = 4;
 
-/// What a message consists of.
+/// A field of a message.
 #[derive(Clone, Copy)]
 enum Part {
-    /// Letters up to a zero.
+    /// A zero-terminated string.
     Text,
     /// A byte.
     Byte,
@@ -24,7 +24,7 @@ enum Part {
     List(usize),
     /// A count of two bytes, and so many values, each with its length before it.
     Values,
-    /// Whatever comes.
+    /// All remaining bytes.
     Rest,
 }
 
@@ -56,12 +56,12 @@ pub(crate) enum Frame {
     Unreadable(u8, Flaw),
 }
 
-/// What is wrong with a message.
+/// An error in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flaw {
-    /// It ends too early, or goes on too long.
+    /// It is too short or too long for its fields.
     Shape,
-    /// Its letters are none.
+    /// A string in it is not UTF-8.
     Letters,
 }
 

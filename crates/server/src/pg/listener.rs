@@ -23,7 +23,7 @@ use crate::pending::PendingConnections;
 /// After an error of the listener, such as too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What the administrator decides about the SQL listener.
+/// Settings of the SQL listener.
 #[derive(Clone, Debug)]
 pub struct Terms {
     /// Sessions at the same time.
@@ -59,13 +59,13 @@ impl Default for Terms {
 /// A certificate, and what shows it to clients and nothing else.
 #[derive(Clone)]
 pub struct Shown {
-    /// What agrees on keys with a client.
+    /// Performs the TLS handshake.
     pub acceptor: TlsAcceptor,
     /// The certificate itself, in DER.
     pub certificate: Arc<[u8]>,
 }
 
-/// What says for each client which certificate it is shown.
+/// Answers the certificate for each new client, so that a reload takes effect without a restart.
 pub type Tls = Arc<dyn Fn() -> Shown + Send + Sync>;
 
 /// The SQL listener.
@@ -96,7 +96,7 @@ impl SqlListener {
         }
     }
 
-    /// Answers clients until it is told to stop, and then until the last of them has gone.
+    /// Serves clients until `stop` completes, and then until the last of them has ended.
     pub async fn serve(self, socket: TcpListener, stop: impl Future<Output = ()> + Send) {
         let listener = Arc::new(self);
         let (closing, closed) = watch::channel(());
@@ -165,8 +165,8 @@ impl SqlListener {
     }
 }
 
-/// Tells a client that there are too many like it. What does not fit into the connection at once is
-/// not told.
+/// Sends a client the error that there are too many connections. Bytes that do not fit into the
+/// send buffer at once are dropped.
 fn reject(stream: &TcpStream, terms: &Terms) {
     let Terms { unauthenticated_max, unauthenticated_per_address, .. } = terms;
     let text = format!(

@@ -1,5 +1,4 @@
-//! What a client has prepared: statements, and portals that give their rows little by little.
-//! There may be only so much of it.
+//! Prepared statements and portals of a client, with a limit of their number and size.
 
 use std::collections::HashMap;
 
@@ -63,7 +62,7 @@ impl<T> Named<T> {
         Ok(())
     }
 
-    /// What was kept under a name.
+    /// The entry of a name.
     pub(crate) fn get(&mut self, name: &str) -> Result<&mut T, Report> {
         let text = || format!("there is no {} {name:?}", self.what);
         match self.by_name.get_mut(name) {
@@ -94,9 +93,9 @@ impl<T> Named<T> {
 pub(crate) struct Rows {
     /// The columns.
     pub(crate) columns: Vec<Column>,
-    /// What is here and was not given.
+    /// Rows that were received and not yet sent.
     ready: std::vec::IntoIter<Row>,
-    /// What is still to come.
+    /// The stream of rows that are not received yet.
     rest: Option<RowStream>,
     tag: String,
     /// How many were given.
@@ -150,7 +149,7 @@ impl Rows {
         Ok(self.ready.len() > 0)
     }
 
-    /// What is said at the end.
+    /// The command tag at the end.
     pub(super) fn tag(&self) -> String {
         match self.is_uncounted {
             true => format!("{} {}", self.tag, self.given),

@@ -1,4 +1,4 @@
-//! What a client is told that goes wrong, in the fields of the protocol.
+//! Errors and notices, in the fields of the protocol.
 
 use pgwire::error::ErrorInfo;
 use pgwire::messages::PgWireBackendMessage;
@@ -7,17 +7,17 @@ use super::frame::{Flaw, Lost};
 use crate::problem::{Code, Problem};
 use crate::sql::SqlError;
 
-/// No login works with that.
+/// Wrong password or key.
 pub(crate) const WRONG_PASSWORD: &str = "28P01";
-/// No login works like that.
+/// The login is not permitted.
 pub(crate) const NO_ENTRY: &str = "28000";
-/// What was sent makes no sense here.
+/// Protocol violation: the message is invalid, or not allowed at this point.
 pub(crate) const PROTOCOL: &str = "08P01";
 /// Too many clients.
 pub(crate) const TOO_MANY: &str = "53300";
-/// What the codes for too much at once begin with.
+/// Class of the codes for insufficient resources.
 pub(crate) const CLASS_TOO_MUCH_AT_ONCE: &str = "53";
-/// Too much of something.
+/// A limit of the server is exceeded.
 pub(crate) const TOO_MUCH: &str = "54000";
 /// The server stops, or the session's key does.
 pub(crate) const SHUTDOWN: &str = "57P01";
@@ -31,23 +31,23 @@ pub(crate) const NO_PORTAL: &str = "34000";
 pub(crate) const BAD_VALUE: &str = "22P02";
 /// Bytes of a value cannot be read.
 pub(crate) const BAD_BYTES: &str = "22P03";
-/// Letters are none.
+/// A text is not UTF-8.
 pub(crate) const BAD_LETTERS: &str = "22021";
-/// This is not done here.
+/// The feature is not supported.
 pub(crate) const NOT_DONE: &str = "0A000";
 
-/// Something that a client is told.
+/// An error or a notice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Report {
-    /// The kind, for programs.
+    /// The SQLSTATE.
     pub(crate) sqlstate: &'static str,
-    /// What it is.
+    /// The primary message.
     pub(crate) message: String,
-    /// More about it.
+    /// Additional details of the error.
     pub(crate) detail: Option<String>,
-    /// What would be right.
+    /// The next step for the client.
     pub(crate) hint: Option<String>,
-    /// The letter of the text at which it is, from 1.
+    /// The character of the statement that it is about, from 1.
     pub(crate) position: Option<usize>,
 }
 
@@ -80,12 +80,12 @@ impl Report {
         Report { sqlstate, ..self }
     }
 
-    /// What ends a statement.
+    /// An `ErrorResponse` that ends the statement.
     pub(crate) fn error(self) -> PgWireBackendMessage {
         PgWireBackendMessage::ErrorResponse(self.fields("ERROR").into())
     }
 
-    /// What ends a session.
+    /// An `ErrorResponse` that ends the session.
     pub(crate) fn fatal(self) -> PgWireBackendMessage {
         PgWireBackendMessage::ErrorResponse(self.fields("FATAL").into())
     }
@@ -103,7 +103,7 @@ impl Report {
     }
 }
 
-/// What an author should know, and what went well all the same.
+/// A notice about a statement that succeeded.
 pub(crate) fn notice(text: &str) -> PgWireBackendMessage {
     PgWireBackendMessage::NoticeResponse(Report::new("00000", text).fields("NOTICE").into())
 }

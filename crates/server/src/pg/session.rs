@@ -21,8 +21,8 @@ use super::wire::{Ended, Wire};
 use crate::admission::SqlLogin;
 use crate::sql::{BlockState, Session};
 
-/// How often it is looked whether the client may still be here. What the engine remembers of a key
-/// is at most a second old.
+/// Interval of the check whether the login is still permitted. Cached identities of the engine are
+/// at most a second old.
 pub(super) const LOOK: Duration = Duration::from_secs(2);
 
 /// How long a client waits for a refusal because it has asked for too much.
@@ -30,11 +30,11 @@ const REFUSAL: Duration = Duration::from_millis(200);
 
 /// Why a session is over.
 pub(super) enum Over {
-    /// The client has gone, or sends what makes no sense.
+    /// The client has disconnected, or violates the protocol.
     Ended(Ended),
-    /// It has to go.
+    /// The server ends the session with this error.
     Fatal(Report),
-    /// It has said goodbye.
+    /// The client sent `Terminate`.
     Left,
 }
 
@@ -51,7 +51,7 @@ impl From<Ended> for Over {
 pub(super) struct Prepared {
     /// The text that it sent.
     pub(super) text: String,
-    /// What it asks for; none for an empty text.
+    /// The parsed statement; none for an empty text.
     pub(super) statement: Option<sql::Parsed>,
     /// The types of its values, as far as the client said.
     pub(super) types: Vec<postgres_types::Type>,
@@ -62,9 +62,9 @@ pub(super) struct Portal {
     pub(super) prepared: Arc<Prepared>,
     pub(super) values: Vec<query::Value>,
     pub(super) formats: Vec<i16>,
-    /// What was answered and not all given.
+    /// The answer, while some of its rows are not sent.
     pub(super) rows: Option<Rows>,
-    /// Whether all was given.
+    /// Whether all rows were sent.
     pub(super) is_done: bool,
 }
 
@@ -137,7 +137,7 @@ pub(crate) async fn run(
     }
 }
 
-/// Who a client is now, or why it has to go.
+/// The present actor of a login, or the error that ends the session.
 pub(super) async fn actor_of(listener: &SqlListener, login: &SqlLogin) -> Result<Actor, Report> {
     match listener.app.authority.actor_of(login).await {
         Ok(Some(actor)) => Ok(actor),
@@ -151,7 +151,7 @@ impl Talk<'_> {
         loop {
             let is_idle = self.status() == TransactionStatus::Idle && !self.skips;
             let step = tokio::select! {
-                // In this order, so that a client that never pauses is looked at too.
+                // In this order, so that a client that never pauses is checked, too.
                 biased;
                 _ = closed.changed() => {
                     let text = "the server stops";
@@ -173,7 +173,7 @@ impl Talk<'_> {
         }
     }
 
-    /// What clients want to know of a server before they ask.
+    /// Sends the parameters and keys that clients expect before the first statement.
     async fn welcome(&mut self) -> Result<(), Ended> {
         let name = self.sql.actor().name.clone();
         for (setting, value) in [("is_superuser", "off"), ("session_authorization", &name)] {
@@ -186,7 +186,7 @@ impl Talk<'_> {
         self.ready().await
     }
 
-    /// Tells the client what has changed of the settings that it wants to know.
+    /// Sends the client the reported settings that have changed.
     pub(super) async fn report_settings(&mut self) -> Result<(), Ended> {
         let now = self.sql.reported();
         for told in now.iter().filter(|setting| !self.reported.contains(setting)) {
@@ -197,7 +197,7 @@ impl Talk<'_> {
         Ok(())
     }
 
-    /// Looks whether the client may still be here, and as what.
+    /// Checks whether the login is still permitted, and with which privileges.
     pub(super) async fn look_again(&mut self) -> Result<(), Over> {
         let actor = actor_of(self.listener, &self.login).await.map_err(Over::Fatal)?;
         self.channels.set_actor(&actor);
@@ -233,7 +233,7 @@ impl Talk<'_> {
             _ if self.skips => return Ok(()),
             In::Query(query) => return self.simple(query.query).await,
             In::Flush(_) => return Ok(self.wire.flush().await?),
-            // What is left of a COPY that has failed.
+            // Data of a COPY that has failed is discarded.
             In::CopyData(_) | In::CopyDone(_) | In::CopyFail(_) => return Ok(()),
             _ => {}
         }
@@ -255,7 +255,7 @@ impl Talk<'_> {
         }
     }
 
-    /// Tells an error of the extended protocol; what comes before the next Sync is not looked at.
+    /// Sends an error of the extended protocol; messages before the next Sync are skipped.
     async fn fail(&mut self, report: Report) -> Result<(), Over> {
         self.skips = true;
         self.sql.fail();
@@ -264,8 +264,8 @@ impl Talk<'_> {
         Ok(self.wire.flush().await?)
     }
 
-    /// Tells an error. A client that has asked for too much waits for it: those who try again at
-    /// once would keep the server busy with refusing.
+    /// Sends an error. One about a resource limit is delayed: clients that retry at once would keep
+    /// the server busy with refusals.
     pub(super) async fn refuse(&mut self, report: Report) -> Result<(), Ended> {
         if report.sqlstate.starts_with(report::CLASS_TOO_MUCH_AT_ONCE) {
             sleep(REFUSAL).await;
@@ -281,7 +281,7 @@ impl Talk<'_> {
         }
     }
 
-    /// Says that the next question may come.
+    /// Sends `ReadyForQuery`.
     pub(super) async fn ready(&mut self) -> Result<(), Ended> {
         let status = ReadyForQuery::new(self.status());
         self.wire.send(Out::ReadyForQuery(status)).await?;
@@ -291,7 +291,7 @@ impl Talk<'_> {
 
 /// Why a step was not done.
 pub(super) enum Step {
-    /// The client is told, and goes on.
+    /// The client gets the error, and the session continues.
     Failed(Report),
     /// It does not.
     Over(Over),

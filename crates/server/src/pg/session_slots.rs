@@ -131,7 +131,7 @@ mod tests {
         let limits = SessionLimits { connections_max: 6, reserved: 1, per_user: 2, per_tenant: 3 };
         let session_slots = SessionSlots::new(limits);
         let mut taken = Vec::new();
-        // Whose session, and which setting says no.
+        // The actor of the session, and the setting that refuses it.
         for (actor, refused) in [
             (user(1, 1), None),
             (user(1, 1), None),

@@ -32,14 +32,14 @@ pub(crate) const UNAUTHENTICATED_BYTES_MAX: usize = 10_000;
 /// The first byte of TLS.
 const TLS: u8 = 0x16;
 
-/// What a client asks for that does without asking.
+/// The ALPN protocol of clients that begin with TLS instead of an `SSLRequest`.
 const ALPN: &[u8] = b"postgresql";
 
 const SSL_REQUEST: i32 = 80_877_103;
 const GSS_REQUEST: i32 = 80_877_104;
 const CANCEL_REQUEST: i32 = 80_877_102;
 const MAJOR: i32 = 3;
-/// The newest protocol that is spoken here is 3.2.
+/// The newest supported protocol is 3.2.
 const MINOR_MAX: i32 = 2;
 
 /// How a client is connected.
@@ -50,7 +50,7 @@ enum Line {
     Private(Option<Vec<u8>>),
 }
 
-/// What the first packet is.
+/// The first packet of a connection.
 enum First {
     /// A client wants to log in, with these parameters.
     Start { minor: i32, parameters: BTreeMap<String, String> },
@@ -62,17 +62,17 @@ enum First {
 pub(crate) struct Arrived {
     /// The client.
     pub(crate) wire: Wire,
-    /// Who it is.
+    /// The authenticated login.
     pub(crate) login: SqlLogin,
-    /// By what their statements are cancelled.
+    /// The registration by which statements are cancelled.
     pub(crate) registered: Registered,
-    /// The tenant, as they call it.
+    /// The tenant, as the client spells it.
     pub(crate) tenant: String,
-    /// What they asked for.
+    /// Parameters of the startup packet.
     pub(crate) parameters: BTreeMap<String, String>,
 }
 
-/// Brings a client to where it can ask; none if it was not worth an answer, or has got it.
+/// Authenticates a client and starts its session; none if it gets no answer, or has got it.
 pub(crate) async fn begin(
     listener: &SqlListener,
     stream: TcpStream,
@@ -166,7 +166,7 @@ async fn greet(listener: &SqlListener, stream: TcpStream) -> Result<Option<(Wire
 }
 
 async fn encrypt(mut wire: Wire, tls: &Tls) -> Result<Option<(Wire, Line)>, Ended> {
-    // Whatever came in the clear behind the request was put there by an attacker.
+    // Plaintext bytes after the `SSLRequest` were injected by an attacker.
     if !wire.has_read_all() {
         let text = "there is something in the clear behind the request for TLS";
         return refuse(wire, Report::new(report::PROTOCOL, text)).await;
@@ -238,7 +238,7 @@ async fn authenticate(
         Line::Private(Some(bytes)) => Some(bytes.as_slice()),
         Line::Private(None) | Line::Open => None,
     };
-    // What is better comes first.
+    // The preferred mechanism comes first.
     let bound = bound_to.map(|_| BOUND_MECHANISM.to_owned());
     let mechanisms = bound.into_iter().chain([MECHANISM.to_owned()]).collect();
     say(wire, Authentication::SASL(mechanisms)).await?;
@@ -317,7 +317,7 @@ async fn password_message(wire: &mut Wire) -> Result<Option<BytesMut>, Ended> {
     })
 }
 
-/// The mechanism that a client chose, and what it says first.
+/// The mechanism that a client chose, and its initial response.
 fn initial_response(body: &[u8]) -> Option<(&str, &[u8])> {
     let end = body.iter().position(|byte| *byte == 0)?;
     let mechanism = std::str::from_utf8(&body[..end]).ok()?;

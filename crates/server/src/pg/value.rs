@@ -11,7 +11,7 @@ use super::report::{BAD_BYTES, BAD_VALUE, NOT_DONE, Report};
 /// The form of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// Letters.
+    /// As text.
     #[default]
     Text,
     /// Bytes, as the type says.

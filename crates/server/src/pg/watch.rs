@@ -54,7 +54,7 @@ impl<'a> Watch<'a> {
         text: &str,
     ) -> Result<Option<Vec<Row>>, Step> {
         tokio::select! {
-            // A wish is heard also when there are always rows.
+            // A cancel request is noticed even if rows are always ready.
             biased;
             step = self.ended() => Err(step),
             rows = rows.next() => rows.map_err(|error| Report::of(error, text).into()),

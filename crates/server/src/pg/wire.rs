@@ -15,26 +15,26 @@ use super::frame::{self, Frame, Lost};
 /// How much is read at a time.
 const READ_BYTES: usize = 8 << 10;
 
-/// What waits to be sent goes out when it is more than this.
+/// The write buffer is flushed when it has more bytes than this.
 const WRITE_BYTES: usize = 64 << 10;
 
-/// How long a client may leave what it is sent unread.
+/// How long a client may leave sent bytes unread.
 const WRITE_PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long a client may take to notice that the conversation is over.
+/// How long a client may take to notice the end of the connection.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// What a conversation is held over.
+/// The stream of a connection: TCP, with or without TLS.
 pub(crate) trait Line: AsyncRead + AsyncWrite + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Send> Line for T {}
 
-/// Why a conversation is over.
+/// Why a connection has ended.
 #[derive(Debug)]
 pub(crate) enum Ended {
-    /// The client has gone, or does not read.
+    /// The client has disconnected, or does not read.
     Gone(io::Error),
-    /// What it sends makes no sense.
+    /// The client violates the protocol.
     Lost(Lost),
 }
 
@@ -85,8 +85,8 @@ impl Wire {
         self.line
     }
 
-    /// The next message; none when the client has gone between two of them. A caller that stops waiting
-    /// loses nothing.
+    /// The next message; none if the client has disconnected between two messages. The future is
+    /// cancel-safe.
     pub(crate) async fn next(&mut self) -> Result<Option<Frame>, Ended> {
         loop {
             if let Some(frame) = frame::cut(&mut self.incoming, self.bytes_max)? {
@@ -110,7 +110,7 @@ impl Wire {
         }
     }
 
-    /// What the first packet says that it is; none at the end of all. It stays where it is.
+    /// The code of the first packet, without consuming it; none at the end of the stream.
     pub(crate) async fn peek_code(&mut self) -> Result<Option<i32>, Ended> {
         loop {
             if let Some(bytes) = self.incoming.get(4..8) {
@@ -164,8 +164,8 @@ impl Wire {
         }
     }
 
-    /// Sends what is left and hangs up. What the client still sends is read for a moment and not
-    /// looked at: a connection that is closed over unread bytes takes the last words with it.
+    /// Flushes and closes. Bytes that the client still sends are read and discarded for a moment:
+    /// closing a socket with unread bytes resets the connection and loses the last message.
     pub(crate) async fn close(mut self) {
         if self.flush().await.is_err() {
             return;

@@ -42,7 +42,8 @@ impl Kept for ChannelBody {
     }
 }
 
-/// What is kept of a request, and what is sealed if it is new; what it leaves out is as before.
+/// The body that is stored for a request, and the new values to seal. Fields that the request
+/// leaves out stay unchanged.
 fn body(
     app: &App,
     spec: &AlertChannelSpec,

@@ -49,7 +49,7 @@ pub enum AttentionKind {
 /// A job that needs a person.
 #[derive(Serialize, ToSchema)]
 pub struct AttentionItem {
-    /// Why.
+    /// The reason.
     pub kind: AttentionKind,
     /// The job.
     pub job_id: Uuid,
@@ -143,7 +143,7 @@ pub(crate) async fn attention(State(app): State<App>, actor: Actor) -> Result<Js
     Ok(Json(Attention { data, total, is_cut }))
 }
 
-/// What is wrong with a job, by its last ends.
+/// The reason why a job needs attention, from the outcomes of its last runs.
 struct Trouble {
     kind: AttentionKind,
     first: RecentEnd,
@@ -272,7 +272,7 @@ mod tests {
             ("sccc", None),
             ("ssscccccc", None),
             ("sscscsccc", Some((Skipping, 4, None))),
-            // The row of failures goes on: what was skipped says nothing about it.
+            // A skipped time does not interrupt a series of failures.
             ("sffc", Some((Failing, 2, None))),
         ] {
             let found = Trouble::of(&ends(word));

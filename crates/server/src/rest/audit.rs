@@ -67,11 +67,11 @@ pub struct AuditEvent {
     /// Rows that its statement changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rows_affected: Option<u64>,
-    /// Details.
+    /// Details of the event.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schema(required = false)]
     pub details: String,
-    /// The row of the chain that says so; null before it is sealed, about a second later.
+    /// Number of its row in the audit chain; null before it is sealed, about a second later.
     pub number: Option<u64>,
 }
 
@@ -167,7 +167,7 @@ pub struct AuditParams {
     cursor: Option<String>,
 }
 
-/// Whose chain.
+/// The chain to verify.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
@@ -376,7 +376,7 @@ pub(crate) async fn verify(
     Params(params): Params<VerifyParams>,
     OptionalBody(body): OptionalBody<VerifyRequest>,
 ) -> Result<Json<Verification>> {
-    // What the body says counts more than the address.
+    // The body takes precedence over the query.
     let scope = body.scope.or(params.scope);
     let tenant = tenant(&actor, scope.as_deref())?;
     let known = body.head.or(params.head);

@@ -30,7 +30,7 @@ pub struct BackupRequest {
     /// How many backups stay in the target; older ones are deleted when this one is whole. All when absent.
     #[schema(minimum = 1, maximum = 4294967295_u32)]
     keep: Option<u32>,
-    /// Whether what runs have said is part of it; true when absent.
+    /// Whether outputs of runs are part of it; true when absent.
     outputs: Option<bool>,
 }
 
@@ -92,12 +92,12 @@ pub(crate) async fn create(
     Ok((StatusCode::CREATED, Json(BackupView::from(backup))).into_response())
 }
 
-/// What is part of a backup.
+/// Parts of a backup.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct DownloadParams {
-    /// Whether what runs have said is part of it; true when absent.
+    /// Whether outputs of runs are part of it; true when absent.
     outputs: Option<bool>,
 }
 

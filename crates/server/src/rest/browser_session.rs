@@ -159,7 +159,7 @@ pub(crate) async fn show(
                     Some(identity(&app, &actor).await?)
                 }
                 None => {
-                    // A key that is over is no error here; one who tries out many is stopped.
+                    // An expired key is no error here; a client that tries many keys is throttled.
                     let refusal = limits.refuse(caller, app.options.failure_rate, app.now());
                     if refusal.code != crate::problem::Code::Unauthenticated {
                         return Err(refusal);

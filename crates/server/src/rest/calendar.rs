@@ -243,7 +243,7 @@ impl Days {
 
     fn add(&mut self, run: &RunView, schedule: Option<&Schedule>, now: Timestamp) {
         let RunState::Ended(outcome) = run.state else {
-            // What is planned already counts among the times to come.
+            // Runs that are planned already are counted among the times to come.
             if run.scheduled_for <= now
                 && let Some(day) = self.at(run.scheduled_for)
             {

@@ -86,7 +86,7 @@ impl Kept for Calendar {
 }
 
 impl CalendarSpec {
-    /// What is kept of it.
+    /// The body that is stored.
     fn body(&self, app: &App) -> Result<Calendar> {
         let mut days: Vec<DayRule> = Vec::with_capacity(self.days.len());
         for (i, text) in self.days.iter().enumerate() {

@@ -184,9 +184,9 @@ pub struct MarkBody {
 #[derive(Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum MarkedStatus {
-    /// Completed.
+    /// The task counts as completed.
     Completed,
-    /// Skipped.
+    /// The task counts as skipped.
     Skipped,
 }
 

@@ -53,7 +53,7 @@ pub(crate) async fn create(
     Ok((StatusCode::CREATED, headers, Json(body)).into_response())
 }
 
-/// The DAG that a request asks for, and its graph.
+/// The DAG of a request, and its graph.
 async fn new_dag(
     app: &App,
     actor: &Actor,
@@ -95,7 +95,7 @@ pub struct DagOutlook {
     pub longest_seconds: f64,
     /// The times to come.
     pub next_runs: Vec<Timestamp>,
-    /// Warnings.
+    /// Warnings about the definition.
     pub warnings: Vec<String>,
 }
 
@@ -338,7 +338,7 @@ async fn change(
     shown(app, actor, &job).await
 }
 
-/// What becomes of the history of a DAG, and of jobs that depend on it.
+/// Treatment of the history of a deleted DAG, and of jobs that depend on it.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

@@ -30,8 +30,8 @@ impl Kept for DatabaseBody {
     }
 }
 
-/// What is kept of a request, and the address if it has a new password. One that comes back with a
-/// hidden password means the old one.
+/// The body that is stored for a request, and the address if it has a new password. A masked
+/// password stands for the stored one.
 fn body(
     app: &App,
     spec: &DatabaseSpec,

@@ -1,4 +1,4 @@
-//! What tenants, users, roles and keys have in common in this API.
+//! Functions that tenants, users, roles and keys share in this API.
 
 use axum::Json;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
@@ -98,7 +98,7 @@ pub(super) async fn create<V: Shown>(app: &App, actor: &Actor, entry: Entry) -> 
     shown::<V>(&record, StatusCode::CREATED)
 }
 
-/// What a merge patch (RFC 7396) makes of a body.
+/// Applies a merge patch (RFC 7396) to a body.
 pub(super) fn patched<T: Serialize + DeserializeOwned>(now: &T, patch: Value) -> Result<T> {
     if !patch.is_object() {
         let text = "a merge patch is a JSON object with the fields to change";

@@ -1,4 +1,4 @@
-//! What happens, as it happens: runs that end and jobs that change, as server-sent events.
+//! State changes as server-sent events: runs that end and jobs that change.
 
 use std::convert::Infallible;
 

@@ -29,7 +29,7 @@ const AT_ONCE: usize = 16;
 /// How long executions are looked for.
 const SEARCH_TIME: SignedDuration = SignedDuration::from_secs(10);
 
-/// What is done with each execution.
+/// Action on each execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ExecutionBatchAction {
@@ -39,7 +39,7 @@ pub enum ExecutionBatchAction {
     Retry,
 }
 
-/// What executions must be like: the parameters of `list_executions`.
+/// Filter of executions: the parameters of `list_executions`.
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ExecutionBatchFilter {
@@ -61,7 +61,7 @@ pub struct ExecutionBatchFilter {
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecutionBatchBody {
-    /// What is done.
+    /// The action.
     action: ExecutionBatchAction,
     /// Executions, at most 10,000.
     #[serde(default)]
@@ -81,7 +81,7 @@ pub struct ExecutionBatchBody {
     expected_count: Option<usize>,
 }
 
-/// What became of one execution.
+/// Result for one execution.
 #[derive(Serialize, ToSchema)]
 pub struct ExecutionBatchItem {
     /// The execution.
@@ -103,7 +103,7 @@ pub struct ExecutionBatchItem {
     pub message: Option<String>,
 }
 
-/// What became of the executions.
+/// Results of a batch of executions.
 #[derive(Serialize, ToSchema)]
 pub struct ExecutionBatch {
     /// How many executions were chosen.

@@ -101,7 +101,7 @@ async fn page_of(
         ..RunFilter::new(of)
     };
     let mut runs = app.engine.by(actor).list_runs(&filter, before, limit).await?;
-    // What is rare is looked for further, but not for long.
+    // The search for rare matches continues over more pages, up to a time limit.
     let enough = app.now().saturating_add(SEARCH_TIME).unwrap_or(Timestamp::MAX);
     while let Some(next) = runs.next {
         let wanted = limit.saturating_sub(runs.items.len() as u32);

@@ -49,7 +49,7 @@ pub struct Explanation {
     /// The execution that it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub execution_id: Option<Uuid>,
-    /// Everything that is told, line by line, as SQL and the command line show it.
+    /// The whole explanation, line by line, as SQL and the command line show it.
     pub lines: Vec<ExplanationLine>,
     /// The reason that a run has not started, or what may prevent the next one.
     pub obstacles: Vec<String>,
@@ -188,7 +188,7 @@ pub struct MessageExplanation {
     pub estimate_seconds: Option<f64>,
     /// The reason that no worker gets it.
     pub obstacles: Vec<String>,
-    /// Everything that is told, line by line, as SQL and the command line show it.
+    /// The whole explanation, line by line, as SQL and the command line show it.
     pub lines: Vec<ExplanationLine>,
 }
 

@@ -61,7 +61,7 @@ pub(crate) async fn deliver(
     };
     let object = object.filter(|object| object.kind == KIND);
     let checked = check(&app, object.as_ref(), &headers, &body).await?;
-    // What does not exist and what is wrong look the same.
+    // An unknown hook and an invalid signature get the same answer.
     let (Some((hook, id)), Some(object)) = (checked, object.as_ref()) else {
         note_refusal(&app, object.as_ref()).await?;
         return Err(limits.refuse(caller, app.options.failure_rate, app.now()));
@@ -126,7 +126,7 @@ async fn note_refusal(app: &App, object: Option<&Object>) -> Result<()> {
     Ok(())
 }
 
-/// The user of a hook, under the hook's name: the audit tells both.
+/// The user of a hook, under the hook's name: the audit records both.
 async fn actor_of(app: &App, object: &Object, hook: &HookBody) -> Result<Actor> {
     let standing = app.engine.node().standing(hook.user).await?;
     let gone = || {

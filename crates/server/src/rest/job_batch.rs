@@ -28,7 +28,7 @@ const JOBS_MAX: usize = 10_000;
 /// How many jobs are changed at the same time: their commits are shared.
 const AT_ONCE: usize = 16;
 
-/// What is done with each job.
+/// Action on each job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum JobBatchAction {
@@ -50,7 +50,7 @@ pub enum JobBatchAction {
     Restore,
 }
 
-/// What jobs must be like: the parameters of `list_jobs`.
+/// Filter of jobs: the parameters of `list_jobs`.
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct JobBatchFilter {
@@ -59,15 +59,15 @@ pub struct JobBatchFilter {
     status: Option<String>,
     /// With this tag.
     tag: Option<String>,
-    /// Whose names begin like this.
+    /// Prefix of the name.
     name_prefix: Option<String>,
-    /// Whose names contain this.
+    /// Text that the name contains.
     q: Option<String>,
     /// With this kind of schedule.
     job_type: Option<String>,
     /// With this kind of payload.
     payload_type: Option<String>,
-    /// Whose last run ended in one of these ways, with commas between them.
+    /// Outcomes of the last run, with commas between them.
     last_status: Option<String>,
 }
 
@@ -88,7 +88,7 @@ pub struct JobVersionChoice {
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobBatchBody {
-    /// What is done.
+    /// The action.
     action: JobBatchAction,
     /// Jobs by id or name, at most 10,000.
     #[serde(default)]
@@ -115,7 +115,7 @@ pub struct JobBatchBody {
     expected_count: Option<usize>,
 }
 
-/// What became of one job.
+/// Result for one job.
 #[derive(Serialize, ToSchema)]
 pub struct JobBatchItem {
     /// The job.
@@ -140,7 +140,7 @@ pub struct JobBatchItem {
     pub message: Option<String>,
 }
 
-/// What became of the jobs.
+/// Results of a batch of jobs.
 #[derive(Serialize, ToSchema)]
 pub struct JobBatch {
     /// How many jobs were chosen.
@@ -160,7 +160,7 @@ struct Chosen {
     restored: Option<(u32, Option<u32>)>,
 }
 
-/// What an action did.
+/// Result of an action.
 #[derive(Default)]
 struct Done {
     version: Option<u32>,

@@ -69,7 +69,7 @@ impl JobList {
     }
 }
 
-/// What a list asks for that the store has no index for.
+/// Filter and order of a list for which the store has no index.
 pub(super) struct JobChoice {
     last: Vec<Outcome>,
     order: JobOrder,

@@ -61,7 +61,8 @@ pub(super) async fn change(
     app.engine.by(actor).alter_job(job, edit).await
 }
 
-/// The same for a patch. What the job left open before the tenant decided about it stays open.
+/// The same for a patch. Fields that the job left unset stay unset, even if the tenant has a
+/// default for them since.
 pub(super) async fn change_some(
     app: &App,
     actor: &Actor,

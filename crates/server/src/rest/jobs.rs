@@ -57,7 +57,7 @@ pub(crate) async fn create(
     Ok((StatusCode::CREATED, headers, Json(body)).into_response())
 }
 
-/// The job that a request asks for.
+/// The job of a request.
 pub(crate) async fn new_job(app: &App, actor: &Actor, spec: &JobSpec) -> Result<NewJob> {
     let upstream = find::upstream(app, actor, spec).await?;
     let mut definition = spec.definition(upstream, app.now(), &app.zones)?;
@@ -125,7 +125,7 @@ pub struct JobParams {
 }
 
 impl JobParams {
-    /// What deleted jobs must be like: the same but for their status.
+    /// The filter of deleted jobs: the same but for the status.
     fn filter_of_deleted(&self, actor: &Actor) -> Result<JobFilter> {
         let filter = self.filter_but_status(actor)?;
         Ok(JobFilter { states: vec![JobState::Deleted], ..filter })
@@ -151,7 +151,7 @@ impl JobParams {
     }
 }
 
-/// What a list of jobs shows besides the jobs.
+/// Additional contents of a list of jobs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Include {
     Outcomes,
@@ -161,7 +161,7 @@ enum Include {
 const INCLUDES: [(&str, Include); 2] =
     [("outcomes", Include::Outcomes), ("warnings", Include::Warnings)];
 
-/// What a list of jobs is for, and whether that is an export.
+/// Purposes of a list of jobs, and whether each is an export.
 const PURPOSES: [(&str, bool); 2] = [("list", false), ("export", true)];
 
 /// Records that a user exports jobs, before the first of them is read.
@@ -244,8 +244,8 @@ pub(crate) async fn list(
         return Ok(page_of(&app, &actor, jobs, &include, facets).await?.answer(&uri));
     }
     let mut jobs = app.engine.by(&actor).list_jobs(&filter, after.as_deref(), limit).await?;
-    // A word that few names contain is looked for further than in one page. In a large tenant the
-    // store would take too long: what is known of its jobs answers, half a second behind the store.
+    // The search for a word that few names contain covers more than one page. In a large tenant the
+    // store would take too long: the directory in memory answers, half a second behind the store.
     let wanted = limit.saturating_sub(jobs.items.len() as u32);
     if let Some(next) = jobs.next.take_if(|_| filter.contains.is_some() && wanted > 0) {
         let after = Some(next.as_str());
@@ -352,7 +352,7 @@ pub(crate) async fn get(
     Ok(([etag(job.version)], Json(view)).into_response())
 }
 
-/// What the caller may do with a job.
+/// Operations on a job that the caller is permitted.
 pub(super) fn may(actor: &Actor, job: &Job) -> Vec<&'static str> {
     let deeds = [
         ("ALTER", Deed::AlterJob(job.owner)),
@@ -423,14 +423,14 @@ pub(crate) async fn patch(
     Ok(changed(&app, &job).await)
 }
 
-/// What a change of a job is answered with.
+/// The response to a change of a job.
 async fn changed(app: &App, job: &Job) -> Response {
     let mut view = JobView::of(job, app);
     view.record.warnings = warnings(app, job).await;
     ([etag(job.version)], Json(view)).into_response()
 }
 
-/// What becomes of its history, and of jobs that depend on it.
+/// Treatment of the history of a deleted job, and of jobs that depend on it.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

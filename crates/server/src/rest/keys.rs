@@ -88,7 +88,7 @@ pub struct KeyPatch {
     expires_at: Option<Timestamp>,
 }
 
-/// Whose keys a list shows.
+/// The owner of the keys in a list.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

@@ -92,7 +92,7 @@ pub struct LogIndex {
     /// Where lines begin: about every thousandth, at least one in 256 KB unless a line is longer,
     /// and the first line after a cut.
     pub marks: Vec<LogMark>,
-    /// What was left out.
+    /// Parts of the output that were left out.
     pub cuts: Vec<LogCut>,
     /// The position to go on at, the begin of a line; null when everything was read. The end of a
     /// growing output is read again from its last mark.
@@ -101,7 +101,7 @@ pub struct LogIndex {
     pub next_line: Option<u64>,
 }
 
-/// What is searched for.
+/// Parameters of a search.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

@@ -1,4 +1,4 @@
-//! What an execution has said: as text, as a part of it, as it grows, and as events.
+//! Output of an execution: as text, as a range of bytes, as it grows, and as events.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -28,13 +28,13 @@ use crate::problem::{Code, ErrorBody, Problem, Result};
 const NEXT: HeaderName = HeaderName::from_static("punctual-log-next");
 /// How much the attempt has written.
 const TOTAL: HeaderName = HeaderName::from_static("punctual-log-total");
-/// Whether that is all.
+/// Whether the attempt has ended, so that the output is complete.
 const FINAL: HeaderName = HeaderName::from_static("punctual-log-final");
 
 /// How much is read at a time.
 const CHUNK: usize = 256 << 10;
 
-/// How often a run is looked at that has not begun, or runs elsewhere.
+/// Interval of the polls of a run that has not begun, or runs on another node.
 const LOOK: Duration = Duration::from_millis(300);
 
 /// Which output is shown.
@@ -89,8 +89,9 @@ impl Log {
         self.attempt
     }
 
-    /// Reads what is here, or was kept with the record of the attempt. What is on another node is
-    /// a problem that names the node; one who follows waits for the end of the attempt instead.
+    /// Reads the output on this node, or the copy in the record of the attempt. Output on another
+    /// node is an error that names the node; with `follow` the reader waits for the end of the
+    /// attempt instead.
     pub(super) async fn read(&self, max: usize, follow: bool) -> Result<Slice> {
         let slice = self.read_here(max).await?;
         if slice.total > 0 || !slice.is_final {
@@ -174,7 +175,7 @@ impl Log {
                 return None;
             }
             if slice.is_final {
-                // What was recorded with its end is seen by one more read.
+                // One more read returns the output that was recorded with the end.
                 is_over = self.has_ended().await;
                 if !is_over {
                     tokio::time::sleep(LOOK).await;
@@ -198,7 +199,7 @@ impl Log {
     }
 }
 
-/// Shows what an execution has said. `Range: bytes=…` asks for a part, `Accept: text/event-stream`
+/// Shows the output of an execution. `Range: bytes=…` asks for a part, `Accept: text/event-stream`
 /// for events whose ids are positions, so that `Last-Event-ID` goes on where the last one ended.
 #[utoipa::path(
     get, path = "/v1/executions/{execution_id}/logs", operation_id = "get_logs", tag = "executions",

@@ -247,7 +247,7 @@ fn checked(body: ReportBody) -> Result<Vec<ReportedMessage>> {
     Ok(body.messages)
 }
 
-/// All reports that were stale are an error; some are told one by one.
+/// If all reports are stale the request fails; otherwise each has its own status.
 fn answered(results: Vec<ReportResult>) -> Result<Json<ReportResults>> {
     if results.iter().all(|result| result.status == 409) {
         let text = "the lease has ended: the message has another fencing token or has ended";
@@ -329,7 +329,7 @@ fn failed_of(it: &ReportedMessage) -> Result<Report> {
     })
 }
 
-/// What the lists `done`, `failed` and `released` of a poll say.
+/// The reports in the lists `done`, `failed` and `released` of a poll.
 pub(super) fn polled(list: &str, it: ReportedMessage) -> Result<(Option<String>, MessageReport)> {
     let fields: &[&str] = match list {
         "done" => &["queue", "result", "output"],
@@ -507,7 +507,7 @@ pub(crate) async fn get(
     Ok(Json(view))
 }
 
-/// Cancels a message: it ends at once if no worker has it; otherwise its worker hears of it when it
+/// Cancels a message: it ends at once if no worker has it; otherwise its worker gets notice when it
 /// extends the lease.
 #[utoipa::path(
     delete, path = "/v1/queues/{queue}/messages/{message}", operation_id = "cancel_message", tag = "queues",

@@ -60,9 +60,9 @@ pub struct Worker {
     pub settings_drift: bool,
     /// When it joined.
     pub joined_at: Timestamp,
-    /// When it was last heard of.
+    /// Time of its last heartbeat.
     pub last_heartbeat: Timestamp,
-    /// When its lease ends unless it is heard of again.
+    /// When its lease expires unless it is renewed.
     pub lease_until: Timestamp,
     /// How far the clock of the store is ahead of its own, in milliseconds. Only the node that
     /// answers knows it of itself.
@@ -70,7 +70,7 @@ pub struct Worker {
     pub clock_offset_ms: Option<f64>,
 }
 
-/// What a node is, as a word.
+/// The kind of a node as a keyword.
 pub(crate) fn kind_of(node: &NodeView) -> &'static str {
     if node.info.address.is_none() { "AGENT" } else { "SERVER" }
 }

@@ -1,4 +1,4 @@
-//! What databases and alert channels have in common: found by name or id, changed by version.
+//! Functions that databases and alert channels share: found by name or id, changed by version.
 
 use axum::Json;
 use axum::extract::Request;
@@ -155,14 +155,14 @@ pub(super) async fn find(app: &App, actor: &Actor, kind: ObjectKind, text: &str)
     found.ok_or_else(|| none(kind, text))
 }
 
-/// What is kept of an object: what it says, and the names of what it keeps secret.
+/// The stored body of an object, and the names of its sealed values.
 pub(crate) trait Kept: Serialize + DeserializeOwned {
     /// Which secrets of the object belong to it.
     fn sealed(&self) -> Vec<&str>;
 }
 
-/// A new secret value. It has a name of its own: the old value stays what the old body
-/// means until the new body is there.
+/// A new secret value. It has a name of its own: the old body refers to the old value until the new
+/// body is stored.
 pub(crate) struct Fresh {
     pub name: String,
     value: String,
@@ -182,7 +182,7 @@ impl Fresh {
     }
 }
 
-/// Removes a value that no body means. If it stays, it goes with the object.
+/// Removes a value that no body refers to. If that fails, it is removed with the object.
 async fn forget(app: &App, actor: &Actor, object: &Object, name: &str) {
     let place = SecretPlace::of_object(object.tenant, object.id, name);
     // Such values are not changed, so they have their first version.
@@ -191,7 +191,8 @@ async fn forget(app: &App, actor: &Actor, object: &Object, name: &str) {
     }
 }
 
-/// Keeps new values, and then the object that means them. What no body means in the end goes.
+/// Stores new values, and then the object that refers to them. Values that no body refers to in the
+/// end are removed.
 async fn put<T: Kept>(
     app: &App,
     actor: &Actor,
@@ -306,7 +307,7 @@ fn text_of(body: &impl Serialize) -> Result<String> {
     serde_json::to_string(body).map_err(|error| Problem::new(Code::Internal, error.to_string()))
 }
 
-/// What the body of an object says. What a release wrote that knew more is read as far as it goes.
+/// Deserializes the body of an object. Unknown fields of a later release are ignored.
 pub(super) fn body_of<T: DeserializeOwned>(object: &Object) -> Result<T> {
     serde_json::from_str(&object.body).map_err(|error| {
         let text = format!("the {} {:?} cannot be read: {error}", word(object.kind), object.name);

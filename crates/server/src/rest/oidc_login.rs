@@ -55,7 +55,7 @@ pub(crate) async fn start(
     if issuer >= oidc.logins().len() {
         return Err(missing());
     }
-    // Each one asks the issuer something, for a caller who has shown nothing.
+    // Each login sends a request to the issuer for an unauthenticated client.
     let caller = caller.map(|Extension(caller)| caller);
     limits.try_password(caller, app.options.failure_rate, app.now())?;
     let random = || format!("{:032x}", (app.random)());
@@ -81,7 +81,7 @@ pub(crate) async fn start(
     Ok(redirect(&address, vec![cookie]))
 }
 
-/// What an issuer sends back with the browser.
+/// Query of the redirect from an issuer.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct LoginCallbackParams {
@@ -144,7 +144,7 @@ pub(crate) async fn callback(
     Ok(redirect(&format!("{base}{next}"), cookies))
 }
 
-/// What the cookie of a login has.
+/// Parses the cookie of a login.
 fn read(kept: &str) -> Option<(LoginAttempt, String)> {
     let mut parts = kept.split('.').map(str::to_owned);
     let attempt = LoginAttempt {

@@ -1,4 +1,4 @@
-//! What a job would do: validation and the times to come.
+//! Previews of a job: validation and the times to come.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -29,7 +29,7 @@ pub struct Outlook {
     pub description: Option<String>,
     /// The times to come.
     pub next_runs: Vec<Timestamp>,
-    /// Warnings.
+    /// Warnings about the definition.
     pub warnings: Vec<String>,
 }
 

@@ -20,7 +20,7 @@ use crate::problem::{ErrorBody, Problem, Result};
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PauseSpec {
-    /// Why; shown to everyone who asks why a job does not run.
+    /// The reason, which explanations of jobs that do not run show.
     #[schema(min_length = 1, max_length = 1000, example = "database migration")]
     pub reason: String,
     /// When it ends by itself: an instant; when RESUME ALL ends it if absent.
@@ -37,7 +37,7 @@ pub struct PauseSpec {
 pub struct PauseShown {
     /// The scope of the pause.
     pub scope: ScopeName,
-    /// Why.
+    /// The reason.
     pub reason: String,
     /// The user who asked for it.
     pub requested_by: String,

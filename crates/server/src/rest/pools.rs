@@ -88,7 +88,7 @@ impl Kept for PoolBody {
     }
 }
 
-/// What runs use of a pool.
+/// Usage of a pool.
 #[derive(Clone, Copy, Default)]
 struct PoolUsage {
     used: u32,

@@ -1,4 +1,5 @@
-//! What a user keeps about the dashboard: saved views and the like. The server does not read it.
+//! Preferences of a user for the dashboard, such as saved views. The server does not interpret
+//! them.
 
 use axum::Json;
 use axum::extract::State;
@@ -25,10 +26,10 @@ const BYTES_MAX: usize = 16 << 10;
 /// How often a change is tried that others overtake.
 const TRIES: usize = 5;
 
-/// What a user keeps about the dashboard.
+/// Preferences of a user for the dashboard.
 #[derive(Serialize, ToSchema)]
 pub struct Preferences {
-    /// What was stored; empty at first.
+    /// The stored values; empty at first.
     #[schema(value_type = Object)]
     pub values: Map<String, Value>,
     /// Grows with every change, from 0.
@@ -39,7 +40,7 @@ pub struct Preferences {
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PreferencesBody {
-    /// What is stored, at most 16 KB.
+    /// The values to store, at most 16 KB.
     #[schema(value_type = Object)]
     values: Map<String, Value>,
 }

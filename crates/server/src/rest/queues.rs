@@ -58,7 +58,7 @@ pub(crate) async fn create(
     Ok((StatusCode::CREATED, headers, Json(view(&app, &actor, &job).await?)).into_response())
 }
 
-/// The queue that a request asks for.
+/// The queue of a request.
 pub(crate) fn new_queue(actor: &Actor, spec: &QueueSpec) -> Result<NewJob> {
     Ok(NewJob {
         tenant: actor.tenant,
@@ -156,7 +156,7 @@ pub(crate) async fn replace(
     let bytes = read(request.into_body(), app.options.body_bytes_max).await?;
     let mut given: Value = parse(&bytes)?;
     if let Some(fields) = given.as_object_mut() {
-        // What was shown can be sent back. Counts of messages have moved on.
+        // A client may send back what it was shown. Counts of messages have moved on.
         let shown = QueueView::of(&old, QueueDepth::default()).record;
         let shown = serde_json::to_value(shown)
             .map_err(|error| Problem::new(Code::Internal, error.to_string()))?;
@@ -197,7 +197,7 @@ async fn change(
     shown(app, actor, &job).await
 }
 
-/// Gives a queue other settings. Whether it drains is its state.
+/// Replaces the settings of a queue. Draining is a state and stays as it is.
 pub(crate) fn replace_settings(queue: &mut Job, definition: Definition) {
     let is_draining = queue.definition.queue.as_ref().is_some_and(|it| it.is_draining);
     queue.definition = definition;

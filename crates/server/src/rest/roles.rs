@@ -48,7 +48,7 @@ pub struct RoleSpec {
     #[serde(default)]
     pub description: Option<String>,
     /// Whether jobs of its members may act as the role of the same name on a database. Only an
-    /// administrator of the cluster says so.
+    /// administrator of the cluster sets it.
     #[serde(default)]
     #[schema(required = false)]
     pub run_as: bool,

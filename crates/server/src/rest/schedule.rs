@@ -57,7 +57,7 @@ pub struct Preview {
     pub description: String,
     /// The matches of each of the five fields.
     pub fields: Vec<PreviewField>,
-    /// Warnings.
+    /// Warnings about the definition.
     pub warnings: Vec<String>,
     /// The times to come.
     pub runs: Vec<PreviewRun>,

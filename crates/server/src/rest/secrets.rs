@@ -78,7 +78,7 @@ impl fmt::Debug for SecretBody {
     }
 }
 
-/// Whose secret is meant.
+/// The scope of a secret.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
@@ -262,7 +262,7 @@ pub(crate) async fn put(
     Body(body): Body<SecretBody>,
 ) -> Result<Response> {
     let place = place(&app, &actor, &params, name, Wish::Change).await?;
-    // What is wrong with it is said without it.
+    // Errors must not contain the value.
     let Value::String(value) = body.value else {
         return Err(Problem::invalid("value", "must be text"));
     };

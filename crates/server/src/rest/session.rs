@@ -115,7 +115,7 @@ pub(super) async fn tenant_name(app: &App, actor: &Actor) -> Result<String> {
     }
 }
 
-/// Who an actor is and what they may do.
+/// The identity of an actor and its permissions.
 pub(super) async fn identity(app: &App, actor: &Actor) -> Result<Whoami> {
     let tenant = tenant_name(app, actor).await?;
     Ok(Whoami {

@@ -1,4 +1,4 @@
-//! What the whole cluster agrees on.
+//! Settings of the whole cluster.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -120,7 +120,8 @@ pub(crate) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What the leader says about the cluster is changed in the configuration of the nodes.
+/// Refuses changes of settings that the leader publishes: they are changed in the configuration of
+/// the nodes.
 fn keep_out(actor: &Actor, name: &str) -> Result<()> {
     may(actor, Deed::ChangeCluster).map_err(EngineError::from)?;
     if name.starts_with("cluster.") {

@@ -1,5 +1,5 @@
-//! What a change of schedules would do: starts by the minute before and after, and ticks that would
-//! be skipped because earlier runs are still under way.
+//! Simulation of schedule changes: starts by the minute before and after, and ticks that would be
+//! skipped because earlier runs are still under way.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -43,7 +43,7 @@ const TICKS_MAX: usize = 1_000_000;
 /// Over how many hours durations are measured.
 const MEASURED_HOURS: u32 = 24 * 7;
 
-/// What would be changed: `changes` or `flatten`.
+/// Simulated changes: `changes` or `flatten`.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SimulateBody {
@@ -88,7 +88,7 @@ pub struct Flatten {
     job_ids: Option<Vec<Uuid>>,
 }
 
-/// What would change.
+/// Result of a simulation.
 #[derive(Serialize, ToSchema)]
 pub struct Simulation {
     /// The busiest minute as it is.
@@ -156,7 +156,7 @@ struct Window {
     first: i64,
     last: i64,
     before: BTreeMap<i64, u64>,
-    /// What the change adds and takes away.
+    /// Starts that the change adds to or removes from each minute.
     change: BTreeMap<i64, i64>,
     ticks: usize,
 }

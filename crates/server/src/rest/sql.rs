@@ -16,7 +16,7 @@ use crate::sql::{Answer, BlockState, Session, SqlError};
 /// The most rows of one answer, all statements together.
 const ROWS_MAX: usize = 10_000;
 
-/// Statements.
+/// SQL statements.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SqlBody {

@@ -18,7 +18,7 @@ const TAGS_MAX: usize = 20;
 /// The longest title, in characters.
 const TITLE_CHARS_MAX: usize = 100;
 
-/// What a status page shows.
+/// Definition of a status page.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StatusPageSpec {

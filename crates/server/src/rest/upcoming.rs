@@ -1,4 +1,4 @@
-//! What is due soon, by the minute and by the hour.
+//! Runs that are due soon, by the minute and by the hour.
 
 use std::collections::BTreeMap;
 

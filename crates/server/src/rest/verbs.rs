@@ -1,4 +1,4 @@
-//! What a job can be told: pause, resume, trigger.
+//! Operations on a job: pause, resume, trigger.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +53,7 @@ fn check_version(headers: &HeaderMap, job: &Job) -> Result<()> {
     if_match(headers)?.map_or(Condition::None, Condition::Header).check(job.version)
 }
 
-/// What a resumed job does with the times of its pause.
+/// The policy for the times of a pause that has ended.
 #[derive(Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
@@ -137,7 +137,7 @@ pub(crate) async fn trigger(
     if body.execution_id.is_some_and(|id| id.get_version_num() != 7) {
         return Err(Problem::invalid("execution_id", "must be a version 7 UUID"));
     }
-    // A header that cannot be read is none, as the standard asks.
+    // An invalid header is ignored, as the standard requires.
     let trace = headers.get("traceparent").and_then(|value| value.to_str().ok());
     if let Some(trace) = trace.filter(|trace| agent::context::trace_of(trace).is_some()) {
         let parameters = body.parameters.get_or_insert_default();

@@ -1,6 +1,5 @@
-//! What may surprise about a job when it is created, changed or shown: `warnings` over REST,
-//! notices in SQL, lines on stderr at the command line. Each names the setting or the object that
-//! has to change.
+//! Warnings about a job that is created, changed or shown: `warnings` over REST, notices in SQL,
+//! lines on stderr at the command line. Each names the setting or the object that has to change.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -43,7 +42,7 @@ impl<'a> JobWarnings<'a> {
     /// The warnings of a job.
     pub(crate) async fn of_job(&mut self, job: &Job) -> Vec<String> {
         let mut warnings = self.of(job.tenant, job.id, &job.definition, job.state).await;
-        // Who cannot be looked up now may have the privilege.
+        // If the owner cannot be looked up now, no warning is given.
         if let Ok(Some(obstacle)) = self.app.engine.node().obstacle(job).await {
             warnings.push(format!("its runs will fail: {obstacle}"));
         }
@@ -126,7 +125,7 @@ impl<'a> JobWarnings<'a> {
         ))
     }
 
-    /// Whether no secret of this name is visible to a job. What cannot be looked up may be there.
+    /// Whether no secret of this name is visible to a job. A failed lookup counts as present.
     async fn is_missing(&mut self, tenant: TenantId, job: JobId, name: &str) -> bool {
         let key = (tenant, job, name.to_owned());
         if let Some(known) = self.secrets.get(&key) {
@@ -180,7 +179,7 @@ fn about_calendars(app: &App, definition: &Definition, now: Timestamp) -> Vec<St
     warnings
 }
 
-/// What becomes of a single time that has passed: the planner's own decision.
+/// The planner's decision about a single time that has passed.
 fn passed(definition: &Definition, schedule: &Schedule, at: Timestamp, now: Timestamp) -> String {
     let before = at.saturating_sub(SignedDuration::from_nanos(1)).unwrap_or(at);
     let missed_until = now.saturating_sub(PLANNER_LAG_MAX).unwrap_or(at);
@@ -226,7 +225,7 @@ fn collect_secrets(value: &serde_json::Value, names: &mut BTreeSet<String>) {
         Value::String(text) => {
             let references = text.split(SECRET_OPEN).skip(1);
             let named = references.filter_map(|rest| rest.split_once('}')).map(|(name, _)| name);
-            // What is malformed is refused with its own message.
+            // Malformed placeholders are refused elsewhere, with a message of their own.
             let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
             names.extend(
                 named.filter(|it| !it.is_empty() && it.chars().all(is_of_name)).map(str::to_owned),

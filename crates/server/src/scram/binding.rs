@@ -1,5 +1,4 @@
-//! What a proof is bound to: the certificate that the server showed (`tls-server-end-point`, RFC
-//! 5929).
+//! Channel binding of a proof to the certificate of the server (`tls-server-end-point`, RFC 5929).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +9,7 @@ use super::Malformed;
 /// How a client that binds its proof begins.
 const FLAG: &str = "p=tls-server-end-point";
 
-/// What the server offered and the client chose.
+/// The channel binding that the server offered and the client chose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Binding<'a> {
     /// There is nothing to bind to.
@@ -22,11 +21,11 @@ pub(crate) enum Binding<'a> {
 }
 
 impl Binding<'_> {
-    /// What a client that begins with this flag must repeat in its proof.
+    /// The channel binding that a client with this flag must repeat in its proof.
     pub(super) fn repeated(self, flag: &str) -> Result<String, Malformed> {
         let header = format!("{flag},,");
         match (self, flag) {
-            // `y` is a client that would have bound its proof and was told that it cannot.
+            // `y`: the client supports channel binding, and believes that the server does not.
             (Binding::None, "n" | "y") | (Binding::Unused, "n") => Ok(STANDARD.encode(header)),
             (Binding::To(bytes), FLAG) => Ok(STANDARD.encode([header.as_bytes(), bytes].concat())),
             (Binding::Unused, "y") => {
@@ -63,8 +62,8 @@ enum Hash {
     Sha512,
 }
 
-/// What a certificate is to a proof: its hash. None for one whose signature names no hash, such as
-/// Ed25519, since clients do not agree on what that would be.
+/// The channel binding of a certificate: its hash. None for one whose signature names no hash, such
+/// as Ed25519, since clients do not agree on a hash for it.
 pub(crate) fn end_point(certificate: &[u8]) -> Option<Vec<u8>> {
     let algorithm = signature_algorithm(certificate)?;
     let (_, hash) = ALGORITHMS.iter().find(|(known, _)| *known == algorithm)?;

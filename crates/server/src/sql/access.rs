@@ -1,4 +1,4 @@
-//! Who may do what: grants, users and roles.
+//! Grants, users and roles.
 
 use domain::access::{Award, Awarded, Deed, Entry, GrantText, Kind, Record, Role, User, Verifier};
 use domain::id::{RoleId, UserId};
@@ -132,7 +132,7 @@ impl Session {
         Ok(Answer::done(tag))
     }
 
-    /// What is kept of a password.
+    /// The hash and the SCRAM verifier that are stored of a password.
     async fn kept(
         &self,
         user: UserId,
@@ -180,8 +180,8 @@ impl Session {
         Ok(Answer::done(tag))
     }
 
-    /// What a statement is about: something new, or something that is there. None when there is
-    /// nothing to do and `IF EXISTS` was given.
+    /// The target of a statement: a new entry, or an existing one. None if it does not exist and
+    /// `IF EXISTS` was given.
     async fn known(&self, kind: Kind, verb: Verb, name: &Spanned<String>) -> Result<Option<Known>> {
         Ok(match verb {
             Verb::Create | Verb::CreateOrAlter => Some(Known::No),

@@ -1,4 +1,4 @@
-//! What statements answer.
+//! Answers of statements.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use sql::{DagStatement, Literal, Statement, Verb};
 
 use super::stream::RowStream;
 
-/// What a statement answered.
+/// Answer of a statement.
 #[derive(Debug)]
 pub struct Answer {
     /// The columns of its rows; none if it answers none.
@@ -16,19 +16,19 @@ pub struct Answer {
     pub rows: Vec<Row>,
     /// The others.
     pub rest: Option<RowStream>,
-    /// What it did, as clients of PostgreSQL expect it: `CREATE JOB`, `SELECT 3`. The number of
+    /// The command tag, as clients of PostgreSQL expect it: `CREATE JOB`, `SELECT 3`. The number of
     /// rows is missing where some are still to come.
     pub tag: String,
-    /// What its author should know.
+    /// Notices for the author of the statement.
     pub notices: Vec<String>,
 }
 
-/// What a statement will answer.
+/// Columns and parameters of a statement that has not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Described {
     /// The columns of its rows; none if it answers none.
     pub columns: Vec<Column>,
-    /// What the values are that it takes.
+    /// The types of its parameters.
     pub parameters: Vec<Kind>,
 }
 
@@ -80,7 +80,7 @@ pub(super) const EXPLAINED: Shape = Shape((
 /// A job as the statement that makes it.
 pub(super) const PRINTED: Shape =
     Shape(("SHOW", &[("job_name", Kind::Text), ("create_statement", Kind::Text)]));
-/// Jobs.
+/// Columns of a list of jobs.
 pub(super) const JOBS: Shape = Shape((
     "SHOW",
     &[
@@ -93,7 +93,7 @@ pub(super) const JOBS: Shape = Shape((
         ("description", Kind::Text),
     ],
 ));
-/// Runs.
+/// Columns of a list of runs.
 pub(super) const RUNS: Shape = Shape((
     "SHOW",
     &[
@@ -124,7 +124,7 @@ pub(super) const DIFFERENCES: Shape =
 /// A calendar as the statement that makes it.
 pub(super) const CREATE_CALENDAR: Shape =
     Shape(("SHOW", &[("calendar_name", Kind::Text), ("create_statement", Kind::Text)]));
-/// Calendars.
+/// Columns of a list of calendars.
 pub(super) const CALENDARS: Shape = Shape((
     "SHOW",
     &[
@@ -135,7 +135,7 @@ pub(super) const CALENDARS: Shape = Shape((
         ("version", Kind::Int),
     ],
 ));
-/// Blackouts.
+/// Columns of a list of blackouts.
 pub(super) const BLACKOUTS: Shape = Shape((
     "SHOW",
     &[
@@ -147,7 +147,7 @@ pub(super) const BLACKOUTS: Shape = Shape((
         ("description", Kind::Text),
     ],
 ));
-/// Shards.
+/// Columns of a list of shards.
 pub(super) const SHARDS: Shape = Shape((
     "SHOW",
     &[
@@ -160,7 +160,7 @@ pub(super) const SHARDS: Shape = Shape((
         ("labels", Kind::Text),
     ],
 ));
-/// Hooks.
+/// Columns of a list of hooks.
 pub(super) const HOOKS: Shape = Shape((
     "SHOW",
     &[
@@ -181,7 +181,7 @@ const HOOK_SECRET: &[(&str, Kind)] =
 pub(super) const HOOK_MADE: Shape = Shape(("CREATE HOOK", HOOK_SECRET));
 /// A hook that has a new secret.
 pub(super) const HOOK_ROTATED: Shape = Shape(("ALTER HOOK", HOOK_SECRET));
-/// Pools.
+/// Columns of a list of pools.
 pub(super) const POOLS: Shape = Shape((
     "SHOW",
     &[
@@ -193,7 +193,7 @@ pub(super) const POOLS: Shape = Shape((
         ("description", Kind::Text),
     ],
 ));
-/// Queues.
+/// Columns of a list of queues.
 pub(super) const QUEUES: Shape = Shape((
     "SHOW",
     &[
@@ -217,7 +217,7 @@ pub(super) const DAG_STARTED: Shape = Shape((
 ));
 /// Times that are filled.
 pub(super) const DAG_BACKFILLED: Shape = Shape(("BACKFILL DAG", &[("scheduled_time", Kind::Time)]));
-/// What a re-run does with each step.
+/// Columns of RERUN DAG RUN: the steps, and whether each runs again.
 pub(super) const RERUN: Shape = Shape((
     "RERUN DAG RUN",
     &[
@@ -232,7 +232,7 @@ pub(super) const DAG_EXPLAINED: Shape = Shape(("EXPLAIN", &[("explanation", Kind
 /// A DAG as the statement that makes it.
 pub(super) const DAG_PRINTED: Shape =
     Shape(("SHOW", &[("dag_name", Kind::Text), ("create_statement", Kind::Text)]));
-/// DAGs.
+/// Columns of a list of DAGS.
 pub(super) const DAGS: Shape = Shape((
     "SHOW",
     &[

@@ -202,7 +202,7 @@ fn exists(kind: &str, name: &str, hint: &str) -> SqlError {
     error.with_hint(hint)
 }
 
-/// What a statement makes of a calendar.
+/// Applies a statement to the definition of a calendar.
 fn changed(asked: &CalendarStatement, mut spec: CalendarSpec) -> Result<CalendarSpec> {
     if let Some(days) = &asked.days {
         spec.days.clone_from(days);

@@ -34,7 +34,7 @@ impl Session {
         }
     }
 
-    /// Whether a change could be made now, and what is told about it.
+    /// Checks that a change could be made now, and answers what a client would see.
     pub(super) async fn check_dag(&self, asked: &DagStatement, run: RunId) -> Result<Answer> {
         match asked {
             DagStatement::Create(create) => {
@@ -143,7 +143,7 @@ impl Session {
         }
     }
 
-    /// What a statement makes of the clauses of a DAG; an error points at its step.
+    /// The DAG that the clauses of a statement define; an error points at its step.
     async fn new_dag(&self, create: &CreateDag, replaced: Option<&Job>) -> Result<Defined> {
         let (clauses, among) = (&create.clauses, JobChanges::default());
         let mut defaults = self.app.engine.by(&self.actor).job_defaults().await?;

@@ -1,4 +1,4 @@
-//! Hooks.
+//! SQL statements about hooks.
 
 use axum::http::HeaderMap;
 use query::Value;
@@ -79,7 +79,7 @@ impl Session {
     }
 }
 
-/// What a statement makes of a hook.
+/// Applies a statement to the definition of a hook.
 fn changed(asked: &HookStatement, mut spec: HookSpec) -> HookSpec {
     if let Some(job) = &asked.job {
         spec.job.clone_from(&job.value);

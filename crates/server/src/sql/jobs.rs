@@ -59,7 +59,7 @@ impl Session {
         time.map_err(|error| SqlError::from(error).or_at(*at))
     }
 
-    /// What clauses make of a job that is changed together with others: of `base`, or anew, also
+    /// The job that clauses define in a block with other changes: based on `base`, or new, also
     /// where a job is replaced.
     pub(super) async fn define(
         &self,
@@ -128,8 +128,8 @@ impl Session {
             let notice = format!("job {name} already exists, skipping");
             return Ok(Answer::done(tag).with_notice(notice));
         }
-        // The job becomes what the text says, in one step: nothing is lost between an old job and
-        // a new one, and what depends on it still does.
+        // The job is replaced in one step: no tick is lost between the old definition and the new
+        // one, and dependent jobs still depend on it.
         let edit = self.redefinition(create, &job, &JobChanges::default()).await?;
         let edit = move |job: &mut Job| {
             edit(job);
@@ -154,7 +154,7 @@ impl Session {
         answer
     }
 
-    /// What CREATE OR ALTER and RECREATE make of a job that exists.
+    /// The job that CREATE OR ALTER or RECREATE makes of an existing one.
     pub(super) async fn redefinition(
         &self,
         create: &CreateJob,
@@ -170,7 +170,7 @@ impl Session {
         Ok(redefine(definition, state.or(is_anew.then_some(JobState::Enabled))))
     }
 
-    /// What ALTER JOB makes of a job.
+    /// The job that ALTER JOB makes of an existing one.
     pub(super) async fn alteration(
         &self,
         alter: &AlterJob,
@@ -197,7 +197,8 @@ impl Session {
         let version = job.version;
         let change = self.alteration(alter, &job, &JobChanges::default()).await?;
         let edit = move |job: &mut Job| {
-            // What was read is what is changed: all of the clauses or none.
+            // The change is based on the version that was read: all of the clauses or none take
+            // effect.
             if job.version != version {
                 let (expected, current) = (version, job.version);
                 return Err(engine::EngineError::VersionConflict { expected, current }.into());
@@ -277,7 +278,7 @@ pub(super) fn of_drop(error: engine::EngineError, drop: &DropJob) -> SqlError {
     }
 }
 
-/// What is told about a job that is removed, and about those that lost their schedule with it.
+/// Adds notices about the removed job and about jobs that lost their schedule with it.
 pub(super) fn dropped(mut answer: Answer, drop: &DropJob, unscheduled: &[String]) -> Answer {
     for name in unscheduled {
         let name = sql::quoted(name);

@@ -1,4 +1,4 @@
-//! Pools.
+//! SQL statements about pools.
 
 use axum::http::HeaderMap;
 use query::Value;
@@ -76,7 +76,7 @@ impl Session {
     }
 }
 
-/// What a statement makes of a pool.
+/// Applies a statement to the definition of a pool.
 fn changed(asked: &PoolStatement, mut spec: PoolSpec) -> PoolSpec {
     if let Some(size) = &asked.size {
         spec.size = size.value;

@@ -10,13 +10,13 @@ use crate::problem::{Code, Problem};
 /// Why a statement did not run.
 #[derive(Debug)]
 pub struct SqlError {
-    /// What is wrong.
+    /// The error.
     pub problem: Box<Problem>,
     /// Another SQLSTATE than the problem's.
     pub sqlstate: Option<&'static str>,
     /// The byte of the text at which it is.
     pub at: Option<usize>,
-    /// What would be right.
+    /// The next step for the author.
     pub hint: Option<String>,
 }
 

@@ -13,7 +13,7 @@ use super::answer::{BACKFILLED, RETRIED, STARTED, text};
 use super::{Answer, Result, Session, SqlError};
 use crate::problem::Code;
 
-/// What is told about a run that begins.
+/// The answer of a statement that starts a run.
 pub(super) fn started(job: &Job, run: RunId, at: Timestamp) -> Answer {
     Answer::rows(STARTED, vec![vec![Value::Uuid(run.0), text(&job.name), Value::Time(at)]])
 }
@@ -31,7 +31,7 @@ fn given(parameters: &[(String, Literal)], at: usize) -> Result<Option<String>> 
 }
 
 impl Session {
-    /// Starts a run by hand, under the id that was told already if there is one.
+    /// Triggers a run, under the id that the client has already if there is one.
     pub(super) async fn execute_job(
         &self,
         execute: &ExecuteJob,

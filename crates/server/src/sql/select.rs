@@ -18,14 +18,14 @@ use crate::sys;
 /// How long a statement may take where nothing else says.
 const TIME_MAX: Duration = Duration::from_secs(30);
 
-/// An engine, and for whom it answers.
+/// An engine, and the actor for which it answers.
 type Kept = (Actor, Engine);
 
 /// The engine of a session. A statement takes it, and gives it back when it has ended; a second
 /// statement of the session meanwhile, of another portal, makes one of its own.
 pub(super) struct Tables {
     idle: Arc<Mutex<Option<Kept>>>,
-    /// What `current_database()` and `pg_backend_pid()` answer.
+    /// Values of `current_database()` and `pg_backend_pid()`.
     database: String,
     backend: i32,
     time_max: Duration,
@@ -52,7 +52,7 @@ impl Tables {
     }
 }
 
-/// What a question is answered with: an engine, and a place among the statements.
+/// Resources of a query: an engine, and a slot among the statements.
 struct StatementEngine {
     engine: Engine,
     release: Box<dyn FnOnce(Engine) + Send>,
@@ -122,7 +122,7 @@ impl Session {
                 engine.each(&prepared, &parameters, &cancel, &mut batches)
             };
             let outcome = answer();
-            // Before the end is told: the next statement finds the engine.
+            // The engine is released before the end is reported: the next statement finds it.
             release(engine);
             batches.finish(outcome, || drop(admitted));
         };

@@ -17,14 +17,14 @@ pub struct Setting {
     pub name: &'static str,
     /// Its default value.
     pub default: &'static str,
-    /// Whether clients are told its value when they connect and when it changes.
+    /// Whether its value is reported to clients when they connect and when it changes.
     pub is_reported: bool,
-    /// What it is, for people.
+    /// The description in SHOW ALL.
     pub about: &'static str,
     check: Check,
 }
 
-/// What a setting can be.
+/// Accepted values of a setting.
 #[derive(Clone, Copy, Debug)]
 enum Check {
     /// Any text. It means nothing here.
@@ -63,7 +63,7 @@ const fn reported(
 
 use Check::{Any, Bool, Fixed, Iso, Milliseconds, Utf8, Zone};
 
-/// What clients know the server by.
+/// `server_version`: clients choose their features by it.
 const VERSION: &str = concat!("15.0 (Punctual ", env!("CARGO_PKG_VERSION"), ")");
 
 /// Every setting, by name.
@@ -103,11 +103,11 @@ const DEFAULT_READ_ONLY: &str = "default_transaction_read_only";
 /// Whether the block only reads.
 const READ_ONLY: &str = "transaction_read_only";
 
-/// What a session has set.
+/// Settings of a session.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Settings {
     set: BTreeMap<&'static str, String>,
-    /// What SET LOCAL has hidden until the end of the block.
+    /// Previous values of settings that SET LOCAL has replaced until the end of the block.
     hidden: Vec<(&'static str, Option<String>)>,
     /// Settings with a dot in their name, which programs make up.
     own: BTreeMap<String, String>,
@@ -178,7 +178,7 @@ impl Settings {
         }
     }
 
-    /// What SET LOCAL said ends with its block.
+    /// Restores the values that SET LOCAL has replaced.
     pub(super) fn end_block(&mut self) {
         while let Some((name, before)) = self.hidden.pop() {
             match before {
@@ -281,7 +281,7 @@ impl Session {
         self.settings.set(READ_ONLY, Some(&value), true, &self.app.zones)
     }
 
-    /// What clients are told when they connect: names and values.
+    /// Settings that are reported to clients when they connect: names and values.
     pub fn reported(&self) -> Vec<(&'static str, String)> {
         let told = SETTINGS.iter().filter(|setting| setting.is_reported);
         told.filter_map(|setting| Some((setting.name, self.setting(setting.name)?))).collect()

@@ -1,4 +1,4 @@
-//! Shards.
+//! SQL statements about shards.
 
 use std::collections::HashMap;
 
@@ -90,7 +90,7 @@ impl Session {
     }
 }
 
-/// What a statement makes of a shard.
+/// Applies a statement to the definition of a shard.
 fn changed(asked: &ShardStatement, mut spec: ShardSpec) -> ShardSpec {
     if let Some(database) = &asked.database {
         spec.database.clone_from(database);

@@ -1,4 +1,4 @@
-//! What is shown of jobs without a SELECT.
+//! SHOW CREATE JOB, SHOW JOBS and SHOW JOB RUNS.
 
 use std::collections::HashMap;
 

@@ -70,7 +70,7 @@ pub(super) fn dags(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
     Ok(all(seen(sys)?.iter().map(row).collect()))
 }
 
-/// The runs of DAGs that a scan asks for, one DAG after the other.
+/// The DAG runs that match a scan, one DAG after the other.
 struct Runs {
     sys: Sys,
     /// The one run that is named, if one is.

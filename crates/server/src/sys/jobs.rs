@@ -1,4 +1,4 @@
-//! `sys.jobs`.
+//! The table `sys.jobs`.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ use super::Sys;
 use super::pages::{Made, ROWS, all, maybe, ms, text_of};
 use crate::rest::shape::job_view::next_run;
 
-/// The jobs that a scan asks for: by id, by name, or all.
+/// The jobs that match a scan: by id, by name, or all.
 pub(super) fn jobs(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryError> {
     let wants = Wants {
         last: ["last_run_time", "last_run_at", "last_status"].iter().any(|it| scan.uses(it)),
@@ -30,7 +30,7 @@ pub(super) fn jobs(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryError>
     })
 }
 
-/// What is asked about jobs beyond their definitions.
+/// Columns of a query that need more than the definitions of jobs.
 #[derive(Clone, Copy)]
 struct Wants {
     last: bool,
@@ -38,7 +38,7 @@ struct Wants {
     shards: bool,
 }
 
-/// What is known about the jobs of a page beyond their definitions.
+/// Values of these columns for the jobs of a page.
 #[derive(Default)]
 struct Facts {
     last: HashMap<JobId, LastRun>,
@@ -133,7 +133,7 @@ pub(super) fn tick_hours(sys: &Sys) -> Result<Box<dyn Pages>, QueryError> {
 /// How many times to come are shown for each job.
 const NEXT_RUNS: usize = 10;
 
-/// Something about the jobs that a scan asks for.
+/// Rows about the jobs that match a scan.
 fn about(
     sys: &Sys,
     scan: &Scan,
@@ -194,8 +194,8 @@ pub(super) fn next_runs(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryE
     })
 }
 
-/// The jobs whose runs a scan asks for, deleted ones and those that had a name before included; none
-/// when it names no jobs.
+/// The jobs whose runs match a scan, deleted ones and those that had a name before included; none
+/// if it names no jobs.
 pub(super) fn ever_named(sys: &Sys, scan: &Scan) -> Result<Option<Vec<Job>>, QueryError> {
     let engine = &sys.app.engine;
     if let Some(values) = scan.values("job_uuid") {

@@ -49,7 +49,7 @@ impl Pages for Exact {
     }
 }
 
-/// Whether a row is what is asked for.
+/// Whether a row meets the constraints.
 pub(super) fn meets(row: &Row, wanted: &[Constraint]) -> bool {
     wanted.iter().all(|it| row.get(it.field).is_some_and(|value| it.is.meets(value)))
 }

@@ -37,7 +37,7 @@ const CLOCKS: SignedDuration = SignedDuration::from_secs(20);
 /// More attempts of a run than these are not found by their own identity.
 const ATTEMPTS_MAX: u32 = 64;
 
-/// The columns of the ledger that cost a look at the parts of runs.
+/// The columns of the ledger that need a read of child runs.
 const PARTS: [&str; 3] = ["parts_total", "parts_completed", "parts_failed"];
 
 /// The identity of an attempt: that of the run for the first one, and for the others one that leads
@@ -51,7 +51,7 @@ pub fn run_of_attempt(id: Uuid) -> impl Iterator<Item = RunId> {
     (1..=ATTEMPTS_MAX).map(move |number| RunId(attempt_uuid(RunId(id), number)))
 }
 
-/// The attempts that a scan asks for.
+/// The attempts that match a scan.
 pub(super) fn job_runs(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryError> {
     let mut reader = Reader::new(sys);
     reader.wants_parents = scan.uses("parent_id");
@@ -88,7 +88,7 @@ pub(super) fn job_runs(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryEr
     Ok(all(best.rows))
 }
 
-/// What became of the times that a scan asks for.
+/// The ledger rows of the ticks that match a scan.
 pub(super) fn ledger(sys: &Sys, scan: &Scan) -> Result<Box<dyn Pages>, QueryError> {
     let asked = Asked::of_runs(sys, scan)?;
     let lists = asked.of.iter().flat_map(|of| asked.lists(*of)).collect();
@@ -138,15 +138,15 @@ fn size(scan: &Scan) -> u32 {
     scan.limit.map_or(ROWS, |limit| u32::try_from(limit).unwrap_or(ROWS).clamp(1, ROWS))
 }
 
-/// Reads runs, and remembers what is to be known of their jobs.
+/// Reads runs, and caches the columns of their jobs.
 pub(super) struct Reader {
     pub sys: Sys,
     jobs: HashMap<JobId, Option<Known>>,
     /// The names that jobs had in the versions of runs.
     names: HashMap<(JobId, u32), Option<Arc<str>>>,
-    /// Whether the question is about what runs are parts of.
+    /// Whether the query reads the parents of runs.
     wants_parents: bool,
-    /// Whether the question is about how far the parts of runs have come.
+    /// Whether the query reads the progress of parent runs.
     wants_progress: bool,
     /// How far those of the present page have come that were split.
     progress: HashMap<RunId, Progress>,
@@ -154,13 +154,13 @@ pub(super) struct Reader {
     parents: HashMap<RunId, RunId>,
     /// The names of users who asked for runs.
     users: HashMap<UserId, Arc<str>>,
-    /// Whether the question is about what runs wait for.
+    /// Whether the query reads the wait reasons of runs.
     wants_waits: bool,
-    /// What those of the present page wait for.
+    /// Wait reasons of the runs of the present page.
     waits: HashMap<RunId, String>,
 }
 
-/// What is to be known of a job.
+/// Columns of a job in the rows of its runs.
 #[derive(Clone)]
 struct Known {
     name: Arc<str>,
@@ -184,8 +184,8 @@ impl Reader {
         }
     }
 
-    /// Looks at the parts of a page of runs, if there may be some: a run that was split has a row for
-    /// each of its parts, and none of its own. Reads what the runs wait for if that is asked for.
+    /// Reads the child runs of a page of runs, if there may be some: a parent run has a row for
+    /// each child run, and none of its own. Reads the wait reasons if the query needs them.
     fn look_at_parts(&mut self, runs: &[RunView]) -> Result<(), QueryError> {
         let engine = Arc::clone(&self.sys.app.engine);
         // A part stays one when its job is gone or not split any more.
@@ -242,7 +242,7 @@ impl Reader {
         for of in asked.of.clone() {
             match (of, asked.since_in_time()) {
                 (RunsOf::Job(job), since) if since.is_some() || asked.retried => {
-                    // What goes on comes first, so that what ends meanwhile is seen after all.
+                    // Live runs come first, so that those which end meanwhile are not missed.
                     walks.extend(asked.live(of).map(|live| Walk::ids(live, size)));
                     let first = asked.begun.then(|| asked.first_start());
                     let ends = asked.ends(job);
@@ -302,7 +302,7 @@ impl Reader {
         }))
     }
 
-    /// What is to be known of a job, unless it is gone.
+    /// The columns of a job, unless it is gone.
     fn job(&mut self, job: JobId) -> Result<Option<Known>, QueryError> {
         if !self.jobs.contains_key(&job) {
             let engine = &self.sys.app.engine;
@@ -335,7 +335,7 @@ impl Reader {
         Ok(self.names.get(&of).cloned().flatten().map_or(Value::Null, Value::Text))
     }
 
-    /// Who asked for a run: their id and their name.
+    /// The id and the name of the user who requested a run.
     fn requested_by(&mut self, run: &RunView) -> Result<[Value; 2], QueryError> {
         let Some(user) = run.requested_by else { return Ok([Value::Null, Value::Null]) };
         let name = match self.users.get(&user) {

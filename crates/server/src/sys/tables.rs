@@ -1,5 +1,5 @@
 //! The tables of the schema `sys`, as data. Columns of the catalog that the scheduler began with
-//! come first, in milliseconds where it says so; ours come after them.
+//! come first, in milliseconds where that catalog has them so; ours come after them.
 
 use query::{Field, Keys, Kind, Table};
 

@@ -18,7 +18,7 @@ use crate::key::{Key, KeyKind};
 use crate::limit::{Caller, Limits};
 use crate::problem::{Code, Problem, Result};
 
-/// What is kept of a token.
+/// The stored body of a join token.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TokenBody {
     /// Its hash, in hex.

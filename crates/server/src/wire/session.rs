@@ -25,7 +25,7 @@ pub(super) struct Session {
     pub instance: Uuid,
     pub proxy: Arc<AgentProxy>,
     heard_at: Mutex<Instant>,
-    /// What attempts have said in this session, and how much.
+    /// Outputs of attempts in this session, and how many bytes each has.
     outputs: Mutex<HashMap<Grant, (Output, u64)>>,
 }
 
@@ -40,7 +40,7 @@ impl Session {
         }
     }
 
-    /// The agent has said something.
+    /// Records the time of a call of the agent.
     pub fn hear(&self) {
         *self.heard_at.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }

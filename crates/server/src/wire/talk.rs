@@ -1,4 +1,4 @@
-//! What an agent says and asks.
+//! Calls of an agent.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -43,7 +43,7 @@ fn std_duration(duration: SignedDuration) -> Duration {
     duration.try_into().unwrap_or_default()
 }
 
-/// What an agent is told about a run.
+/// The assignment that an agent gets for a run.
 pub fn assignment(started: &Started) -> std::result::Result<Assignment, String> {
     let (run, job) = (&started.run, &started.job);
     let definition = &job.definition;
@@ -71,8 +71,8 @@ pub fn assignment(started: &Started) -> std::result::Result<Assignment, String> 
     })
 }
 
-/// Whether an agent can do what a job asks for, which could go to any node. It cannot start
-/// commands, nor find databases, that are in the settings of the servers and not in its own.
+/// Whether an agent can execute a job that any node could claim. It cannot start commands, nor find
+/// databases, that are in the settings of the servers and not in its own.
 fn fits(skills: &Skills, of_servers: &BTreeSet<String>, job: &Job) -> bool {
     let finds = |name: Option<&str>| match name {
         None => skills.default_database,
@@ -201,7 +201,7 @@ pub(super) async fn renew(
     }
 }
 
-/// What an agent says about the end of an attempt, as far as it can be kept.
+/// Validates and truncates an agent's report of the end of an attempt.
 fn checked(ended: Ended) -> RemoteAttempt {
     let json = |text: Option<String>| {
         text.filter(|text| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok())
@@ -308,8 +308,8 @@ pub(super) async fn output(
     Ok(Json(Done {}))
 }
 
-/// Whether a run may ask for a secret: it is named in what the run does. The address of a database
-/// in the agent's own settings may name one, too.
+/// Whether a run may read a secret: the action of the run names it. The address of a database in
+/// the agent's own settings may name one, too.
 fn names(assignment: &Assignment, name: &str) -> bool {
     if matches!(assignment.action, Action::Sql(_) | Action::Procedure(_)) {
         return true;

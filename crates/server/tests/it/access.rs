@@ -77,7 +77,7 @@ async fn a_key_is_shown_once_and_kept_as_a_hash() {
     let make = || world.call_as(Some(&ann.key), "POST", "/v1/keys", &headers, Some(json!({})));
     let (first, second) = (make().await, make().await);
     assert_eq!(first.header("cache-control"), "no-store");
-    // Not even whoever sends the request again sees it again.
+    // A retry of the request does not show the key again, either.
     assert_ne!(first.json()["key"], second.json()["key"]);
     let list = world.ask(&ann, "GET", "/v1/keys", Value::Null).await;
     assert_eq!(list.json()["data"].as_array().unwrap().len(), 3);
@@ -170,7 +170,7 @@ async fn a_password_works_until_it_was_wrong_too_often() {
     let lasting = world.call_as(Some(&session), "POST", "/v1/keys", &[], Some(json!({}))).await;
     assert_eq!(lasting.status, 201, "{}", lasting.text);
     world.rule("acme", "PATCH", "/v1/users/ann", json!({"password": null})).await;
-    // Who got in with the old password is out.
+    // Sessions that were opened with the old password end.
     assert_eq!(whoami(&world, &session).await, 401);
     assert_eq!(login("ann", "correct horse").await.status, 401);
     let short = json!({"name": "bob", "password": "short"});
@@ -254,7 +254,8 @@ async fn a_role_is_given_by_who_has_its_rights(world: &World) {
     assert_eq!(world.ask(&boss, "PATCH", "/v1/roles/reporter", renamed).await.status, 403);
     assert_eq!(create(&ann).await.status, 403);
     let grant = json!({"to_user": "ann", "role": "reporter"});
-    // Who gives a role must have what the role gives: not to others, and not to oneself.
+    // A user who grants a role must have the privileges of the role, also to grant it to
+    // themselves.
     for to in ["ann", "boss"] {
         let grant = json!({"to_user": to, "role": "reporter"});
         let refused = world.ask(&boss, "POST", "/v1/grants", grant).await;
@@ -272,7 +273,7 @@ async fn a_role_is_given_by_who_has_its_rights(world: &World) {
     // Nor through a user who has it.
     assert_eq!(world.ask(&boss, "POST", "/v1/keys", json!({"user": "ann"})).await.status, 403);
     assert_eq!(create(&ann).await.status, 201);
-    // Who has a job act as a role is in the audit, with the role.
+    // The audit records the user whose job acts as a role, and the role.
     let path = "/v1/audit?event_type=JOB_CREATED&limit=1";
     let event = world.call("GET", path, &[("punctual-tenant", "acme")], None).await.json();
     let event = &event["data"][0];
@@ -288,7 +289,7 @@ async fn a_role_is_given_by_who_has_its_rights(world: &World) {
     world.rule("acme", "DELETE", &path, json!({})).await;
     let run = run().await;
     assert!(run.to_string().contains("has no grant to run as reporter"), "{run}");
-    // Who has the role gives it.
+    // A member of the role may grant it.
     world.rule("acme", "POST", "/v1/grants", json!({"to_user": "boss", "role": "inner"})).await;
     assert_eq!(world.ask(&boss, "POST", "/v1/grants", grant).await.status, 201);
 }
@@ -365,7 +366,7 @@ async fn a_command_needs_its_own_privilege() {
     assert_eq!(changed.status, 403, "{}", changed.text);
     let ops = world.person("acme", "ops", &["CREATE JOB", "EXECUTE EXTERNAL JOB"]).await;
     assert_eq!(world.ask(&ops, "POST", "/v1/jobs", job).await.status, 201);
-    // Who may start jobs may not start this one.
+    // The privilege to start jobs does not extend to this one.
     assert_eq!(world.ask(&ann, "POST", "/v1/jobs/job/trigger", Value::Null).await.status, 403);
 }
 
@@ -461,7 +462,8 @@ async fn a_tenant_has_what_it_may_have_and_no_more() {
     world.finish("held", domain::run::AttemptResult::completed()).await;
     world.ended_in("small", &first).await;
     world.begun("held").await;
-    // What it may have is its tenant's to know, and the cluster's to say.
+    // The limits of a tenant are visible to it, and only an administrator of the cluster changes
+    // them.
     let own = world.ask(&boss, "GET", "/v1/tenants/small", Value::Null).await;
     assert_eq!(own.json()["max_jobs"], 1);
     let more = world.ask(&boss, "PATCH", "/v1/tenants/small", json!({"max_jobs": 9})).await;
@@ -517,7 +519,7 @@ async fn another_tenant_is_there_only_for_the_cluster() {
     assert_eq!((others.status, dummy.status), (404, 404));
     assert_eq!(others.text.replace("other", "none"), dummy.text);
     assert_eq!(at(&world.key, "other").await.status, 200);
-    // What the cluster's administrator makes elsewhere is theirs, and runs.
+    // Jobs that the cluster's administrator creates in another tenant belong to them, and run.
     let headers = [("punctual-tenant", "other")];
     let made = world.call("POST", "/v1/jobs", &headers, Some(noop("job"))).await;
     assert_eq!(made.status, 201);

@@ -71,7 +71,7 @@ impl<'a> Agent<'a> {
         (self.session, self.node) = (welcome["session"].take(), welcome["node"].take());
     }
 
-    /// What a poll brings that waits until there is something.
+    /// The items of a poll that waits until there is work.
     async fn poll(&self, number: u64, has: &Value) -> Value {
         let poll = json!({"session": self.session, "number": number, "free": {"process": 2, "http": 2}, "has": has});
         let work = self.call("poll", &poll).await;
@@ -223,7 +223,7 @@ async fn a_token_is_good_once_for_a_short_time_and_for_what_it_says() {
     assert_eq!(taken.error(), (409, "ALREADY_EXISTS".into(), "name".into()));
     let odd = call(&world, "join", "x", &bound, &join("a b")).await;
     assert_eq!(odd.error().2, "name");
-    // What was refused for another reason has not spent it.
+    // A join that was refused for another reason has not used up the token.
     let joined = call(&world, "join", "two", &bound, &join("two")).await.json();
     assert_eq!(joined["labels"], json!({"zone": "eu"}));
 
@@ -272,11 +272,11 @@ async fn nobody_is_let_in_with_the_key_of_somebody_else() {
     }
     // The session of one is none of another's.
     assert_eq!(other.call("renew", &word).await.error().1, "SESSION_ENDED");
-    // An agent is nobody on the other interfaces.
+    // The key of an agent is invalid on the other interfaces.
     let asked = Request::get("/v1/jobs").header("authorization", format!("Bearer {}", agent.key));
     assert_eq!(world.send(asked.body(Body::empty()).unwrap()).await.status, 401);
 
-    // Without its key it is nobody, at once.
+    // Once its key is deleted, the agent is unauthenticated at once.
     assert_eq!(agent.call("renew", &word).await.status, 200);
     let removed = world.call("DELETE", "/v1/nodes/far", &[], None).await;
     assert_eq!(removed.status, 204, "{}", removed.text);
@@ -379,7 +379,7 @@ async fn what_cannot_be_understood_is_refused() {
     let items = agent.poll(1, &json!([])).await;
     let reply = agent.output(&items[0], 0, [long.as_bytes(), b""]).await;
     assert_eq!(reply.error().1, "BODY_TOO_LARGE");
-    // Two processes with one key: the one that came first is told.
+    // Two processes with one key: the first one gets an error.
     agent.hello(&hello(2)).await;
     assert_eq!(agent.call("hello", &hello(1)).await.error().1, "AGENT_REPLACED");
     assert_eq!(agent.call("renew", &json!({"session": agent.session})).await.status, 200);

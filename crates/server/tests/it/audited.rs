@@ -71,7 +71,7 @@ async fn logins_are_recorded_and_a_flood_is_not() {
     assert_eq!(logins(&world, "acme", "", 9).await, expected);
     assert_eq!(login("hunter2", "battery staple").await, 401);
     assert_eq!(logins(&world, "acme", "scope=cluster", 2).await, [" DENIED"; 2]);
-    // Neither passwords nor names that nobody has.
+    // Neither passwords nor unknown names.
     for (tenant, scope) in [("acme", "tenant"), ("acme", "cluster"), ("default", "tenant")] {
         let said = format!("{:?}", events(&world, tenant, &format!("scope={scope}")).await);
         for word in ["hunter2", "horse", "staple", "argon2"] {
@@ -110,7 +110,7 @@ async fn denied_requests_are_recorded() {
     assert_eq!((actor.as_str(), outcome.as_str()), ("ann", "DENIED"));
     assert_eq!(details["request"], "POST /v1/users");
     assert!(details["problem"].as_str().is_some_and(|problem| !problem.is_empty()));
-    // What was refused for the first time is not answered unless it can be recorded.
+    // A first refusal is not answered unless it can be recorded.
     let other = async || world.ask(&ann, "POST", "/v1/roles", body.clone()).await;
     world.rename_table("audit", "audit_gone");
     let unrecorded = other().await;
@@ -272,7 +272,7 @@ async fn who_changes_retries_backfills_and_tests_is_recorded() {
         let row = ("ann".to_owned(), "REQUESTED".to_owned(), detail);
         assert_eq!(found, [row], "{kind}");
     }
-    // What cannot be recorded does not happen.
+    // An operation that cannot be recorded does not happen.
     world.rename_table("audit", "audit_gone");
     for path in [format!("/v1/executions/{run}/retry"), "/v1/databases/main/test".to_owned()] {
         assert!(world.ask(&ann, "POST", &path, Value::Null).await.status >= 500, "{path}");

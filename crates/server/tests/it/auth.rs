@@ -1,4 +1,4 @@
-//! Nobody passes without a key: every route of the description is asked.
+//! No request passes without a key: every route of the description is called.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -7,7 +7,7 @@ use server::Key;
 
 use crate::world::{Reply, World};
 
-/// The routes that answer everybody. A new one is added here by somebody who means it.
+/// The routes that need no authentication. A new one is added here on purpose.
 pub const PUBLIC: [&str; 11] = [
     "/docs",
     "/healthz",
@@ -116,7 +116,7 @@ async fn the_public_routes_are_these_and_no_others() {
     for (method, path) in routes() {
         let asked = filled(&path);
         let reply = ask(&world, &method, &asked, &[]).await;
-        // Who logs in has no key yet.
+        // A login has no key yet.
         if reply.status != 401 {
             open.push(path);
         }

@@ -19,7 +19,7 @@ async fn open(world: &World, body: Value, headers: &[(&str, &str)]) -> Reply {
     world.call_as(None, "POST", "/v1/session", headers, Some(body)).await
 }
 
-/// What a browser sends back of a cookie that it was given.
+/// The cookie that a browser sends back.
 fn cookie(reply: &Reply) -> String {
     reply.header("set-cookie").split(';').next().unwrap_or_default().to_owned()
 }
@@ -124,7 +124,8 @@ async fn the_cookie_counts_for_pages_of_this_server_only() {
         let reply = with(&world, &given, "GET", "/v1/jobs", &[("sec-fetch-site", site)]).await;
         assert_eq!(reply.status, status, "{site}");
     }
-    // A login that another site causes is none, and where a key is shown the cookie is not looked at.
+    // A login that another site causes is refused, and in a request with a key the cookie is
+    // ignored.
     let elsewhere = [("sec-fetch-site", "cross-site")];
     assert_eq!(open(&world, json!({"key": world.key}), &elsewhere).await.status, 403);
     let headers = [("cookie", given.as_str()), ("authorization", "Bearer wrong"), OWN];
@@ -215,7 +216,7 @@ async fn the_dashboard_is_served_to_everybody() {
     assert_eq!(world.call_as(None, "POST", "/ui/", &[], None).await.status, 405);
     let known = [("if-none-match", page.header("etag"))];
     assert_eq!(world.call_as(None, "GET", "/ui/", &known, None).await.status, 304);
-    // What the rest of the server answers may load nothing at all.
+    // All other responses of the server may load nothing at all.
     let api = world.call_as(None, "GET", "/healthz", &[], None).await;
     assert!(
         api.header("content-security-policy").starts_with("default-src 'none'; frame-ancestors")

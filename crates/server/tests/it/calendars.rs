@@ -31,7 +31,7 @@ async fn a_calendar_is_made_used_changed_and_kept_from_deletion() {
     let shown = world.get("/v1/jobs/report").await.json();
     let uses = json!([{"calendar": "weekends", "mode": "EXCLUDE", "shift": "SKIP"}]);
     assert_eq!(shown["calendars"], uses);
-    // What was shown can be sent back, and changes nothing but the version.
+    // A PUT of the response changes nothing but the version.
     let put = world.call("PUT", "/v1/jobs/report", &[], Some(shown)).await;
     assert_eq!(put.status, 200, "{}", put.text);
     let shown = world.get("/v1/calendars/weekends").await.json();

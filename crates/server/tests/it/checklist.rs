@@ -48,7 +48,7 @@ async fn an_unknown_name_costs_the_same_work() {
         assert_eq!(login(tenant, user, "correct horse").await, wrong, "{tenant} {user}");
     }
     assert_eq!(login("acme", "ann", "correct horse").await.0, 1);
-    // Whoever has to wait costs nothing, known or not.
+    // A name that has to wait costs no hashing, known or unknown.
     for user in ["ann", "nobody"] {
         for _ in 0..100 {
             login("acme", user, "battery staple").await;
@@ -87,11 +87,11 @@ async fn people_change_their_own_password() {
     assert_eq!(change(&reading, "correct horse", "battery staple").await.status, 403);
     let changed = change(&here, "correct horse", "battery staple").await;
     assert_eq!((changed.status, changed.text.as_str()), (204, ""));
-    // The other login is over; this one, and what is no login, goes on.
+    // The other session has ended; this one, and a key without a session, stay valid.
     let after = [whoami(&here).await, whoami(&elsewhere).await, whoami(&lasting).await];
     assert_eq!(after, [200, 401, 200]);
     assert_eq!((login("correct horse").await.0, login("battery staple").await.0), (401, 200));
-    // In nobody else's name, and not without end.
+    // Not for another user, and not any number of times.
     assert_eq!(change(&world.key, "battery staple", "another one").await.error().2, "old_password");
     let mut last = 0;
     for _ in 0..8 {

@@ -1,4 +1,4 @@
-//! Statistics, settings, and what is told to those who listen.
+//! Statistics, settings, and events for listeners.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -194,7 +194,7 @@ async fn a_job_has_a_class_and_labels_and_says_what_it_waits_for() {
     let wrong = json!({"run_on": {"zone": "e u"}});
     let wrong = world.call("PATCH", "/v1/jobs/placed", &[], Some(wrong)).await;
     assert_eq!(wrong.error().2, "run_on", "{}", wrong.text);
-    // Alone, a node is the majority, and the record says so.
+    // A single node is the majority, and the record shows it.
     let free = json!({"run_on": null});
     assert_eq!(world.call("PATCH", "/v1/jobs/placed", &[], Some(free)).await.status, 200);
     let run = world.trigger("placed").await;

@@ -1,4 +1,5 @@
-//! DAGs over REST and SQL: made, changed, run, and seen by those who may. On both stores.
+//! DAGs over REST and SQL: created, changed, run, and visible to users with the privilege. On both
+//! stores.
 
 use serde_json::{Value, json};
 
@@ -77,7 +78,7 @@ async fn a_dag_is_made_changed_and_removed(world: &World) {
     assert_eq!(shown["levels"], json!([["a"], ["b"], ["c"]]));
     assert_eq!(shown["tasks"][1]["dependencies"], json!(["a"]));
     assert_eq!(shown["tasks"][1]["timeout_seconds"], 3600);
-    // What is shown can be sent back.
+    // A PUT of the response is accepted.
     let mut same = shown.clone();
     let put = world.call("PUT", path, &[], Some(same.clone())).await;
     assert_eq!(put.status, 200, "{}", put.text);

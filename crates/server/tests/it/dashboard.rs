@@ -1,5 +1,5 @@
-//! What the dashboard asks for: jobs by a part of the name with their last outcomes, what needs a
-//! person, what is due soon, what a schedule would do.
+//! Requests of the dashboard: jobs by a part of the name with their last outcomes, jobs that need
+//! attention, runs that are due soon, previews of schedules.
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -61,7 +61,7 @@ async fn a_list_of_jobs_shows_their_last_outcomes() {
     assert_eq!(list["data"][0]["may"], json!(["ALTER", "DROP", "EXECUTE", "VIEW_HISTORY"]));
     assert!(world.get("/v1/jobs").await.json()["data"][0].get("last_outcomes").is_none());
     assert_eq!(world.get("/v1/jobs?include=all").await.error().2, "include");
-    // What is shown may be sent back.
+    // A PUT of the response is accepted.
     let shown = list["data"][0].clone();
     let reply = world.call("PUT", "/v1/jobs/bad", &[], Some(shown)).await;
     assert_eq!(reply.status, 200, "{}", reply.text);
@@ -227,7 +227,7 @@ async fn a_calendar_has_days_of_23_and_25_hours() {
         (&found["timezone"], &found["today"]),
         (&json!("Europe/Berlin"), &json!("2026-03-01"))
     );
-    // A time that does not exist is told of, also where nothing is due on the day.
+    // A time that does not exist is counted, also where nothing is due on the day.
     let found = get("/v1/jobs/daily/calendar?from=2026-03-29&to=2026-03-29").await;
     assert_eq!(found["days"][0]["skipped_by_clock"], 1, "{found}");
     let day = get("/v1/jobs/daily/calendar/2026-03-29").await;

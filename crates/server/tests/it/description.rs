@@ -39,7 +39,7 @@ async fn the_page_needs_no_other_machine() {
     let world = World::at("2024-01-15T10:30:00Z").await;
     let page = world.get("/docs").await.text;
     assert!(page.contains("/v1/jobs/{job_id}/trigger"));
-    // What the `type` of a problem leads to.
+    // Targets of the `type` of problems.
     for code in server::Code::ALL {
         assert!(page.contains(&format!("<dt id=\"{}\">", code.anchor())), "{code:?}");
     }

@@ -1,4 +1,4 @@
-//! Executions: started by hand, cancelled, tried again, put away.
+//! Executions: triggered, cancelled, retried, acknowledged.
 
 use serde_json::{Value, json};
 
@@ -128,7 +128,7 @@ async fn attempts_nodes_health_and_statistics() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backlog_does_not_make_the_server_unready() {
     let world = World::at("2024-01-15T10:30:00Z").await;
-    // As many as the node takes, and one more that nobody has a hand for.
+    // As many as the node has slots, and one more.
     for n in 0..65 {
         world.job(&format!("held-{n}"), "http://held").await;
         world.trigger(&format!("held-{n}")).await;
@@ -169,7 +169,7 @@ async fn the_trace_of_a_trigger_is_kept_with_the_run() {
     assert_eq!(run["traceparent"], trace);
     let run = trigger(trace, Some(json!({"parameters": {"x": 1}}))).await;
     assert_eq!(run["parameters"], json!({"traceparent": trace, "x": 1}));
-    // What cannot be read is as good as none.
+    // An invalid header is ignored.
     let run = trigger("garbage", None).await;
     assert!(run.get("traceparent").is_none() && run.get("parameters").is_none(), "{run}");
 }
@@ -192,7 +192,7 @@ async fn jobs_show_their_last_runs() {
     assert_eq!(seen, expected);
     let job = world.get("/v1/jobs/bad").await.json();
     assert_eq!(last(&job), expected[0]);
-    // What is shown can be sent back.
+    // A PUT of the response is accepted.
     assert_eq!(world.call("PUT", "/v1/jobs/bad", &[], Some(job)).await.status, 200);
 }
 

@@ -114,7 +114,7 @@ async fn runs_that_have_not_started_have_a_reason_everywhere() {
         let rows = world.post("/v1/sql", json!({ "sql": sql })).await.json();
         assert_eq!(rows["results"][0]["rows"], json!([[run["waiting_reason"]]]));
     }
-    // What runs or has ended waits for nothing.
+    // Runs that execute or have ended wait for nothing.
     let running = world.get("/v1/executions?status=RUNNING").await.json();
     assert_eq!(running["data"].as_array().unwrap().len(), 1, "{running}");
     assert_eq!(running["data"][0]["job_name"], "single");

@@ -54,7 +54,7 @@ async fn create_job() {
     let job_id = job_id.as_str().unwrap();
     assert_eq!(reply.header("location"), format!("/v1/jobs/{job_id}"));
     assert_eq!(reply.header("etag"), "\"1\"");
-    // What was sent is what is shown.
+    // The job is shown as it was sent.
     let shown = world.get(&format!("/v1/jobs/{job_id}")).await.json();
     for field in ["name", "job_type", "cron_expression", "timezone", "timeout_seconds", "tags"] {
         assert_eq!(shown[field], body[field], "{field}");

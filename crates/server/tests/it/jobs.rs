@@ -136,7 +136,7 @@ async fn a_warning_names_the_object_that_a_job_lacks() {
     assert!(listed["data"].as_array().unwrap().iter().all(has_warning), "{listed}");
     let listed = world.get("/v1/jobs").await.json();
     assert!(!listed["data"].as_array().unwrap().iter().any(has_warning), "{listed}");
-    // What was lacking is there: the warning goes.
+    // With the missing secret in place the warning disappears.
     let set = world.call("PUT", "/v1/secrets/KEY", &[], Some(json!({"value": "hunter22"}))).await;
     assert!(set.status < 300, "{}", set.text);
     let shown = world.get("/v1/jobs/j0").await.json();
@@ -156,7 +156,7 @@ async fn changes_meet_the_version_that_they_are_based_on() {
     let known = [("if-none-match", "\"1\"")];
     assert_eq!(world.call("GET", "/v1/jobs/j", &known, None).await.status, 304);
 
-    // What was shown can be sent back.
+    // A PUT of the response is accepted.
     let mut body = shown.json();
     body["priority"] = json!(7);
     let reply = world.call("PUT", "/v1/jobs/j", &[], Some(body.clone())).await;
@@ -340,7 +340,7 @@ async fn a_request_with_a_key_is_done_once() {
     }
     let other = world.call("POST", "/v1/jobs", &key, Some(cron("k"))).await;
     assert_eq!(other.error(), (422, "IDEMPOTENCY_KEY_REUSED".into(), "Idempotency-Key".into()));
-    // What failed may be tried again with the same key.
+    // A failed request may be retried with the same key.
     let key = [("idempotency-key", "k-2")];
     let taken = world.call("POST", "/v1/jobs", &key, Some(cron("j"))).await;
     assert_eq!(taken.error().0, 409);

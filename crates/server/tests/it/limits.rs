@@ -1,4 +1,4 @@
-//! Nobody asks too often, and nobody holds a connection without saying something.
+//! Rate limits of requests, and timeouts of silent connections.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -52,7 +52,7 @@ async fn a_key_that_asks_too_often_is_told_to_wait() {
     assert_eq!(reply.header("ratelimit-policy"), "\"default\";q=4;w=2");
     // An address that does not exist counts like one that does.
     assert_eq!(world.get("/v1/nothing").await.status, 429);
-    // Those who watch the server are never told to wait.
+    // Health checks and the API description are never rate limited.
     for path in ["/healthz", "/readyz", "/version", "/openapi.json"] {
         let reply = world.get(path).await;
         assert_eq!(reply.status, 200, "{path}");
@@ -92,7 +92,8 @@ async fn wrong_keys_are_throttled_by_address_and_right_ones_are_not() {
         assert_eq!(reply.error(), (429, "RATE_LIMITED".into(), String::new()), "{path}");
         assert_eq!(reply.header("retry-after"), "1");
     }
-    // Whoever shares the address of a stranger, behind a proxy say, does not share the blame.
+    // A client with a valid key is not throttled by wrong keys from the same address, behind a
+    // proxy say.
     assert_eq!(knock(&world, "192.0.2.1", &world.key, "/v1/jobs").await.status, 200);
     assert_eq!(knock(&world, "192.0.2.2", "wrong", "/v1/jobs").await.status, 401);
     world.go_to("2024-01-15T10:30:01Z");
@@ -120,7 +121,7 @@ async fn listener(patience: ListenerLimits) -> OpenListener {
     OpenListener { world, address, stop, served }
 }
 
-/// What a caller hears who says this and then nothing more.
+/// The response to a client that sends this and then nothing more.
 async fn hear(address: SocketAddr, words: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(words.as_bytes()).await.unwrap();
@@ -133,7 +134,7 @@ async fn hear(address: SocketAddr, words: &str) -> String {
 #[tokio::test]
 async fn callers_who_dawdle_lose_their_place() {
     let short = Duration::from_millis(300);
-    // Two places: those who dawdle take both.
+    // Two connections: slow clients take both.
     let patience = ListenerLimits {
         head: short,
         body: short,
@@ -167,7 +168,7 @@ async fn callers_who_dawdle_lose_their_place() {
     tokio::time::timeout(Duration::from_secs(60), listener.served).await.unwrap().unwrap();
 }
 
-/// A connection whose client has said this, and has heard the beginning of an answer.
+/// A connection whose client has sent this and has received the beginning of a response.
 async fn begin(address: SocketAddr, words: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(words.as_bytes()).await.unwrap();
@@ -227,7 +228,7 @@ async fn half_sent_bodies_without_a_key_make_way() {
         let mut stream = TcpStream::connect(listener.address).await.unwrap();
         let words = "POST /v1/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
                      Content-Length: 100\r\n\r\n{\"tenant\":";
-        // It may have been turned away.
+        // It may have been rejected.
         let _ = stream.write_all(words.as_bytes()).await;
         held.push(stream);
     }

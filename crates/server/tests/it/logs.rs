@@ -1,4 +1,4 @@
-//! What executions have said.
+//! Outputs of executions.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -50,8 +50,8 @@ async fn text_parts_and_events() {
     assert!(events.text.starts_with("event: output\nid: 13\ndata: oops\n"), "{}", events.text);
 }
 
-/// What one node keeps is read on another: with the record if it is short, and with the name of
-/// the node if it is not.
+/// Output on one node is read on another: from the record if it is short; otherwise the error names
+/// the node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_node_reads_short_outputs_and_names_who_has_long_ones() {
     let (world, other) = World::with_another().await;
@@ -83,7 +83,7 @@ async fn another_node_reads_short_outputs_and_names_who_has_long_ones() {
         let message = refused.json()["error"]["message"].as_str().unwrap().to_owned();
         assert!(message.starts_with(words) && message.ends_with("ask that node"), "{message}");
     }
-    // An attempt that has said nothing is no riddle.
+    // An attempt without output is no error.
     world.job("quiet", "http://ok").await;
     let quiet = world.trigger("quiet").await;
     world.ended(&quiet).await;

@@ -11,9 +11,9 @@ use crate::auth::{PUBLIC, routes};
 use crate::people::{Person, request};
 use crate::world::{World, until};
 
-/// Nobody; an administrator of another tenant; in the tenant of what is asked about: a user
-/// without privileges, the owner of the job, one who sees history, one who executes, the
-/// administrator; the administrator of the cluster.
+/// No user; an administrator of another tenant; in the tenant of the resource: a user without
+/// privileges, the owner of the job, one who sees history, one who executes, the administrator; the
+/// administrator of the cluster.
 const TABLE: &str = "
                                                    nobody stranger plain owner viewer executor admin cluster
 GET    /metrics                                       401      403   403   403    403      403   403     200
@@ -327,7 +327,7 @@ impl Things {
         ]))
     }
 
-    /// Ids that nobody has, of the same shape.
+    /// Unknown ids of the same shape.
     fn absent() -> Self {
         let id = "018f0000-0000-7000-8000-00000000dead".to_owned();
         let of = |place: &&'static str| match *place {
@@ -374,7 +374,7 @@ impl Things {
         self.0.values().fold(text.to_owned(), |text, id| text.replace(id.as_str(), "ID"))
     }
 
-    /// What a route needs to do its work.
+    /// The body that a route needs to succeed.
     fn body(&self, method: &str, path: &str, n: usize) -> Option<Value> {
         let named = json!({"name": format!("new-{n}")});
         let job = json!({
@@ -568,7 +568,7 @@ async fn every_route_answers_each_user_as_the_table_says() {
                 continue;
             }
             if status == 404 {
-                // What is not yours is answered like what is not there.
+                // A resource of another tenant is answered like an unknown one.
                 let absent = Things::absent();
                 let (same, words) = answer(&world, key, tenant, route, &absent, asked).await;
                 let (text, words) = (things.take_out_of(&text), absent.take_out_of(&words));
@@ -582,7 +582,7 @@ async fn every_route_answers_each_user_as_the_table_says() {
                 let names = things.0.iter().filter(|(place, _)| is_name(place));
                 let named: Vec<&String> =
                     names.map(|(_, id)| id).filter(|id| text.contains(id.as_str())).collect();
-                // A batch names what it was asked about, and says that it is not there.
+                // A batch repeats the ids of the request, with an error for each.
                 let echo = path.starts_with("/v1/dead-letters:");
                 if !(named.is_empty() || echo && text.contains("\"ok\":false")) {
                     wrong.push(format!("{method} {path} {person} is told of {named:?}"));

@@ -48,7 +48,7 @@ async fn a_database_is_made_shown_changed_and_removed() {
         let known = world.call("GET", &path, &[("if-none-match", "\"1\"")], None).await;
         assert_eq!(known.status, 304);
     }
-    // What was shown can be sent back: the password stays.
+    // A PUT of the response keeps the password.
     world.go_to("2024-01-15T10:31:00Z");
     let mut back = made.json();
     back["description"] = json!("reports");
@@ -79,7 +79,7 @@ async fn a_database_is_made_shown_changed_and_removed() {
     assert_eq!(world.call("DELETE", "/v1/databases/sales", &[], None).await.status, 404);
 }
 
-/// What the store has of a database.
+/// The stored body of a database.
 async fn kept(world: &World, name: &str) -> String {
     let kind = domain::object::ObjectKind::Database;
     let node = world.engine.node();
@@ -201,7 +201,7 @@ async fn a_channel_keeps_its_secret() {
     assert_eq!(shown, expected);
     let path = format!("/v1/alert-channels/{}", id.as_str().unwrap());
     assert_eq!(world.get(&path).await.header("etag"), "\"1\"");
-    // What was shown goes back without the secret, and the secret stays.
+    // A PUT of the response, which lacks the secret, keeps the secret.
     let put = world.call("PUT", &path, &[("if-match", "\"1\"")], Some(made.json())).await;
     assert_eq!(put.status, 200, "{}", put.text);
     let patch = json!({"enabled": false, "kinds": null, "url": "https://hooks.example.com/other"});

@@ -1,5 +1,5 @@
-//! What operators do with many things at once: batches of jobs and executions, outputs of any size,
-//! what a change of schedules would do, preferences and public status pages.
+//! Operations on many resources at once: batches of jobs and executions, outputs of any size,
+//! simulations of schedule changes, preferences and public status pages.
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -237,7 +237,7 @@ async fn a_large_output_is_indexed_and_searched() {
     assert!(
         whole[hit["position"].as_u64().unwrap() as usize..].starts_with("\u{1b}[31mthe needle")
     );
-    // In steps: each goes on where the last one ended.
+    // In steps: each begins where the last one ended.
     let (mut seen, mut next) = (Vec::new(), String::new());
     loop {
         let page = world
@@ -298,7 +298,7 @@ async fn a_busy_minute_is_flattened_as_the_preview_says() {
         plan["minutes"].as_array().unwrap().iter().map(|it| it[field].as_u64().unwrap()).sum()
     };
     assert_eq!((starts("before"), starts("after")), (42, 42));
-    // What is applied is what was shown.
+    // The changes that were shown are applied.
     let ids: Vec<&Value> =
         jobs.iter().filter(|it| it["is_chosen"] == true).map(|it| &it["job_id"]).collect();
     let patch = json!({"action": "PATCH", "job_ids": ids, "patch": {"jitter_seconds": 1200}, "expected_count": 40});
@@ -339,7 +339,7 @@ async fn a_changed_schedule_is_tried_with_measured_durations() {
     assert!(wrong.error().2.starts_with("changes[0].patch"), "{}", wrong.text);
 }
 
-/// What a page shows without a key, and what it does not.
+/// Contents of a page without a key.
 #[tokio::test]
 async fn a_public_status_page_shows_its_tags_and_nothing_else() {
     let world = World::at(START).await;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::world::{Reply, World};
 
-/// Somebody who can be asked in the name of.
+/// A user with a key.
 #[derive(Clone, Debug)]
 pub struct Person {
     pub tenant: String,
@@ -50,7 +50,7 @@ impl World {
         Person { tenant: tenant.to_owned(), key }
     }
 
-    /// Asks in somebody's name.
+    /// Sends a request with the key of a user.
     pub async fn ask(&self, person: &Person, method: &str, path: &str, body: Value) -> Reply {
         let body = Some(body).filter(|body| !body.is_null());
         self.call_as(Some(&person.key), method, path, &[], body).await

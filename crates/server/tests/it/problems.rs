@@ -1,4 +1,4 @@
-//! What bad requests are told.
+//! Responses to invalid requests.
 
 use axum::body::Body;
 use axum::http::Request;

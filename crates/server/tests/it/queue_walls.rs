@@ -150,7 +150,7 @@ async fn fields_that_the_server_tells_are_refused(world: &World) {
         body[field] = value;
         let put = world.call("PUT", "/v1/queues/mail", &[], Some(body)).await;
         match field {
-            // What moves by itself can be sent back.
+            // Counts of messages change by themselves, so any value is accepted.
             "ready" => assert_eq!(put.status, 200, "{}", put.text),
             _ => assert_eq!((put.status, put.error().2.as_str()), (422, field), "{}", put.text),
         }
@@ -184,7 +184,7 @@ async fn numbers_keep_their_digits(world: &World) {
     let path = format!("/v1/queues/mail/messages/{}", id.as_str().unwrap());
     let shown = world.get(&path).await.text;
     assert!(shown.contains(&format!(r#""result":{long}"#)), "{shown}");
-    // What no worker could read is refused.
+    // A payload that a worker could not parse is refused.
     let deep = format!("{}{}", "[".repeat(1_000), "]".repeat(1_000));
     for wrong in [deep.as_str(), r#""\ud800""#, "1e999"] {
         let body = format!(r#"{{"payload":{wrong}}}"#);

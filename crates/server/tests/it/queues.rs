@@ -1,4 +1,5 @@
-//! Queues over REST: messages are sent, leased, settled, and seen by those who may. On both stores.
+//! Queues over REST: messages are sent, leased, settled, and visible to users with the privilege.
+//! On both stores.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is kept of jobs and runs: names of deleted and renamed jobs, times, errors as numbers.
+//! Records of jobs and runs: names of deleted and renamed jobs, times, errors as numbers.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ async fn names(world: &World, path: &str) -> Vec<String> {
     let executions = reply.json()["data"].as_array().unwrap().clone();
     let name = |it: &Value| it["job_name"].as_str().unwrap_or_default().to_owned();
     let mut names: Vec<String> = executions.iter().map(name).collect();
-    // What is asked for at the same instant has no order.
+    // Runs that were requested at the same instant have no order.
     names.sort();
     names
 }

@@ -1,4 +1,5 @@
-//! Who asked for a run: shown, recorded, and the right to see and to stop it. On both stores.
+//! The user who requested a run: shown, recorded, and allowed to see and to stop it. On both
+//! stores.
 
 use domain::object::ObjectKind;
 use query::Value as Cell;
@@ -21,7 +22,7 @@ on_both_stores! {
     the_address_of_a_channel_is_sealed
 }
 
-/// Statements in somebody's name.
+/// A SQL session of the owner of a key.
 async fn session(world: &World, key: &str) -> Session {
     let actor = world.app.authority.owner(&Key::parse(key).unwrap()).await.unwrap().unwrap();
     Session::new(world.app.clone(), Actor::from(actor))
@@ -155,7 +156,7 @@ async fn who_asked_is_shown_everywhere(world: &World) {
     let mut sql = session(world, &ann.key).await;
     let question = "SELECT requested_by_user_uuid, requested_by FROM sys.job_runs";
     assert_eq!(rows(&mut sql, question).await, [format!("{id}|ann")]);
-    // A user who was removed is named by their id, and what the schedule asked for by nobody.
+    // A deleted user is shown by id, and a run of the schedule has no user.
     world.rule("default", "DELETE", "/v1/users/ann", json!({})).await;
     let shown = world.get(&format!("/v1/executions/{run}")).await.json();
     assert_eq!(word(&shown, "requested_by"), id);
@@ -277,7 +278,7 @@ async fn a_chosen_id_tells_nothing_about_other_runs(world: &World) {
     let chosen = "01a3185c-5000-7922-a380-df8657358dd5";
     let named = world.post("/v1/jobs/theirs/trigger", json!({"execution_id": chosen})).await.json();
     let (theirs, plain) = (word(&named, "execution_id"), world.trigger("theirs").await);
-    // An id that somebody chose, that somebody has, and that nobody has: the answers are alike.
+    // An id that another user chose, one that exists, and an unknown one: the answers are alike.
     let unknown = "01a3185c-5000-7922-a380-df8657358dd6";
     let mut ids = Vec::new();
     for job in ["j", "k"] {
@@ -371,7 +372,7 @@ async fn the_address_of_a_channel_is_sealed(world: &World) {
     let before = kept().await;
     assert!(!before.contains("geheim"), "{before}");
     let sealed = |body: &str| word(&serde_json::from_str(body).unwrap(), "sealed_url");
-    // What was shown can be sent back, whole or in part, and the address stays.
+    // A PUT or PATCH of the response keeps the address.
     let put = world.call("PUT", "/v1/alert-channels/ops", &[], Some(made.json())).await;
     assert_eq!(put.status, 200, "{}", put.text);
     let patch = json!({"enabled": false});

@@ -251,8 +251,9 @@ async fn sql_tells_how_far_the_parts_of_a_run_have_come() {
     let over_rest = world.get("/v1/jobs/bad/explain").await.json();
     assert_eq!(over_rest["parts"], json!(told));
 
-    // A column that nobody asks for costs no look, and one that somebody does one for a page.
-    // A run that was split has a row for each of its parts, and stands in the ledger as a whole.
+    // A column that the query does not read costs no call, and one that it reads costs one for a
+    // page. A parent run has a row for each of its child runs in `sys.job_runs`, and one row in the
+    // ledger.
     let looks = || world.calls.of(Operation::Parents);
     let before = looks();
     let plain = "SELECT execution_uuid, state, shard_uuid FROM sys.job_runs";

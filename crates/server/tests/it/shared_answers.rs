@@ -76,7 +76,7 @@ async fn no_answer_is_shared_between_users() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_from_before_an_event_is_not_given() {
     let world = World::now().await;
-    // The list of jobs is followed by a listener, which hears of changes.
+    // The list of jobs is kept up to date by a listener.
     until(async || world.get("/v1/jobs?facets=true").await.json()["facets"].as_object().cloned())
         .await;
     let path = "/v1/jobs";

@@ -86,7 +86,7 @@ async fn script(world: &World, name: &str, people: &BTreeMap<&str, access::Actor
             writeln!(out, "{};", &text[parsed.place.clone()]).unwrap();
             let described = session.describe(&parsed.statement).await;
             let answer = session.run(&parsed.statement, &[]).await;
-            // What is described is what is answered.
+            // The described columns are those of the answer.
             if let (Ok(described), Ok(answer)) = (described, &answer) {
                 assert_eq!(described.columns, answer.columns, "{}", &text[parsed.place.clone()]);
             }
@@ -198,7 +198,7 @@ async fn access() {
     let bob = world.person("default", "bob", &["DROP JOB"]).await;
     let stranger = world.person("other", "boss", &["ADMINISTER TENANT"]).await;
     let mut people = admin();
-    // What bob is given in the script he has when he logs in.
+    // Grants of the script are in effect when bob logs in.
     for privilege in ["CREATE JOB", "ALTER JOB"] {
         let grant = json!({"to_user": "bob", "privilege": privilege});
         world.rule("default", "POST", "/v1/grants", grant).await;
@@ -207,14 +207,14 @@ async fn access() {
     people.insert("stranger", actor_of(&world, &stranger.key).await);
     people.insert("reader", access::Actor { read_only: true, ..access::Actor::admin() });
     script(&world, "access", &people).await;
-    // Whoever was refused has tried.
+    // Denied statements are in the audit.
     let denied = world.get("/v1/audit?event=DENIED").await;
     let denied = if denied.status == 200 { denied } else { world.get("/v1/audit").await };
     assert!(denied.text.contains("CREATE ROLE"), "{}", denied.text);
     assert!(!String::from_utf8_lossy(&world.stored_bytes()).contains("hunter22-hunter22"));
 }
 
-/// Values for `$1` are values, whatever they hold.
+/// A value for `$1` is never parsed as SQL.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn parameters_are_values() {
     let world = World::at("2024-01-15T10:30:00Z").await;
@@ -240,7 +240,7 @@ async fn parameters_are_values() {
     assert_eq!(error.sqlstate(), "55000", "{:?}", error.problem);
 }
 
-/// A run that is cancelled and one that is told to run again, with SQL alone.
+/// Cancels a run and retries another one, with SQL alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn runs_are_stopped_and_started_again() {
     let world = World::at("2024-01-15T10:30:00Z").await;

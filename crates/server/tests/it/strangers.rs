@@ -13,7 +13,7 @@ use crate::world::World;
 /// Words that stand in everything of the other tenant and in no request.
 const CANARY: &str = "canary-of-acme";
 
-/// A request that a stranger makes up.
+/// A random request of a user of another tenant.
 #[derive(Clone, Debug)]
 struct Attempt {
     route: Index,
@@ -30,7 +30,7 @@ fn attempts() -> impl Strategy<Value = Attempt> {
     )
 }
 
-/// What the stranger has heard of: ids and names of the other tenant.
+/// Ids and names of the other tenant that the user has.
 struct Loot(Vec<String>);
 
 impl Loot {

@@ -36,13 +36,13 @@ async fn outputs_go_with_history() {
     }
     let kept = |run: RunId| world.app.outputs.attempts(run).unwrap().len();
 
-    // Nobody knows this run, and it writes.
+    // The store does not have this run, and it writes output.
     let stranger = RunId::of_request((world.app.clock)(), 1 << 60);
     let output = world.app.outputs.open(stranger, 1);
     output.write(Stream::Stdout, &[b'x'; 1 << 16]);
     until(|| async { (kept(stranger) > 0).then_some(()) }).await;
 
-    // What is young stays, known or not.
+    // Young outputs are kept, whether the store has the run or not.
     assert_eq!(sweep(&world).await, 0);
 
     world.go_to_instant((world.app.clock)() + SignedDuration::from_hours(10 * 24));

@@ -1,4 +1,4 @@
-//! The tables of `sys`: what they answer, to whom, and in which order.
+//! The tables of `sys`: their rows for each actor, and the order.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -275,13 +275,13 @@ async fn nobody_sees_another_tenant(world: &World) {
     let nobody = engine(world, actor_of(&other, &[]));
     // Of the tenant itself, but without a right to what others made.
     let guest = engine(world, actor_of(&acme, &[]));
-    // Whoever may sees it, so the questions can be answered.
+    // The owner sees rows, so the queries do find something.
     let owner = engine(world, actor_of(&acme, &[Privilege::AdministerTenant]));
     let mut seen = 0;
     for question in NOSY {
         let question = question.replace("{job}", &job).replace("{run}", &run);
         for engine in [&boss, &nobody, &guest] {
-            // A refusal is an answer too, as long as it tells nothing.
+            // An error is an answer too, as long as it reveals nothing.
             let said = match ask(engine, &question).await {
                 Ok(answer) => format!("{:?}", answer.rows),
                 Err(error) => format!("{error:?}"),
@@ -353,7 +353,7 @@ async fn the_latest_starts_are_found_among_ids_of_another_order() {
     assert_eq!(some, all[..4]);
 }
 
-/// What a question may say about rows.
+/// Conditions on rows.
 const CONDITIONS: &[&str] = &[
     "true",
     "job_uuid = '{job}'",
@@ -405,7 +405,7 @@ async fn questions_agree(world: &World, minute: SignedDuration) {
         let run = world.trigger(name).await;
         world.ended(&run).await;
     }
-    // One goes on, and one was cancelled between two attempts.
+    // One still executes, and one was cancelled between two attempts.
     let (waits, cancelled) = (world.trigger("again").await, world.trigger("again").await);
     // Times of the past, which begin now; and one that is asked for again.
     let range = json!({"from": "2020-01-01T00:00:00Z", "until": "2023-12-31T00:00:00Z"});
@@ -527,7 +527,7 @@ async fn a_long_history_makes_no_question_longer() {
             let made: Vec<usize> =
                 calls().iter().zip(before).map(|(now, then)| now - then).collect();
             assert_eq!(found.len(), 10, "{question}");
-            // Live runs, ended runs, and nobody looks at each of them.
+            // Live runs and ended runs are read in pages, and not one by one.
             assert!(made[0] <= 3 && made[1] <= 2, "{question}: {made:?} of {asked:?}");
             assert_eq!(made[2..], [0, 0, 0], "{question}: {made:?} of {asked:?}");
         }

@@ -130,7 +130,7 @@ async fn a_bad_token_is_refused_like_no_token() {
         "alg none, a signature",
         format!("{none}.{body}.{}", good.rsplit('.').next().unwrap()),
     ));
-    // The public key, which everybody has, as the secret of an HMAC.
+    // The public key, which is not secret, as the secret of an HMAC.
     for public in [rsa.public_pem(), rsa.public_der(), rsa.jwk().to_string().into_bytes()] {
         bad.push(("HS256 with the public key", rsa.sign_hmac(&claims(json!({})), &public)));
     }
@@ -158,7 +158,7 @@ async fn a_bad_token_is_refused_like_no_token() {
         let reply = get(&world, &token, "/v1/whoami").await;
         assert_eq!((reply.status, &reply.text), (401, &refused.text), "{what}");
     }
-    // Nobody was made of them.
+    // They created no users.
     let users = world.rule("acme", "GET", "/v1/users", Value::Null).await;
     assert_eq!(users["data"].as_array().unwrap().len(), 1, "{users}");
     // Without issuers in the settings, no token counts.
@@ -183,7 +183,7 @@ async fn keys_are_kept_rotated_and_asked_for_at_a_bounded_rate() {
     let second = new.sign(&claims(json!({"jti": 2})));
     assert_eq!(status(&world, &second).await, 200);
     assert_eq!(web.asked.load(Ordering::SeqCst), 4);
-    // A flood of names that no key has asks the issuer once in half a minute.
+    // Many unknown key ids cause one request to the issuer in half a minute.
     for n in 0..200 {
         let token = new.named(&format!("made up {n}")).sign(&claims(json!({})));
         assert_eq!(status(&world, &token).await, 401);
@@ -225,7 +225,7 @@ async fn an_issuer_that_is_down_shuts_nobody_out_whose_key_is_known() {
     web.is_down.store(false, Ordering::SeqCst);
     world.go_to("2026-01-02T00:01:00Z");
     assert_eq!(status(&world, &token).await, 200);
-    // What describes another issuer, or is no description, is none.
+    // A document of another issuer, or one that is no discovery document, is ignored.
     for body in [json!({"issuer": "https://evil.example.com", "jwks_uri": "https://x/"}), json!([])]
     {
         web.describe(&body);
@@ -247,7 +247,7 @@ async fn the_roles_of_the_token_decide_and_its_user_can_be_disabled() {
     let boss = signer.sign(&claims(json!({"roles": ["bosses", "kings"]})));
     assert_eq!(get(&world, &developer, "/v1/users").await.status, 403);
     assert_eq!(get(&world, &boss, "/v1/users").await.status, 200);
-    // The narrow token stays narrow, whatever the other one gave.
+    // The token with fewer roles gains none from the other one.
     assert_eq!(get(&world, &developer, "/v1/users").await.status, 403);
     // Another tenant is another user, and sees nothing of this one.
     let job = json!({"name": "mine", "job_type": "MANUAL", "payload": {"endpoint": "http://ok"}});
@@ -273,7 +273,7 @@ async fn the_roles_of_the_token_decide_and_its_user_can_be_disabled() {
     }
     let logins = events.iter().filter(|event| *event == "LOGIN").count();
     assert_eq!(logins, 2, "one for each token");
-    // Who is disabled is nobody, with every token.
+    // Every token of a disabled user is refused.
     let users = world.rule("acme", "GET", "/v1/users", Value::Null).await;
     let user = users["data"].as_array().unwrap().iter();
     let user = user.clone().find(|user| user["name"] == format!("{URL}#ann|7")).unwrap();
@@ -309,7 +309,7 @@ async fn jobs_run_with_the_roles_of_the_newest_token() {
     let newer = signer.sign(&claims(json!({"roles": ["guests"], "iat": START_S + 10})));
     assert_eq!(status(&world, &newer).await, 200);
     assert_eq!(outcome().await, "FAILED");
-    // The old one is still good for what it says, and changes nothing for the jobs.
+    // The old token keeps the privileges of its claims, and changes nothing for the jobs.
     assert_eq!(get(&world, &token, "/v1/jobs/mine").await.status, 200);
     assert_eq!(outcome().await, "FAILED");
     let newest = signer.sign(&claims(json!({"iat": START_S + 20})));
@@ -344,7 +344,7 @@ async fn a_token_makes_nothing_that_outlives_it() {
     assert_eq!(status(&world, &token).await, 401);
 }
 
-/// What an address has in its query, and the cookies of the answer.
+/// A parameter of the query of an address.
 fn query(address: &str, name: &str) -> String {
     let begin = format!("{name}=");
     let (_, query) = address.split_once('?').unwrap();
@@ -370,7 +370,7 @@ async fn a_browser_logs_in_at_an_issuer() {
     let view = call("/v1/session", "").await.json();
     let login = json!([{"name": "id.example.com", "path": "/v1/session/oidc/0"}]);
     assert_eq!(view["logins"], login);
-    // Without endpoints there is no login, and the page says so.
+    // Without endpoints there is no login, and the page shows that.
     let reply = call("/v1/session/oidc/0", "").await;
     assert_eq!((reply.status, reply.header("location")), (303, "/ui/login?problem=UNREACHABLE"));
     web.answer_codes("");

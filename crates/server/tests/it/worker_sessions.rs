@@ -148,7 +148,7 @@ async fn a_cancelled_message_is_named_at_once(world: &World) {
     let it = polled(world, 1, json!({"want": 1})).await["messages"][0].clone();
     let id = it["id"].as_str().unwrap();
     let path = format!("/v1/queues/mail/messages/{id}");
-    // A poll that waits hears of it with the next renewal.
+    // A poll that waits gets it with the next renewal.
     let wait = json!({"want": 1, "wait_s": 30, "lease_s": 1, "running": [key(&it)]});
     let waiting = polled(world, 2, wait);
     let cancelling = async {

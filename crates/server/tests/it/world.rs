@@ -1,5 +1,5 @@
-//! A server in process: a store in a temporary folder, a clock that is set by hand or runs, and
-//! an executor that does what a test says.
+//! A server in process: a store in a temporary folder, a clock that is set by hand or runs, and an
+//! executor that the test controls.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -300,7 +300,7 @@ async fn new_database() -> String {
     server.url(&database)
 }
 
-/// What a clock shows.
+/// Reads the clock of the test.
 fn reader(clock: &Arc<AtomicI64>) -> impl Fn() -> Timestamp + Clone + Send + Sync + 'static {
     let clock = Arc::clone(clock);
     move || Timestamp::from_microsecond(clock.load(Ordering::Relaxed)).unwrap()
@@ -482,7 +482,7 @@ impl World {
         self.send(request.body(Body::from(body.to_owned())).unwrap()).await
     }
 
-    /// What the clock shows, in seconds since 1970.
+    /// The time of the test, in seconds since 1970.
     pub fn now_second(&self) -> i64 {
         self.clock.load(Ordering::Relaxed) / 1_000_000
     }

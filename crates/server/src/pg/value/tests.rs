@@ -31,7 +31,7 @@ fn examples() -> Vec<(Kind, Value, &'static str)> {
     ]
 }
 
-/// What was written to a row, without its length.
+/// The bytes of a value in a row, without the length.
 fn written(kind: Kind, value: &Value, format: Format) -> Option<Vec<u8>> {
     let mut row = BytesMut::new();
     put(&mut row, kind, value, format).unwrap();

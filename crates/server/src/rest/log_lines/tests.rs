@@ -53,7 +53,7 @@ fn lines_have_numbers_and_positions() {
         (&[Ok("one\ntwo\n")][..], &["0@0 one", "1@4 two"][..]),
         (&[Ok("one\n\nthree")], &["0@0 one", "1@4 ", "2@5 three"]),
         (&[Ok("he"), Err(100), Ok("il\nend\n")], &["0@0 he", "1@2 -100", "2@102 il", "3@105 end"]),
-        // What is shown of it has an empty line before the cut.
+        // The lines shown include an empty one before the cut.
         (&[Ok("he\n"), Err(7), Ok("x")], &["0@0 he", "1@3 ", "2@3 -7", "3@10 x"]),
         (&[], &[]),
     ] {

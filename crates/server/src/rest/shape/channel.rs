@@ -21,7 +21,7 @@ pub struct AlertChannelSpec {
     /// Unique among the channels of the tenant.
     #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", example = "on-call")]
     pub name: String,
-    /// Where alerts are posted to. What comes after the host is kept sealed, because it is often a
+    /// Where alerts are posted to. The part after the host is kept sealed, because it is often a
     /// key: it is never shown again. A change with the address as it is shown keeps the one that is
     /// there.
     #[schema(
@@ -38,7 +38,7 @@ pub struct AlertChannelSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(example = json!(["JOB_MAX_RETRIES_EXCEEDED", "JOB_RECOVERED"]))]
     pub kinds: Vec<String>,
-    /// Whether alerts are carried there now; yes when absent.
+    /// Whether alerts are delivered there; yes when absent.
     #[serde(default = "yes")]
     #[schema(default = true)]
     pub enabled: bool,
@@ -52,7 +52,7 @@ fn yes() -> bool {
     true
 }
 
-/// What is kept of a channel.
+/// The stored body of a channel.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ChannelBody {
     /// Where alerts are posted to, as far as it is shown.
@@ -63,9 +63,9 @@ pub struct ChannelBody {
     pub sealed: String,
     /// The kinds of alerts that it gets; all when there are none.
     pub kinds: Vec<String>,
-    /// Whether alerts are carried there now.
+    /// Whether alerts are delivered there.
     pub enabled: bool,
-    /// Since when they are: what happened before is none of its business.
+    /// Since when they are. Earlier alerts are not delivered.
     pub since: Timestamp,
 }
 
@@ -82,7 +82,7 @@ pub struct AlertChannelView {
     pub has_secret: bool,
     /// The kinds of alerts that it gets; all when there are none.
     pub kinds: Vec<String>,
-    /// Whether alerts are carried there now.
+    /// Whether alerts are delivered there.
     pub enabled: bool,
     /// Grows with every change, from 1.
     pub version: u32,
@@ -109,7 +109,7 @@ impl AlertChannelView {
     }
 }
 
-/// What is shown of an address: what comes after the host is often a key.
+/// The masked form of an address: the part after the host is often a key.
 pub(crate) fn masked(url: &str) -> String {
     let shown = || {
         let uri = Uri::from_str(url).ok()?;
@@ -135,7 +135,7 @@ impl ChannelBody {
     }
 }
 
-/// What signs, one by one.
+/// The signing secrets, one by one.
 pub fn signers(secret: &str) -> impl Iterator<Item = &str> {
     secret.split(',').map(str::trim)
 }

@@ -120,7 +120,7 @@ impl DagSpec {
         Ok(DagSpec { job, dag: parse_value("", Value::Object(own))? })
     }
 
-    /// What the request asks for; `upstream` are the jobs of `depends_on`, in their order.
+    /// The definition in the request; `upstream` are the jobs of `depends_on`, in their order.
     pub fn definition(
         &self,
         upstream: Vec<Dependency>,
@@ -245,7 +245,7 @@ pub fn invalid(dag: &Dag, error: &DagError) -> Problem {
 #[serde(transparent)]
 pub struct DagView(pub Map<String, Value>);
 
-/// What is known about a DAG besides its definition.
+/// Fields of a DAG besides its definition.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct DagRecord {
     /// Its identity.
@@ -272,7 +272,7 @@ pub struct DagRecord {
     /// Permitted operations of the caller: `ALTER`, `DROP`, `EXECUTE` and `VIEW_HISTORY`.
     #[schema(required = false, value_type = Vec<String>)]
     pub may: Vec<&'static str>,
-    /// Warnings.
+    /// Warnings about the definition.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub warnings: Vec<String>,
@@ -283,7 +283,7 @@ pub struct DagRecord {
 }
 
 impl DagRecord {
-    /// What is known about a DAG.
+    /// The fields of a DAG.
     pub fn of(job: &Job, last: Option<&LastRun>, app: &App) -> Self {
         let record = JobView::of(job, app).with_last(last).record;
         DagRecord {
@@ -390,14 +390,14 @@ pub struct DagCreated {
     pub next_run_time: Option<Timestamp>,
     /// When it was made.
     pub created_at: Timestamp,
-    /// Warnings.
+    /// Warnings about the definition.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub warnings: Vec<String>,
 }
 
 impl DagCreated {
-    /// What is told about a new DAG.
+    /// The response to a new DAG.
     pub fn of(job: &Job, app: &App, warnings: Vec<String>) -> Self {
         DagCreated {
             dag_id: job.id.0,

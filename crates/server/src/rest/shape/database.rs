@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-/// What stands in place of a password.
+/// Stands in place of a password.
 pub const HIDDEN: &str = "***";
 
 /// A database.
@@ -30,7 +30,7 @@ pub struct DatabaseSpec {
     pub version: Option<u32>,
 }
 
-/// What is kept of a database.
+/// The stored body of a database.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DatabaseBody {
     /// Where it is. A password that was written out is hidden.

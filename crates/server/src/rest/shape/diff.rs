@@ -1,4 +1,4 @@
-//! What is different between two versions of a job, field by field.
+//! Differences between two versions of a job, field by field.
 
 use serde_json::Value;
 
@@ -7,9 +7,9 @@ use serde_json::Value;
 pub struct Change {
     /// Where it is: `payload.headers.Accept`.
     pub path: String,
-    /// What it was.
+    /// The old value.
     pub from: Option<Value>,
-    /// What it becomes.
+    /// The new value.
     pub to: Option<Value>,
 }
 
@@ -56,7 +56,7 @@ fn compare(path: &str, from: Option<&Value>, to: Option<&Value>, changes: &mut V
     }
 }
 
-/// Whether two values say the same: 60 and 60.0 do.
+/// Whether two values are equal: 60 and 60.0 are.
 fn is_same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),

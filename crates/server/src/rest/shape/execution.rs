@@ -116,7 +116,7 @@ pub struct Execution {
     #[serde(skip_serializing_if = "is_zero")]
     #[schema(required = false)]
     pub coalesced: u32,
-    /// How many backfilled runs of its job may be at work at a time, if its backfill says so.
+    /// How many backfilled runs of its job may execute at a time, if its backfill limits them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backfill_concurrency: Option<u32>,
     /// Whether its statements were committed together with the record that they were.
@@ -216,7 +216,7 @@ fn is_zero(number: &u32) -> bool {
 pub(super) fn raw(text: Option<String>) -> Option<Box<RawValue>> {
     let text = text?;
     RawValue::from_string(text.clone())
-        // What is no JSON is a text.
+        // A value that is not JSON is shown as text.
         .or_else(|_| serde_json::value::to_raw_value(&text))
         .ok()
 }
@@ -226,7 +226,7 @@ fn ms_between(from: Timestamp, to: Timestamp) -> i64 {
 }
 
 impl Execution {
-    /// What a run looks like.
+    /// The view of a run.
     pub fn of(run: RunView, job_name: Option<String>) -> Self {
         let failed = run.error.is_some();
         let ended = run.attempts + run.lost;
@@ -284,7 +284,7 @@ impl Execution {
 }
 
 impl Attempt {
-    /// What an attempt looks like.
+    /// The view of an attempt.
     pub fn of(attempt: AttemptView) -> Self {
         Attempt {
             attempt_number: attempt.number,

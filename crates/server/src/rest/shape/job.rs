@@ -1,4 +1,4 @@
-//! Jobs.
+//! Definitions of jobs, as requests and responses spell them.
 
 use std::collections::BTreeMap;
 
@@ -160,7 +160,7 @@ pub struct JobSpec {
     /// How long its history is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retention: Option<RetentionRule>,
-    /// As whom it acts on a database.
+    /// The database role that it acts as.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_as: Option<String>,
     /// Where and how it is executed; `LOCAL_SAFE` when absent.
@@ -289,7 +289,7 @@ impl From<&CalendarUse> for JobCalendar {
 }
 
 impl JobSpec {
-    /// What the request asks for; `upstream` are the jobs of `depends_on`, in their order.
+    /// The definition in the request; `upstream` are the jobs of `depends_on`, in their order.
     pub fn definition(
         &self,
         upstream: Vec<Dependency>,
@@ -348,7 +348,7 @@ impl JobSpec {
         })
     }
 
-    /// The state that the request asks for.
+    /// The state in the request.
     pub fn state(&self) -> Result<Option<JobState>> {
         match self.status {
             None => Ok(None),
@@ -363,7 +363,7 @@ impl JobSpec {
         }
     }
 
-    /// What a job looks like.
+    /// The definition of a job.
     pub fn of(job: &Job) -> Self {
         let definition = &job.definition;
         let default = Definition::default();

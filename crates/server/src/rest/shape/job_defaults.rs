@@ -34,7 +34,7 @@ impl JobDefaultsSpec {
         })
     }
 
-    /// What the request asks for.
+    /// The defaults in the request.
     pub fn defaults(&self) -> Result<JobDefaults> {
         let timeout = self.timeout_seconds.map(|seconds| seconds.0);
         if timeout.is_some_and(|timeout| !timeout.is_positive()) {

@@ -18,15 +18,15 @@ use crate::app::App;
 /// A job as it is shown.
 #[derive(Debug, Serialize)]
 pub struct JobView {
-    /// What is known about it.
+    /// State and history.
     #[serde(flatten)]
     pub record: JobRecord,
-    /// What it is.
+    /// The definition.
     #[serde(flatten)]
     pub spec: JobSpec,
 }
 
-/// What is known about a job besides its definition.
+/// Fields of a job besides its definition.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct JobRecord {
     /// Its identity.
@@ -120,14 +120,14 @@ pub struct JobCreated {
     pub next_run_time: Option<Timestamp>,
     /// When it was made.
     pub created_at: Timestamp,
-    /// Warnings.
+    /// Warnings about the definition.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub warnings: Vec<String>,
 }
 
 impl JobView {
-    /// What a job looks like now.
+    /// The present view of a job.
     pub fn of(job: &Job, app: &App) -> Self {
         JobView {
             record: JobRecord {
@@ -170,7 +170,7 @@ fn schedule_text(when: &When, zones: &Zones) -> String {
 }
 
 impl JobCreated {
-    /// What is told about a new job.
+    /// The response to a new job.
     pub fn of(job: &Job, app: &App, warnings: Vec<String>) -> Self {
         JobCreated {
             job_id: job.id.0,

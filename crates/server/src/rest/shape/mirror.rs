@@ -133,11 +133,11 @@ mirror! {
 mirror! {
     /// How an upstream job must have ended.
     DependsOn = domain::job::DependsOn {
-        /// Well.
+        /// It completed.
         Success,
         /// In any way.
         Completion,
-        /// Badly.
+        /// It failed.
         Failure,
     }
 }
@@ -196,11 +196,11 @@ pub enum JobStatus {
     Active,
     /// Held for a while.
     Paused,
-    /// Off.
+    /// It does not run until it is enabled.
     Disabled,
     /// A one-time job whose run has ended.
     Completed,
-    /// Removed.
+    /// It was removed; its history may still exist.
     Deleted,
 }
 

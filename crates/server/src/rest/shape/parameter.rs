@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ParameterKind {
-    /// Text.
+    /// Any text.
     #[default]
     Text,
     /// A whole number.
@@ -86,7 +86,7 @@ impl ParameterSpec {
         }
     }
 
-    /// What a rule looks like.
+    /// The view of a rule.
     pub fn of(rule: &ParameterRule) -> Self {
         ParameterSpec {
             name: rule.name.clone(),

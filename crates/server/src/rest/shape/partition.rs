@@ -86,7 +86,7 @@ impl PartitionSpec {
         Ok(rule)
     }
 
-    /// What a rule looks like.
+    /// The view of a rule.
     pub fn of(rule: &Partition) -> Self {
         let of = |strategy| PartitionSpec { strategy, ..PartitionSpec::default() };
         match rule.clone() {
@@ -102,7 +102,7 @@ impl PartitionSpec {
     }
 }
 
-/// The values that a request asks for.
+/// The values of the parameters in a request.
 pub fn parameters(
     values: &Map<String, Value>,
     from: Option<&ParametersFrom>,

@@ -1,4 +1,4 @@
-//! What a job does: `payload`, whose `type` may be left out where a field gives it away.
+//! The action of a job: `payload`, whose `type` may be left out where another field implies it.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::problem::{Problem, Result};
 pub enum Payload {
     /// A request.
     Http(HttpPayload),
-    /// Statements.
+    /// SQL statements.
     Sql(SqlPayload),
     /// A procedure.
     Procedure(ProcedurePayload),
@@ -27,7 +27,7 @@ pub enum Payload {
     Queue(QueuePayload),
     /// A backup.
     Backup(BackupPayload),
-    /// Nothing.
+    /// No action.
     Noop(NoopPayload),
 }
 
@@ -144,7 +144,7 @@ pub struct BackupPayload {
     /// How many backups stay in the target; older ones are deleted when a new one is whole. All when absent.
     #[schema(minimum = 1)]
     pub keep: Option<u32>,
-    /// Whether what runs have said is part of it; true when absent.
+    /// Whether outputs of runs are part of it; true when absent.
     pub outputs: Option<bool>,
 }
 
@@ -218,7 +218,7 @@ pub fn action(payload: &Map<String, Value>) -> Result<Action> {
     })
 }
 
-/// What an action looks like.
+/// The payload of an action.
 pub fn of(action: &Action) -> Map<String, Value> {
     match serde_json::to_value(action) {
         Ok(Value::Object(fields)) => fields,

@@ -104,7 +104,7 @@ pub const READ_ONLY: [&str; 8] = [
 ];
 
 impl QueueSpec {
-    /// What the request asks for.
+    /// The definition in the request.
     pub fn definition(&self) -> Result<Definition> {
         super::job::check_tags(&self.tags)?;
         let (usual, default) = (QueueSettings::default(), Definition::default());
@@ -308,7 +308,7 @@ pub struct MessageSpec {
 }
 
 impl MessageSpec {
-    /// What the request asks for; `place` is the message's place in the request.
+    /// The message in the request; `place` is its position there.
     pub fn message(self, place: &str, now: Timestamp) -> Result<Message> {
         let invalid = |field: &str, problem: &str| {
             Err(Problem::invalid(format!("{place}{field}"), problem.to_owned()))
@@ -441,7 +441,7 @@ pub struct LeasedMessageView {
     pub lease_until: Timestamp,
 }
 
-/// What a stored message holds; nothing if it cannot be read.
+/// The body of a stored message; empty if it cannot be read.
 fn body_of(parameters: Option<&str>) -> MessageBody {
     parameters.and_then(MessageBody::from_parameters).unwrap_or_default()
 }

@@ -28,7 +28,7 @@ pub struct RetentionRule {
 }
 
 impl RetentionRule {
-    /// What the request asks for.
+    /// The rule in the request.
     pub fn rule(&self) -> Result<Retention> {
         let keep_completed = self.keep_completed.as_deref().map(keep_completed).transpose()?;
         let &RetentionRule { days, failed_days, keep_last, .. } = self;

@@ -113,7 +113,7 @@ impl RetryConfig {
         })
     }
 
-    /// What a policy looks like.
+    /// The view of a policy.
     pub fn of(policy: &RetryPolicy) -> Self {
         RetryConfig {
             max_attempts: Some(policy.max_attempts),

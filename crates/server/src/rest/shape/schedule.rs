@@ -42,7 +42,7 @@ pub struct Dst {
 }
 
 impl Dst {
-    /// What the request asks for.
+    /// The policy in the request.
     pub fn policy(self) -> DstPolicy {
         DstPolicy { gap: self.gap.map(Into::into), overlap: self.overlap.map(Into::into) }
     }

@@ -1,5 +1,5 @@
-//! What a scan says about runs, in the words of the scheduler. It may say less than the scan, and
-//! never more: its user looks at the rows again.
+//! The constraints of a scan on runs, in the types of the engine. They may match more rows than the
+//! scan, and never fewer: the query filters the rows again.
 
 use domain::id::JobId;
 use domain::run::{Origin, Outcome, RunState};
@@ -15,15 +15,15 @@ use crate::sys::jobs::ever_named;
 pub(super) const LIVE: [RunState; 4] =
     [RunState::Pending, RunState::Queued, RunState::Running, RunState::Held];
 
-/// The runs that a scan asks for.
+/// The runs that match a scan.
 pub(super) struct Asked {
-    /// Whose.
+    /// The jobs or the tenant that they belong to.
     pub of: Vec<RunsOf>,
     /// In these states; in any when empty.
     pub states: Vec<RunState>,
     /// Or with several attempts, one of which may be what is asked for.
     pub retried: bool,
-    /// What asked for them.
+    /// Their origin.
     pub origin: Option<Origin>,
     /// The times that they stand for: from this one on, up to but without the other one.
     pub times: (Option<Timestamp>, Option<Timestamp>),
@@ -34,7 +34,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// What a scan of `sys.job_runs` asks for, whose rows are attempts.
+    /// The constraints of a scan of `sys.job_runs`, whose rows are attempts.
     pub fn of_attempts(sys: &Sys, scan: &Scan) -> Result<Self, QueryError> {
         let starts = within(scan, &["started_at", "started"]);
         let known = |name| scan.ranges(name).next().is_some();
@@ -54,11 +54,11 @@ impl Asked {
         Ok(asked)
     }
 
-    /// What a scan asks for whose rows are runs.
+    /// The constraints of a scan whose rows are runs.
     pub fn of_runs(sys: &Sys, scan: &Scan) -> Result<Self, QueryError> {
         let tenant = sys.actor.tenant;
         let of = match ever_named(sys, scan)? {
-            // What a job that is gone has left is found among everything.
+            // Runs of a purged job are found by a scan of the tenant.
             Some(jobs) if scan.values("job_uuid").is_none_or(|ids| ids.len() <= jobs.len()) => {
                 jobs.iter().map(|job| RunsOf::Job(job.id)).collect()
             }
@@ -125,7 +125,7 @@ impl Asked {
         self.states.is_empty() || self.states.contains(&state)
     }
 
-    /// Whether an end can be meant.
+    /// Whether an outcome can match.
     pub fn lets_end(&self, outcome: Outcome, attempts: u32) -> bool {
         self.lets(RunState::Ended(outcome)) || self.retried && attempts > 1
     }

@@ -9,8 +9,8 @@
 //!   by end  ◀──────────  ended since the n-th latest start that was seen
 //! ```
 //!
-//! What started after a moment also ended after it, or goes on; only clocks may differ about it. A
-//! run that is cancelled between two attempts ends by the store's clock, and its attempts began by
+//! A run that started after a moment also ended after it, or goes on; only clocks may differ. A run
+//! that is cancelled between two attempts ends by the store's clock, and its attempts began by
 //! those of nodes. So ends are read from a little earlier on. To answer the last `n` starts of a
 //! tenant, two walks take turns: one over the ids, newest first, and one over everything that ended
 //! since the `n`-th latest start that is known. Whichever comes to its end first has proved the
@@ -73,7 +73,7 @@ impl<'a> Best<'a> {
         Ok(())
     }
 
-    /// What a row must be beyond to be among the first.
+    /// The sort key of the last row within the limit: rows below it are not among the first.
     fn bound(&self) -> Option<i64> {
         let last = self.rows.get(self.limit.checked_sub(1)?)?;
         Some(key(last, self.order))
@@ -85,7 +85,7 @@ impl<'a> Best<'a> {
     }
 }
 
-/// What a row is ordered by: nothing is greater than everything, or smaller.
+/// The sort key of a row: NULL sorts before all values, or after them.
 fn key(row: &Row, order: Order) -> i64 {
     match row.get(order.field) {
         Some(Value::Int(ms)) => *ms,
@@ -106,7 +106,7 @@ impl Reader {
         of: RunsOf,
         best: &mut Best<'_>,
     ) -> Result<(), QueryError> {
-        // What goes on has no end to be found by.
+        // Live runs have no end by which they could be found.
         if let Some(live) = asked.live(of) {
             let mut walk = Walk::ids(live, ROWS);
             while best.bound() != Some(i64::MAX)

@@ -35,12 +35,12 @@ fn words_of_end(name: &str) -> (&'static str, &'static str) {
     }
 }
 
-/// The error of an attempt: that which it told, or how it failed without one.
+/// The error of an attempt: the one that it reported, or its outcome if it reported none.
 fn error_of<'a>(it: &Attempt<'a>) -> Option<&'a str> {
     it.error.or_else(|| Some(it.state.1).filter(|end| ["TIMEOUT", "LOST"].contains(end)))
 }
 
-/// What differs between the rows of a run.
+/// Columns that differ between the rows of a run.
 struct Attempt<'a> {
     number: u32,
     begun: bool,

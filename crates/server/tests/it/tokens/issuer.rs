@@ -18,7 +18,7 @@ const KEYS: &str = "https://id.example.com/keys";
 /// A body that was posted, and its Authorization header.
 type Posted = (String, Option<String>);
 
-/// What is published, and how often somebody asked for it.
+/// Published documents, and the number of requests for them.
 #[derive(Clone, Default)]
 pub struct Web {
     pages: Arc<Mutex<HashMap<String, String>>>,
