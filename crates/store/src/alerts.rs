@@ -36,7 +36,7 @@ pub trait Alerts: Store {
         delivery: &Delivery,
     ) -> impl Future<Output = Result<()>> + Send;
 
-    /// What a channel has tried to deliver, the newest first try first, from before the given one.
+    /// Deliveries of a channel by their first attempt, newest first, before the given one.
     fn deliveries(
         &self,
         channel: &str,
@@ -98,7 +98,7 @@ impl Channel {
 /// The place of a delivery in the list of its channel: its first try and its alert.
 pub type DeliveryKey = (Timestamp, Uuid);
 
-/// What a channel made of an alert.
+/// Delivery state of an alert on one channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryView {
     /// The alert.
@@ -126,7 +126,7 @@ impl DeliveryView {
     }
 }
 
-/// What came of a try.
+/// Result of a delivery attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Delivery {
     /// It arrived.

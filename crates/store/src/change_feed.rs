@@ -93,8 +93,8 @@ impl Cursor {
         Cursor { at: job.updated_at, id: job.id.0 }
     }
 
-    /// What happened before this time has been recorded: a node that is silent for longer has
-    /// lost its lease, and its word does not count any more.
+    /// All events before this time have been recorded: a node that missed heartbeats for longer has
+    /// lost its lease, and its writes are refused.
     pub fn settled(now: Timestamp) -> Timestamp {
         now.saturating_sub(SignedDuration::from_secs(60)).unwrap_or(Timestamp::MIN)
     }

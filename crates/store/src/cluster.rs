@@ -1,4 +1,4 @@
-//! What a cluster needs beyond leases: one leader, runs that not every node may execute, and
+//! Cluster state beyond leases: leadership, runs that not every node may execute, and
 //! acknowledgements.
 //!
 //! # Leadership
@@ -9,10 +9,11 @@
 //!                                          take_leadership ──▶ epoch n + 1, node B
 //! ```
 //!
-//! Leadership has no lease of its own: it is as good as the lease of the node that has it. A leader
-//! that fell silent is declared dead first, which refuses all its writes, and only then can another one
-//! take the leadership. An epoch belongs to one node for ever. What only the leader may write checks in
-//! its own transaction that the node still leads in the epoch it believes in.
+//! Leadership has no lease of its own: it is valid as long as the lease of the node that has it. A
+//! leader that missed heartbeats is declared dead first, which refuses all its writes, and only
+//! then can another node take the leadership. An epoch belongs to one node for ever. Writes that
+//! only the leader may make check in their own transaction that the node still leads in the epoch
+//! it believes in.
 //!
 //! A leader cannot resign while it holds runs that only the leader may execute. So a node that holds
 //! such a run leads, or is declared dead.
@@ -44,7 +45,7 @@ pub trait Cluster: Store {
     /// The nodes of the cluster, by when they joined.
     fn nodes(&self) -> impl Future<Output = Result<Vec<NodeView>>> + Send;
 
-    /// Who leads.
+    /// The current leader.
     fn leadership(&self) -> impl Future<Output = Result<Leadership>> + Send;
 
     /// Gives up leadership of an epoch. Answers false, and changes nothing, when it is not the
@@ -82,7 +83,7 @@ pub trait Cluster: Store {
     /// How far a run is acknowledged.
     fn quorum(&self, run: RunId) -> impl Future<Output = Result<Quorum>> + Send;
 
-    /// Who has acknowledged a run, and when.
+    /// The nodes that have acknowledged a run, and when.
     fn acknowledgements(
         &self,
         run: RunId,
@@ -116,9 +117,9 @@ pub trait Cluster: Store {
 /// A scheduler's word that it has seen a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acknowledgement {
-    /// Who.
+    /// The leader.
     pub node: NodeId,
-    /// In which epoch.
+    /// Its epoch, which grows with every change of leadership.
     pub epoch: i64,
     /// When.
     pub at: Timestamp,
@@ -136,7 +137,7 @@ pub enum NodeControl {
 }
 
 impl NodeControl {
-    /// What the audit calls it.
+    /// Name of the action in the audit.
     pub(crate) fn name(self) -> &'static str {
         match self {
             NodeControl::Drain => "DRAINED",
@@ -146,7 +147,7 @@ impl NodeControl {
     }
 }
 
-/// What became of a [`NodeControl`].
+/// Result of a [`NodeControl`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeControlOutcome {
     /// It is so now, or was so before.
@@ -159,7 +160,7 @@ pub enum NodeControlOutcome {
     Down,
 }
 
-/// Who has acknowledged a run, and when.
+/// The nodes that have acknowledged a run, and when.
 pub(crate) async fn acknowledgements(
     store: &impl Records,
     run: RunId,

@@ -55,7 +55,7 @@ pub trait Dags: Store {
     ) -> impl Future<Output = Result<Advanced>> + Send;
 }
 
-/// What is kept of DAG runs.
+/// Records of DAG runs and their steps.
 pub trait DagRecords: Store {
     /// A DAG run, with everything that is recorded of its steps if asked for.
     fn dag_run(
@@ -64,8 +64,7 @@ pub trait DagRecords: Store {
         with_steps: bool,
     ) -> impl Future<Output = Result<Option<(DagRun, Vec<StepRecord>)>>> + Send;
 
-    /// What is recorded of the steps of a DAG run by their numbers, after the given one; or of the
-    /// items of one step.
+    /// Step records of a DAG run by number, after the given one; or the items of one fan-out step.
     fn dag_steps(
         &self,
         run: RunId,
@@ -398,7 +397,7 @@ pub struct DagRun {
     pub version: u32,
     /// The number of decisions so far.
     pub revision: i64,
-    /// What it does apart from its steps.
+    /// State of the run apart from its steps.
     pub control: Control,
     /// Whether no step is left.
     pub is_over: bool,
@@ -430,7 +429,7 @@ pub struct Advance {
     pub run: RunId,
     /// The revision that it is based on.
     pub revision: i64,
-    /// What the run does apart from its steps.
+    /// State of the run apart from its steps.
     pub control: Control,
     /// Records that are new or have changed, each key once.
     pub records: Vec<StepRecord>,
@@ -440,7 +439,7 @@ pub struct Advance {
     pub is_over: bool,
 }
 
-/// What became of decisions.
+/// Result of writing decisions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Advanced {
     /// For each whether it was written.

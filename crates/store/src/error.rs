@@ -14,9 +14,9 @@ pub enum StoreError {
     /// The database that was named cannot be a store as it is. An administrator has to change it.
     #[error("{problem}: {advice}")]
     Refused {
-        /// What is wrong.
+        /// Cause: the first part of the message.
         problem: String,
-        /// What to do.
+        /// Next step for the administrator: the second part of the message.
         advice: String,
     },
     /// The database was changed by a newer release so that this one cannot use it.

@@ -1,4 +1,4 @@
-//! What a list shows, and how a page is put together.
+//! Filters of lists, and the assembly of a page from its sources.
 //!
 //! A page of runs has several sources: the live rows, and a range of an index for each outcome.
 //! Each is read from the newest on until there is enough or it has been looked at for long enough.
@@ -32,7 +32,7 @@ pub struct RunFilter {
     pub until: Option<Timestamp>,
 }
 
-/// Whose runs a list shows: each of these has an index of its own.
+/// Scope of a list of runs; each variant has an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunsOf {
     /// All runs of a tenant.
@@ -137,7 +137,7 @@ impl RunFilter {
     }
 }
 
-/// What a source tells about a run.
+/// Columns of a run that a source reads before the filter.
 pub(crate) struct Seen {
     pub id: RunId,
     pub job: JobId,
@@ -145,7 +145,7 @@ pub(crate) struct Seen {
     pub state: RunState,
 }
 
-/// What a source had.
+/// Result of reading one source.
 #[derive(Default)]
 pub(crate) struct Part {
     /// The runs that are let through, newest first.
@@ -205,17 +205,17 @@ pub struct JobFilter {
     pub states: Vec<JobState>,
     /// With this tag.
     pub tag: Option<String>,
-    /// Whose names begin like this.
+    /// Name prefix.
     pub prefix: Option<String>,
-    /// Whose names contain this, whatever the case of its letters.
+    /// Part of the name, case-insensitive.
     pub contains: Option<String>,
-    /// That are due before this time.
+    /// Next run before this time.
     pub due_before: Option<Timestamp>,
-    /// Whose schedules are of this kind, see [`domain::job::When::kind`].
+    /// Kind of schedule, see [`domain::job::When::kind`].
     pub schedule: Option<String>,
-    /// Whose actions are of this kind, see [`domain::action::Action::kind`].
+    /// Kind of action, see [`domain::action::Action::kind`].
     pub action: Option<String>,
-    /// Made by this user.
+    /// Created by this user.
     pub owner: Option<UserId>,
     /// Jobs with an action, queues or DAGs.
     pub kind: JobKind,

@@ -27,7 +27,7 @@ pub(crate) const TOKEN_BITS: u32 = 20;
 pub struct Finish {
     /// The grant.
     pub grant: Grant,
-    /// What becomes of the run.
+    /// The decision about the run.
     pub verdict: Verdict,
     /// The attempt that was made, if one was.
     pub attempt: Option<EndedAttempt>,
@@ -61,7 +61,7 @@ pub(crate) fn token_of_mark(mark: Option<i64>) -> Option<i64> {
     mark.filter(|mark| *mark > 0)
 }
 
-/// What becomes of a run when a grant ends.
+/// Decision about a run when its claim ends.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// It ends. If its cancellation was requested meanwhile, it ends cancelled.
@@ -101,7 +101,7 @@ pub enum Verdict {
 /// own. Those that are too many wait again.
 pub(crate) const LINE_WAKE: u32 = 16;
 
-/// What became of a [`Finish`].
+/// Result of a [`Finish`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Applied {
     /// The run ended like this.
@@ -129,7 +129,7 @@ pub struct ClaimRequest {
 /// The result of [`Store::complete_and_claim`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exchanged {
-    /// What became of each [`Finish`].
+    /// Result of each [`Finish`], in their order.
     pub applied: Vec<Applied>,
     /// New grants. Those that are due come first, by kind of slot: fair between tenants, then by
     /// priority with ageing, then by time.

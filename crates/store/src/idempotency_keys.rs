@@ -50,7 +50,7 @@ pub enum RequestState {
 pub struct Answer {
     /// The status.
     pub status: u16,
-    /// What the API keeps beside the body, as text of its own making.
+    /// Headers and other metadata of the response, in a format of the API.
     pub head: String,
     /// The body.
     pub body: Vec<u8>,

@@ -78,7 +78,8 @@ pub trait Identity: Store {
     /// All that a user or a role has, directly or by way of roles.
     fn reach(&self, id: Uuid) -> impl Future<Output = Result<EffectiveGrants>> + Send;
 
-    /// What the salts of all users are made of. The first that is offered is kept for ever.
+    /// Secret that the salts of all users are derived from. The first that is offered is kept for
+    /// ever.
     fn salt(&self, offered: [u8; 32]) -> impl Future<Output = Result<[u8; 32]>> + Send;
 
     /// Forgets keys that expired a day ago or earlier, at most `limit`; answers how many.
@@ -96,7 +97,7 @@ pub struct EntryFilter {
     pub owner: Option<UserId>,
 }
 
-/// What became of an entry.
+/// Result of writing an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recorded {
     /// It is this now.
@@ -107,7 +108,7 @@ pub enum Recorded {
     Conflict(u32),
 }
 
-/// What became of a removal.
+/// Result of removing an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removed {
     /// It is gone.
@@ -118,7 +119,7 @@ pub enum Removed {
     InUse,
 }
 
-/// What became of an award.
+/// Result of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GrantOutcome {
     /// It is given.
@@ -258,7 +259,8 @@ impl<S: Records> Identity for S {
                 return Ok(Removed::Conflict(seen.version));
             }
             let mut transaction = Transaction::from(vec![next_generation()]);
-            // What has the version that was seen is what was seen: its name is that of the audit.
+            // The version matches, so the entry is the one that was read: its name goes into the
+            // audit.
             let delete = Statement::new(
                 "DELETE FROM identities
                  WHERE id = $1 AND version = $2 AND NOT (kind = 1 AND (
@@ -482,7 +484,7 @@ fn entry_of(body: &str) -> Result<Entry> {
         .map_err(|error| StoreError::Unreadable(format!("an entry of identity: {error}")))
 }
 
-/// What was given, of two columns.
+/// Granted role or privilege, from its two columns.
 fn awarded(role: Option<Uuid>, privilege: Option<String>) -> Result<Awarded> {
     match (role, privilege) {
         (Some(role), None) => Ok(Awarded::Role(RoleId(role))),
@@ -502,7 +504,7 @@ fn columns(what: &Awarded) -> (Option<Uuid>, Option<String>) {
     }
 }
 
-/// What the audit calls a change of an entry. A key that a login made is the login.
+/// Audit kind of a change of an entry. A key that was made by a login is audited as the login.
 fn audit_kind(entry: &Entry, is_new: bool) -> audit::Kind {
     match entry {
         Entry::Tenant(_) => audit::Kind::TenantChanged,

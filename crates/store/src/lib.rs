@@ -9,12 +9,12 @@
 //!
 //! # Live rows and history
 //!
-//! What can still change is kept apart from what cannot, so that nothing that is fast today gets
-//! slower as history grows. On PostgreSQL a run that can still change is a row of `runs`, and its
-//! end moves it to `history`, which is partitioned by time. On SQLite the row of a run is written once; its end is a row of its
-//! own, and small tables say which runs have not ended, which can be claimed, and who holds which.
+//! Live rows are kept apart from history, so that no query gets slower as history grows. On
+//! PostgreSQL a live run is a row of `runs`, and its end moves it to `history`, which is
+//! partitioned by time. On SQLite the row of a run is written once; its end is a row of its own,
+//! and small tables list the runs that are live, claimable, and held by a node.
 //!
-//! # Grants, fences, turns
+//! # Claims, fencing tokens, generations
 //!
 //! ```text
 //!   node joins ──▶ lease ──renew──▶ lease ──renew──▶ … ──(silence)──▶ expired ──▶ dead
@@ -22,11 +22,11 @@
 //!   claim ───────────┴─▶ Grant { run, fence, turn } ──▶ finish          └─▶ its grants are lost
 //! ```
 //!
-//! A node has one lease, for all that it holds. A grant is the right to one run: its fence is
-//! larger than that of every grant before it, and its turn says which grant of this run it is.
-//! Whatever ends a grant (finish, retry, release, loss) makes the run's turn grow, so a write
-//! under an old grant finds no row. A node whose lease ran out is declared dead first, which refuses all
-//! its writes, and only then are its runs handed on.
+//! A node has one lease, for all runs that it holds. A [`Grant`] is the claim of one run: its fence
+//! is larger than that of every claim before it, and its turn is the claim generation of the run.
+//! Whatever ends a claim (finish, retry, release, loss) raises the generation, so a write under an
+//! old claim finds no row. A node whose lease expired is declared dead first, which refuses all its
+//! writes, and only then are its runs claimed by other nodes.
 
 use std::future::Future;
 
@@ -157,7 +157,7 @@ pub trait Store: Send + Sync + 'static {
     /// asks when the answer to a claim was lost; nothing when it was declared dead.
     fn held(&self, node: NodeId) -> impl Future<Output = Result<Vec<ClaimedRun>>> + Send;
 
-    /// What is known about runs that are about to start, in the order of the questions.
+    /// Facts about runs that are about to start, in the order of the questions.
     fn facts(
         &self,
         node: NodeId,
@@ -334,7 +334,7 @@ pub struct Change {
     pub job: Job,
     /// The version that the change is based on; none to create the job.
     pub expected: Option<u32>,
-    /// What becomes of runs that were prepared for times to come.
+    /// Treatment of runs that were prepared for future times.
     pub prepared: Prepared,
     /// A plan that is recorded with the change, in the same commit: that of the times of a pause.
     pub plan: Option<RecordPlan>,
@@ -343,7 +343,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// What the audit says about it.
+    /// Details of the audit row, as JSON.
     pub(crate) fn audit_details(&self) -> String {
         let Job { name, version, state, .. } = &self.job;
         let mut details = serde_json::json!({ "name": name, "version": version, "state": state });
@@ -357,8 +357,8 @@ impl Change {
     }
 }
 
-/// What becomes of a job's prepared runs: ticks whose nominal time has not come and that were
-/// never tried nor cancelled.
+/// Treatment of a job's prepared runs: ticks whose nominal time has not come and that were never
+/// attempted nor cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prepared {
     /// They stay, and so does the job's next time.
@@ -370,7 +370,7 @@ pub enum Prepared {
     Return,
 }
 
-/// What became of a [`Change`].
+/// Result of a [`Change`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Changed {
     /// It is done.
@@ -423,7 +423,7 @@ pub struct ClaimFor {
     pub max: PerSlot<u32>,
 }
 
-/// What became of submitted runs.
+/// Result of submitting runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Submitted {
     /// For each run whether it is new.
@@ -454,7 +454,7 @@ pub struct FactsFor {
     pub quorum: bool,
 }
 
-/// What became of a request to cancel.
+/// Result of a cancellation request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancelled {
     /// No node held the run: it has ended.
@@ -469,7 +469,7 @@ pub enum Cancelled {
     NotFound,
 }
 
-/// What became of a decision.
+/// Result of a decision about a HELD run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decided {
     /// The run is attempted again.
@@ -481,7 +481,7 @@ pub enum Decided {
 }
 
 impl Decided {
-    /// What an answer makes of a HELD run.
+    /// The result that an answer leads to.
     pub(crate) fn from_answer(answer: LostAnswer) -> Self {
         match answer {
             LostAnswer::Retry => Decided::Again,
@@ -506,7 +506,7 @@ pub struct Renewed {
     pub now: Timestamp,
 }
 
-/// What a reaping found.
+/// Result of expiring nodes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reaped {
     /// Nodes that were declared dead now.
@@ -563,6 +563,6 @@ pub struct SampleCutoff {
 pub struct Counts {
     /// Jobs that are not deleted.
     pub jobs: u64,
-    /// What the live runs of all tenants are doing.
+    /// Live runs of all tenants by state.
     pub live: LiveCounts,
 }

@@ -41,7 +41,7 @@ pub struct MessagePlace {
     pub at: Timestamp,
     /// When its time limit ends, once its worker has begun.
     pub deadline: Option<Timestamp>,
-    /// What its worker said last about how far it is, as JSON.
+    /// Last progress report of its worker, as JSON.
     pub progress: Option<String>,
     /// The messages before it: of its workspace that are ready, or with its ordering key.
     pub ahead: u64,

@@ -108,7 +108,7 @@ pub struct Deduplication {
     pub window: SignedDuration,
 }
 
-/// What became of messages that were sent.
+/// Result of sending messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sent {
     /// They are recorded. The id of each, and whether it is new: a message with a known
@@ -161,7 +161,7 @@ impl LeaseRequest {
     }
 }
 
-/// What a lease brought.
+/// Result of a lease request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Leased {
     /// The messages, in the order in which workspaces are served.
@@ -179,7 +179,7 @@ pub struct LeasedMessage {
     pub fence: i64,
     /// The workspace.
     pub workspace: String,
-    /// What it holds, see `domain::queue::MessageBody`.
+    /// Payload and headers, see `domain::queue::MessageBody`.
     pub parameters: Option<String>,
     /// 0 to 9.
     pub priority: u8,
@@ -206,11 +206,11 @@ pub struct LeaseExtension {
     pub lease: SignedDuration,
     /// The time limit.
     pub time_limit: TimeLimit,
-    /// What the worker says about how far it is; none for nothing new.
+    /// Progress report of the worker, as JSON; none if there is nothing new.
     pub progress: Option<String>,
 }
 
-/// What becomes of the time limit of a message.
+/// Change of the time limit of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimeLimit {
     /// It stays as it is.
@@ -242,7 +242,7 @@ pub struct Extended {
     pub is_cancelled: bool,
 }
 
-/// What is known about a lease.
+/// Current state of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldLease {
     /// The message.
@@ -251,7 +251,7 @@ pub struct HeldLease {
     pub attempts: u32,
 }
 
-/// What becomes of a message.
+/// Settlement of a message, to be written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SettledMessage {
     /// The queue.

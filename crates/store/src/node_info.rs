@@ -1,4 +1,4 @@
-//! What a node tells the store when it joins, and what it is told.
+//! Properties that a node sends when it joins, and the reply.
 
 use domain::cluster::{Labels, NodeRole};
 use domain::facts::Outage;
@@ -7,7 +7,7 @@ use domain::run::Grant;
 use domain::slot::PerSlot;
 use jiff::{SignedDuration, Timestamp};
 
-/// What a node says about itself.
+/// Properties of a node, as it reports them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeInfo {
     /// Its name: the same after a restart, and no other node's.
@@ -16,9 +16,9 @@ pub struct NodeInfo {
     pub address: Option<String>,
     /// The release that it runs.
     pub version: String,
-    /// What it does.
+    /// Roles of the node.
     pub roles: Vec<NodeRole>,
-    /// What is known about its place.
+    /// Labels that placement requests are matched with.
     pub labels: Labels,
     /// How many runs it executes at the same time, by their kind of slot.
     pub capacity: PerSlot<u32>,

@@ -92,10 +92,10 @@ pub struct PostgresStore {
     shared: Arc<Shared>,
 }
 
-/// What verbs and background tasks share.
+/// State that operations and background tasks share.
 struct Shared {
     pool: Pool,
-    /// What this process holds.
+    /// Claims of this process.
     holdings: Mutex<Holdings>,
     /// The nodes that joined through this value: it knows all that they hold.
     own: Mutex<HashSet<NodeId>>,

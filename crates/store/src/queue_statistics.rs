@@ -1,4 +1,4 @@
-//! What people look at in a queue: its workspaces, and how fast messages come and go.
+//! Statistics of a queue: its workspaces, and the rates of messages.
 
 use std::future::Future;
 

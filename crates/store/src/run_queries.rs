@@ -20,10 +20,10 @@ pub trait RunQueries: Store {
         number: u32,
     ) -> impl Future<Output = Result<Option<Vec<u8>>>> + Send;
 
-    /// What a tenant's live runs are doing.
+    /// Live runs of a tenant by state.
     fn live(&self, tenant: TenantId) -> impl Future<Output = Result<LiveCounts>> + Send;
 
-    /// What a run that has not ended waits for; none if it has ended or is not known.
+    /// Wait of a live run; none if the run has ended or does not exist.
     fn live_run(&self, run: RunId) -> impl Future<Output = Result<Option<LiveRun>>> + Send;
 
     /// For each of these jobs the newest of its latest runs that was carried out and has ended; a
@@ -83,7 +83,7 @@ pub struct RecentEnd {
     pub job_version: u32,
 }
 
-/// What live runs are doing, counted by [`RunState`](domain::run::RunState).
+/// Live runs counted by [`RunState`](domain::run::RunState).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LiveCounts {
     /// They wait for their time or for other runs.
@@ -97,10 +97,10 @@ pub struct LiveCounts {
     pub oldest_due: Option<Timestamp>,
 }
 
-/// What a live run waits for, and its position among others.
+/// Wait of a live run, and its position among others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveRun {
-    /// What it waits for besides its time and a node.
+    /// Its wait besides its time and a node.
     pub wait: Option<Wait>,
     /// When that wait ends at the latest.
     pub wait_until: Option<Timestamp>,
@@ -139,8 +139,8 @@ pub(crate) async fn attempt_output(
     rows.first().map(|row| row.get(0)).transpose()
 }
 
-/// What a tenant's live runs are doing, for both databases, which keep live runs in different
-/// tables. A run in line for earlier ones of its job (1) is queued, one that waits for its parts (4)
+/// Live runs of a tenant by state, for both databases, which keep live runs in different tables. A
+/// run that waits for earlier runs of its job (1) is queued, one that waits for its child runs (4)
 /// is running.
 pub(crate) async fn live(store: &impl Records, tenant: TenantId) -> Result<LiveCounts> {
     let sql = Sql::Differs {

@@ -31,7 +31,7 @@ pub trait SecretStore: Store {
         places: &[SecretPlace],
     ) -> impl Future<Output = Result<Vec<KeptSecret>>> + Send;
 
-    /// What people may know about a secret.
+    /// Metadata of a secret, without its value.
     fn secret_view(
         &self,
         place: &SecretPlace,
@@ -101,7 +101,7 @@ pub struct Rewrapped {
     pub data_key: Vec<u8>,
 }
 
-/// What people may know about a secret.
+/// Metadata of a secret, without its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretView {
     /// Where it is.
@@ -280,7 +280,7 @@ fn view(row: &Row) -> Result<SecretView> {
     })
 }
 
-/// What the audit says about a change of a secret; version 0 stands for its removal.
+/// Audit event of a change of a secret; version 0 stands for its removal.
 fn audit(place: &SecretPlace, version: u32, by: &str) -> Event {
     let (tenant, _) = place.scope.ids();
     Event {

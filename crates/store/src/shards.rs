@@ -64,7 +64,7 @@ pub trait Shards: Cluster + NamedResources {
     /// The parts of runs, in their order.
     fn parts(&self, runs: &[RunId]) -> impl Future<Output = Result<Vec<Part>>> + Send;
 
-    /// Of which run each of these is a part; those that are none are left out.
+    /// The parent run of each of these runs; runs without one are left out.
     fn parents(&self, parts: &[RunId]) -> impl Future<Output = Result<Vec<(RunId, RunId)>>> + Send;
 
     /// Makes those runs claimable that wait for parts which have all ended: those given, and those
@@ -80,7 +80,7 @@ pub trait Shards: Cluster + NamedResources {
 pub struct OwnedShard {
     /// The shard.
     pub object: Object,
-    /// Who owns it.
+    /// Its owner.
     pub owner: Ownership,
     /// Since when.
     pub since: Option<Timestamp>,

@@ -1,5 +1,5 @@
-//! What is kept of jobs besides their present definition: every version with its author, the names
-//! that they had, and deleted jobs as long as their history is there.
+//! Records of jobs besides their current definition: every version with its author, former names,
+//! and deleted jobs as long as their history is kept.
 //!
 //! A version is written in the transaction of the change itself, so that the list has no gaps. A job
 //! keeps its newest [`VERSIONS_MAX`] versions.
@@ -76,7 +76,7 @@ pub trait JobRecords: Store {
     ) -> impl Future<Output = Result<PrunedJobs>> + Send;
 }
 
-/// What a look for deleted jobs without history found.
+/// Result of pruning deleted jobs without history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PrunedJobs {
     /// How many were removed.

@@ -67,7 +67,7 @@ due AS NOT MATERIALIZED (
         LIMIT q.n
     ) AS r
 ),
--- What each tenant holds already of each kind of slot, where that matters.
+-- Runs that each tenant holds by kind of slot, for tenants with a limit.
 held AS MATERIALIZED (
     SELECT r.tenant_id, r.lane / 10 AS slot, count(*) AS n
     FROM claims c
@@ -91,7 +91,7 @@ placed AS MATERIALIZED (
     LEFT JOIN held h ON h.tenant_id = r.tenant_id AND h.slot = r.slot
     WINDOW line AS (PARTITION BY r.tenant_id, r.slot ORDER BY r.rank, r.due_at, r.id)
 ),
--- What a tenant may not have now, of all kinds of slots together.
+-- Runs beyond the limit of their tenant, over all kinds of slots.
 surplus AS MATERIALIZED (
     SELECT p.id
     FROM (
@@ -102,7 +102,7 @@ surplus AS MATERIALIZED (
     JOIN shares s ON s.tenant_id = p.tenant_id
     WHERE p.nth + coalesce((SELECT sum(h.n) FROM held h WHERE h.tenant_id = p.tenant_id), 0) > least(s.n, $5::integer)
 ),
--- What is prepared starts by itself, so a tenant that is counted gets its runs when they are due.
+-- A prepared run starts without another claim, so a tenant with a limit gets runs only when due.
 soon AS (
     SELECT r.*
     FROM lanes l

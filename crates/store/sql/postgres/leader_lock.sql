@@ -1,2 +1,2 @@
--- Who changes leadership comes one at a time: the next statement sees what the one before has done.
+-- Serializes changes of leadership: the next statement sees what the previous holder committed.
 SELECT 1 FROM roles WHERE name = 'LEADER' FOR UPDATE

@@ -39,6 +39,6 @@ SELECT
     -- Such a run, if it guards nothing, is decided with its claim.
     ARRAY(SELECT nextval('start_tokens') FROM chosen) AS tokens,
     ARRAY(SELECT id FROM lately) AS changed, ARRAY(SELECT version FROM lately) AS versions,
-    -- What was recorded is told only if something was not.
+    -- The list of recorded runs is returned only if some were not recorded.
     CASE WHEN (SELECT count(*) FROM born) < cardinality($1) THEN ARRAY(SELECT id FROM born) END AS born
 FROM known

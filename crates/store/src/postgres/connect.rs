@@ -35,7 +35,7 @@ const SET_UP: &str = "SELECT set_config('synchronous_commit', 'on', false)
     SELECT set_config('enable_memoize', 'off', false)
         WHERE current_setting('enable_memoize', true) IS NOT NULL";
 
-/// What is asked when a run is due: these statements are prepared in advance.
+/// Statements on the path of a due run: they are prepared in advance.
 const PROMPT: [&str; 3] = [sql!("starts_share"), sql!("facts"), SUBMIT];
 
 /// A pool of connections that is ready for use.
@@ -202,7 +202,7 @@ async fn recorded(client: &Client) -> std::result::Result<Vec<Recorded>, tokio_p
     rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
 }
 
-/// What a release must know at least to work on the tables; none if they do not say.
+/// Oldest release that can work on the tables; none if they do not record it.
 async fn needs(client: &Client) -> std::result::Result<Option<i32>, tokio_postgres::Error> {
     if !has(client, "punctual.compatibility").await? {
         return Ok(None);

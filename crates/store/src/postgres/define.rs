@@ -150,7 +150,7 @@ fn write_tags<'a>(wave: &'a [Change], pipeline: &mut Pipeline<'a>) {
     }
 }
 
-/// Who defined them: the statement finds out which ones were written.
+/// Adds the audit of the definitions: the statement selects those that were written.
 fn audit(wave: &[Change], pipeline: &mut Pipeline<'_>) {
     let (mut jobs, mut versions) = (Vec::new(), Vec::new());
     let (mut created, mut details) = (Vec::new(), Vec::new());
@@ -212,7 +212,7 @@ impl ChangedRuns {
     }
 }
 
-/// What follows from jobs that were written: the statements find out which ones were.
+/// Adds the follow-up of written jobs: the statements select those that were written.
 fn follow_up(wave: &[Change], pipeline: &mut Pipeline<'_>) {
     let ids = |wanted: fn(&Change) -> bool| -> Vec<Uuid> {
         wave.iter().filter(|change| wanted(change)).map(|change| change.job.id.0).collect()

@@ -146,7 +146,7 @@ impl<'a> Ending<'a> {
         clock
     }
 
-    /// What became of each finish, as far as the transaction tells. `None` was not valid.
+    /// Result of each finish, as far as the transaction shows it. `None`: the claim was not valid.
     pub fn applied(&self, answers: &[Vec<Row>]) -> Result<Vec<Option<Applied>>> {
         let mut found: HashMap<i64, Applied> = HashMap::with_capacity(self.done.len());
         for row in self.ends.into_iter().flat_map(|step| &answers[step]) {
@@ -414,7 +414,7 @@ impl<'a> Agains<'a> {
     }
 }
 
-/// What the runs of a job made room for.
+/// Number of waiting runs that may begin after an end.
 #[derive(Default)]
 struct Room {
     places: u32,

@@ -1,10 +1,10 @@
-//! What this process holds, claim by claim, so that the hot path need not ask.
+//! Claims of this process, kept in memory so that the hot path does not read them.
 //!
-//! A row of `claims` stands for a batch of grants. It can go when all of them are over, and only
-//! the process that took the batch knows when that is: it keeps a list, and sends the numbers of
-//! spent claims along with its next commit. A claim that a few long runs keep alive is thin: it
-//! makes every reader skip the ids of runs that ended long ago, so it is split into a claim for
-//! each run that is left.
+//! A row of `claims` covers a batch of claimed runs. It can be deleted when all of them have ended,
+//! and only the process that made the claim knows when: it keeps a list, and sends the numbers of
+//! spent claims along with its next commit. A claim that a few long runs keep alive makes every
+//! reader skip the ids of runs that ended long ago, so it is split into a claim for each run that
+//! is left.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,7 @@ pub(super) struct Holdings {
 
 struct Claim {
     node: NodeId,
-    /// What was granted, from the fence after the claim's number on; none when it is over.
+    /// Claimed runs, from the fence after the claim's number on; none for one that has ended.
     grants: Vec<Option<Held>>,
     open: usize,
 }
@@ -60,7 +60,7 @@ impl Holdings {
         self.claims.insert(id, Claim { node, open, grants });
     }
 
-    /// What was granted with a fence, if it is not over, and its claim.
+    /// The claimed run with this fence, if it has not ended, and its claim.
     fn held(&self, fence: i64) -> Option<(i64, Held)> {
         let (id, claim) = self.claims.range(..fence).next_back()?;
         Some((*id, (*claim.grants.get(place(*id, fence)?)?)?))

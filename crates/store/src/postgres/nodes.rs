@@ -181,7 +181,7 @@ impl Shared {
         Ok(())
     }
 
-    /// What a node holds. Claims whose answers were lost are among the holdings from now on.
+    /// Runs that a node holds. Claims whose replies were lost are added to the holdings.
     pub(super) async fn held(&self, node: NodeId) -> Result<Vec<ClaimedRun>> {
         let _no_claim_under_way = self.claiming.write().await;
         let mut pipeline = Pipeline::default();
@@ -335,7 +335,7 @@ impl Shared {
             return Ok(Vec::new());
         }
         let lost: Vec<&Finish> = lost.iter().map(|(_, finish)| finish).collect();
-        // What the dead held is not among this process's holdings.
+        // Runs of dead nodes are not among this process's holdings.
         let holdings = Holdings::default();
         let mut pipeline = Pipeline::default();
         pipeline.push(sql!("members_lock"), values![]);

@@ -41,7 +41,7 @@ const MOVED_MAX: i64 = 10_000;
 /// deleted one by one.
 const KEPT_MAX: i64 = 200_000;
 
-/// What became of a change.
+/// Result of a change of partitions.
 enum Change {
     /// Partitions are others now; so many rows went with the old ones, about.
     Done(u64),

@@ -23,7 +23,7 @@ use super::PostgresAddress;
 
 use crate::asks_for_place;
 
-/// What a hint says about runs that ask for something of their node.
+/// Payload of a hint about runs with a placement request.
 const PLACED: &str = "placed";
 
 /// The least time between two hints to other nodes.
@@ -41,7 +41,7 @@ pub(super) struct Signal {
     task: JoinHandle<()>,
 }
 
-/// What was heard, and what is to be said.
+/// Hints that were received, and hints to be sent.
 #[derive(Default)]
 struct Hints {
     changed: Notify,

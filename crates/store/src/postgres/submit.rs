@@ -120,7 +120,7 @@ impl Shared {
         Ok(self.submitted(runs, claim, new, stale, HashMap::new()))
     }
 
-    /// What became of the runs. One that is named twice was accepted once.
+    /// Result of the submission. A run that is named twice was accepted once.
     fn submitted(
         &self,
         runs: &[NewRun],

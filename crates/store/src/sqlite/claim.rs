@@ -36,7 +36,7 @@ pub(super) struct Queued {
 /// A tenant's runs of one place, kind of slot and priority.
 pub(super) type Lane = (Uuid, i64);
 
-/// What tenants may have and how they share, as far as that is not as usual.
+/// Limits and weights of tenants that differ from the default.
 pub(super) struct Shares(HashMap<Uuid, (Option<i64>, u32)>);
 
 impl Shares {

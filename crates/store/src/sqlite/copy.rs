@@ -40,7 +40,7 @@ pub struct CopyProgress {
     pub total: u64,
 }
 
-/// What a restored database holds.
+/// Contents of a restored database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Revived {
     /// Jobs that are not deleted.
@@ -105,7 +105,7 @@ pub fn newest_schema_version() -> i64 {
 pub struct Restore<'a> {
     /// When it is made.
     pub at: Timestamp,
-    /// Who makes it. A restore is made without a server, so this is no user of Punctual.
+    /// Actor of the restore. It runs without a server, so this is no user of Punctual.
     pub by: &'a str,
     /// Which backup it is made from, as JSON.
     pub details: &'a str,

@@ -1,4 +1,4 @@
-//! What lives in memory: the latest number, what is held, and what happened when.
+//! State in memory: sequence numbers, claims, and the order of events.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ pub(super) struct Counters {
     pub clock: Timestamp,
     /// Whether the fence or the time must be written.
     pub dirty: bool,
-    /// What came with one group of commands came before what came with the next, and after what
-    /// was due by then, even if the clock stands still.
+    /// Sequence of a group of commands: later than all earlier groups, and than everything that was
+    /// due by then, even if the clock stands still.
     pub order: i64,
     pub holdings: Holdings,
     /// Runs of these jobs have ended or stepped aside.

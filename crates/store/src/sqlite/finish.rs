@@ -22,7 +22,7 @@ use super::writer::Tx;
 use crate::author::SYSTEM;
 use crate::{Applied, Finish, Result, StoreError, Verdict};
 
-/// What became of grants that ended.
+/// Results of ended claims.
 #[derive(Default)]
 pub(super) struct Finished {
     /// Of each.
@@ -85,7 +85,7 @@ pub(super) fn settle_lost(tx: &mut Tx<'_>, lost: &[(NodeId, Finish)]) -> Result<
     Ok(applied)
 }
 
-/// What ends together is written together.
+/// Batch of ends that are written together.
 #[derive(Default)]
 struct Ending {
     recorder: Recorder,
@@ -202,7 +202,7 @@ pub(super) fn release(tx: &Tx<'_>, held: &Held) -> Result<()> {
     Ok(())
 }
 
-/// What is known by heart is what is written down.
+/// The in-memory state must match the table.
 fn guarded(written: usize, held: &Held) -> Result<()> {
     if written == 1 {
         return Ok(());

@@ -1,9 +1,9 @@
-//! Who holds what. The writer knows it by heart, so ending a grant need not ask the file.
+//! Claims of all nodes. The writer keeps them in memory, so ending a claim does not read the file.
 //!
-//! On disk, a claim is one row for a whole batch of grants, written when they are handed out and
-//! deleted when the last of them is over. Nothing is written when one of them ends: its run has
-//! ended, vanished or taken another turn, and that says it. A claim that a few long runs keep
-//! alive lists mostly grants that are over; when there are too many of those, it is written anew.
+//! On disk, a claim is one row for a batch of runs, written when they are claimed and deleted when
+//! the last of them has ended. Nothing is written to it when one of them ends: the run has ended,
+//! vanished or got another claim generation, and its row shows that. A claim that a few long runs
+//! keep alive lists mostly runs that have ended; when there are too many of those, it is rewritten.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -81,7 +81,7 @@ impl Claim {
         !self.is_on_disk && last.is_some_and(|last| last.node == node)
     }
 
-    /// What is not over, oldest grant first.
+    /// Claimed runs that have not ended, oldest claim first.
     fn held(&self) -> impl Iterator<Item = &Held> {
         self.grants.iter().filter_map(|(_, held)| held.as_ref())
     }
@@ -130,7 +130,7 @@ impl Tenants {
 }
 
 impl Holdings {
-    /// What the claims on disk say.
+    /// Reads the claims on disk.
     pub fn read(connection: &Connection) -> Result<Self> {
         let mut holdings = Holdings::default();
         let mut claims = connection.prepare(sql!("claim_list"))?;
@@ -198,12 +198,12 @@ impl Holdings {
         (held.node == node && held.run == grant.run && held.turn == grant.turn).then_some(held)
     }
 
-    /// Who holds a run, by a look at everything that is held.
+    /// The holder of a run. Scans all claims.
     pub fn of_run(&self, run: RunId) -> Option<Held> {
         self.held().find(|held| held.run == run).copied()
     }
 
-    /// What a node holds, oldest grant first.
+    /// Runs that a node holds, oldest claim first.
     pub fn of_node(&self, node: NodeId) -> Vec<Held> {
         self.held().filter(|held| held.node == node).copied().collect()
     }

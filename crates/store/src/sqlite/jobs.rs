@@ -224,7 +224,7 @@ fn write_upstream(connection: &Connection, job: &Job) -> Result<()> {
 
 /// The last ends of a job are kept from now on; those of before are looked up once.
 fn recall_ends(connection: &Connection, job: JobId) -> Result<()> {
-    // What runs of a job came to before others depended on it; a look at the latest is enough.
+    // Latest outcome of a job before others depended on it; the newest ends are enough.
     let sql = "SELECT e.outcome, e.finished_at FROM runs AS r
                CROSS JOIN ends AS e ON e.seq = r.seq
                WHERE r.job_id = ?1 AND r.origin <> 6 AND e.outcome <= 4
@@ -249,8 +249,8 @@ fn unprepare(tx: &mut Tx<'_>, job: JobId, prepared: Prepared) -> Result<()> {
     if prepared == Prepared::Keep {
         return Ok(());
     }
-    // What is returned is planned again from the first of it on, so nothing in between may have a
-    // record: what comes before such a record stays.
+    // Returned runs are planned again from the first of them on, so no time in between may have a
+    // record: prepared runs before such a record stay.
     let after = match prepared {
         Prepared::Return => {
             let newest = RunId::first_of(tx.now);

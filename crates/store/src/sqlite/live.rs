@@ -56,7 +56,7 @@ fn leave_in_one_piece(connection: &Connection, piece: &[ListKey]) -> Result<bool
     Ok(delete.execute((job, order_at, first, last))? == piece.len())
 }
 
-/// What is known by heart is what is written down.
+/// The in-memory state must match the table.
 fn leave(connection: &Connection, place: ListKey) -> Result<()> {
     if connection.prepare_cached(sql!("live_delete"))?.execute(place)? == 1 {
         return Ok(());
@@ -93,7 +93,7 @@ mod tests {
         }
     }
 
-    /// Who is on the list after these have left it.
+    /// Runs on the list after these have left it.
     fn left(listed: &[Short], leaving: &[Short]) -> Result<Vec<Short>> {
         let connection = Connection::open_in_memory().unwrap();
         let table = "CREATE TABLE live (job_id BLOB, order_at INTEGER, id BLOB, seq INTEGER,

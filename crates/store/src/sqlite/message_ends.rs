@@ -1,4 +1,4 @@
-//! What becomes of messages when their leases end, or when they end without one.
+//! Transitions of messages whose leases end, or that end without one.
 
 use domain::audit::{AuditedRun, Event, Kind};
 use domain::id::{JobId, NodeId, RunId};

@@ -232,7 +232,7 @@ pub(super) fn record_starts(
         bytes.extend(grant.turn.to_le_bytes());
         bytes.extend(us(*at).to_le_bytes());
     }
-    // What a node executes and since when. A dead node has nothing to say.
+    // Runs under way on a node, with their start times. A dead node writes nothing.
     let sql = "INSERT INTO node_starts (node_id, starts)
                SELECT id, ?2 FROM nodes WHERE id = ?1 AND NOT dead
                ON CONFLICT (node_id) DO UPDATE SET starts = excluded.starts";
@@ -242,7 +242,7 @@ pub(super) fn record_starts(
 
 /// Since when runs are under way, by run and turn, as their nodes have said.
 pub(super) fn starts(connection: &Connection) -> Result<HashMap<(RunId, u32), Timestamp>> {
-    // What nodes execute and since when.
+    // Runs under way on all nodes, with their start times.
     let sql = "SELECT starts FROM node_starts";
     let mut query = connection.prepare_cached(sql)?;
     let mut rows = query.query([])?;
@@ -286,7 +286,7 @@ pub(super) fn leave(tx: &mut Tx<'_>, node: NodeId, begun: &[Grant]) -> Result<()
     Ok(())
 }
 
-/// What a node held and had not begun goes back.
+/// Releases the runs of a node that had not begun.
 fn release_unbegun(tx: &mut Tx<'_>, node: NodeId, begun: &[Grant]) -> Result<()> {
     let begun: HashSet<RunId> = begun.iter().map(|grant| grant.run).collect();
     for held in tx.holdings().of_node(node) {

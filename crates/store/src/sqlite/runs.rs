@@ -182,8 +182,8 @@ struct New<'a> {
 fn insert<'a>(tx: &mut Tx<'_>, runs: Vec<&'a NewRun>) -> Result<Vec<New<'a>>> {
     let mut new: Vec<New<'_>> = Vec::with_capacity(runs.len());
     for (place, run) in runs.into_iter().enumerate() {
-        // What is due already takes its turn by when it came, not by a time in the past: a run
-        // that has begun meanwhile was not preceded by it.
+        // A run that is due already is ordered by its arrival, not by a time in the past: it did
+        // not precede a run that has begun meanwhile.
         let order_at = us(run.due_at).max(tx.order());
         let lane = lane_of(tx.connection, &run.place, run.slot, run.priority)?;
         new.push(New { run, place, seq: tx.next_number(), order_at, lane });

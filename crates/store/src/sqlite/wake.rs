@@ -1,8 +1,8 @@
-//! Who goes on when a run has ended: the next in line of its job, and the jobs that depend on it.
+//! Wake-ups after the end of a run: the next run in line of its job, and runs of dependent jobs.
 //!
-//! A run decides to wait by what its holder saw; what it waits for may happen before the decision
-//! arrives, and no end would wake it then. So every end leaves the number of the latest fence
-//! behind: a wait under an older grant may have missed it, and looks again instead.
+//! A node decides that a run waits by the facts it read; the awaited event may happen before the
+//! decision arrives, and no later end would wake the run. So every end records the latest fence: a
+//! wait under an older claim may have missed the event, and the run is claimed again instead.
 
 use std::collections::BTreeMap;
 

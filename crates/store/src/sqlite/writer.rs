@@ -44,7 +44,7 @@ pub(super) struct Writer {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What a command sees: the open transaction, the time, and the counters.
+/// Context of a command: the open transaction, the time, and the counters.
 pub(super) struct Tx<'a> {
     pub connection: &'a Connection,
     /// The time of the whole group; it never goes back.
@@ -66,7 +66,7 @@ impl Tx<'_> {
         if due_at <= self.now { self.counters.tokens.draw() } else { 0 }
     }
 
-    /// Who holds what.
+    /// Claims of all nodes.
     pub fn holdings(&mut self) -> &mut Holdings {
         &mut self.counters.holdings
     }
@@ -238,7 +238,7 @@ fn apply_group(
     let (mut applied, mut written) = (0, false);
     for command in group.iter_mut() {
         let mut tx = Tx { connection, now: counters.clock, counters: &mut *counters };
-        // What comes first has nothing before it that must stay.
+        // The first command of a group needs no savepoint: nothing before it must be kept.
         let guard = written;
         if guard {
             connection.prepare_cached("SAVEPOINT command")?.execute([])?;

@@ -73,7 +73,7 @@ async fn a_node_that_dies_before_the_commit_leaves_nothing() {
     work(&client, &run, run.grant.turn, SECRET).await.unwrap();
     lab.expire(node).await;
     lab.store.reap(9).await.unwrap();
-    // What ends the claim waits for the transaction, and finds that it left nothing.
+    // The end of the claim waits for the transaction, and finds that it left no effect.
     let store = lab.store.clone();
     let settled = [lost_run(node, &run)];
     let dead = tokio::spawn(async move { store.settle_lost(&settled).await.unwrap() });

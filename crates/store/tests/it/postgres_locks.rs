@@ -43,7 +43,7 @@ impl Dice {
     }
 }
 
-/// What the tasks share.
+/// State that the tasks share.
 struct Stage {
     jobs: Vec<Job>,
     runs: Vec<Vec<NewRun>>,

@@ -1,4 +1,4 @@
-//! What only a server can do: lose connections, start anew after a crash, keep transactions waiting.
+//! Behaviour of a server: lost connections, restart after a crash, blocked transactions.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -192,7 +192,7 @@ async fn a_tick_that_vanishes_does_not_start_meanwhile() {
     lab.submit(std::slice::from_ref(&tick)).await;
     let held = lab.claim(node, want_soon(1)).await.remove(0);
 
-    // What a change writes last has to wait.
+    // The last write of a change is blocked.
     let (other, look) = (lab.bench.connect().await, lab.bench.connect().await);
     other.batch_execute("BEGIN; LOCK TABLE punctual.audit IN SHARE MODE").await.unwrap();
     (job.state, job.version) = (JobState::Paused, 2);
@@ -231,7 +231,7 @@ async fn an_end_under_way_is_not_missed() {
     let lab = Lab::new(bench, store);
     let (node, cause) = (lab.node().await, lab.job("cause").await);
     let effect = lab.job_after("effect", &[&cause]).await;
-    // What both of them know.
+    // Both connections have read this end.
     let before = lab.started(node, &cause).await;
     lab.finish(node, completed(node, &before)).await;
     let of_cause = |held| FactsFor { upstream: vec![cause.id], ..question(held) };
@@ -239,7 +239,7 @@ async fn an_end_under_way_is_not_missed() {
     let known = lab.store.facts(node, &[of_cause(&first)]).await.unwrap().remove(0).upstream;
     let second = lab.due(&effect).await;
 
-    // What an end writes last has to wait.
+    // The last write of an end is blocked.
     let (other, look) = (lab.bench.connect().await, lab.bench.connect().await);
     let lock = "BEGIN; SELECT * FROM punctual.last_ends FOR UPDATE";
     other.batch_execute(lock).await.unwrap();

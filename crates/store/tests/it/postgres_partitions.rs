@@ -68,7 +68,7 @@ async fn partitions(client: &Client) -> Vec<i32> {
     numbers
 }
 
-/// What is kept for 30 days, and failures for 90.
+/// Retention of 30 days, and of 90 days for failures.
 async fn usual(lab: &Lab<PostgresBench>) -> RetentionCutoff {
     let now = lab.now().await;
     RetentionCutoff {

@@ -46,7 +46,7 @@ async fn read_in_turn(look: &Client) -> i64 {
     look.query_one(READ, &[]).await.unwrap().get(0)
 }
 
-/// What nodes and callers do all the time.
+/// Operations that nodes and clients call all the time.
 async fn usual_day(lab: &Lab<PostgresBench>, store: &PostgresStore, node: NodeId, jobs: &[Job]) {
     let past = lab.ago(60).await;
     for round in 0..ROUNDS {
@@ -71,7 +71,7 @@ async fn usual_day(lab: &Lab<PostgresBench>, store: &PostgresStore, node: NodeId
         });
         let done: Vec<_> = done.collect();
         store.complete_and_claim(node, &done, ClaimRequest::default()).await.unwrap();
-        // What was ended before is found in history.
+        // An ended run is found in history.
         store.complete_and_claim(node, &done, ClaimRequest::default()).await.unwrap();
         store.cancel(runs[9].id, &stop()).await.unwrap();
         store.run(runs[10].id).await.unwrap();

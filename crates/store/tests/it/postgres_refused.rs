@@ -21,7 +21,7 @@ async fn connect(url: &str) -> Client {
     client
 }
 
-/// What is said instead of a store.
+/// Error message of a refused connection.
 async fn refused(url: &str) -> String {
     let store = PostgresStore::connect(url, PostgresOptions::default()).await;
     match store.err() {

@@ -33,7 +33,7 @@ async fn a_requested_run_costs_one_statement() {
     for by in [None, Some(UserId::ADMIN)] {
         for count in [1, 20] {
             let mut least = None;
-            // What a store does besides can only add to the count.
+            // Other work of a store can only add to the count.
             for _ in 0..5 {
                 let mut runs: Vec<NewRun> = Vec::new();
                 for _ in 0..count {

@@ -18,8 +18,8 @@ const GRACE: i64 = DAY / 24;
 /// nothing else can be.
 const CUT_BYTES_MAX: i64 = 256 << 20;
 
-/// What stayed of old partitions is written once more up to this size, to keep partitions few. That
-/// is about a tenth of the rows that may be written at a time.
+/// Remainders of old partitions are rewritten up to this size, to keep partitions few. That is
+/// about a tenth of the rows that may be written at a time.
 const RESTS_BYTES_MAX: i64 = 4 << 20;
 
 /// So many partitions become one at a time.
@@ -105,7 +105,7 @@ pub(super) fn cut(ranges: &[Range], now: Timestamp, length: i64) -> Option<(&Ran
     let cut = |range: &Range| -> Vec<Uuid> {
         bounds.iter().copied().filter(|bound| range.contains(*bound)).collect()
     };
-    // What is past stays as it is.
+    // Partitions of the past stay as they are.
     let range = ranges.iter().filter(|range| milliseconds(range.until) > now).find(|range| {
         range.length() > length && range.bytes <= CUT_BYTES_MAX && !cut(range).is_empty()
     })?;

@@ -83,12 +83,12 @@ async fn a_release_that_is_too_old_for_the_tables_is_refused() {
     bench.close().await;
 }
 
-/// What statements of a release rely on.
+/// Schema that the statements of a release rely on.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Shape {
     /// Type, whether it must have a value, and whether it gets one by itself.
     columns: BTreeMap<(String, String), (String, bool, bool)>,
-    /// What refuses rows, by table.
+    /// Constraints that reject rows, by table.
     rules: BTreeSet<(String, String)>,
 }
 
@@ -121,7 +121,7 @@ impl Shape {
         shape
     }
 
-    /// What a statement that was written for `self` may stumble over in `next`.
+    /// Changes in `next` that may break a statement written for `self`.
     fn taken_away(&self, next: &Shape) -> Vec<String> {
         let mut taken = Vec::new();
         for ((table, column), (kind, must, fills)) in &self.columns {

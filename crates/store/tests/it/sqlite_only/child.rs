@@ -160,7 +160,7 @@ fn say(lines: &[String]) {
     }
 }
 
-/// What children have said, over all their lives.
+/// Output of all children, over all their lives.
 #[derive(Default)]
 pub struct Heard {
     pub submitted: HashSet<RunId>,
@@ -188,7 +188,7 @@ impl Heard {
         if answers.is_some() {
             child.kill().unwrap();
         }
-        // What it said before it died.
+        // Output before its death.
         for line in said {
             self.hear(&line, life);
         }

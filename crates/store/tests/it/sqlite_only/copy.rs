@@ -84,8 +84,8 @@ async fn a_copy_that_nobody_wants_any_more_ends() {
     lab.close().await;
 }
 
-/// What ran when the copy was made cannot report to it, and what the copy gives out is newer than
-/// everything that the original gave out meanwhile.
+/// A run that was under way when the copy was made cannot report to it, and fences of the copy are
+/// larger than all fences that the original gave out meanwhile.
 #[tokio::test]
 async fn a_restored_store_knows_no_grant_of_before() {
     let lab = lab().await;

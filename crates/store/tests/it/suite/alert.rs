@@ -184,7 +184,7 @@ pub async fn ordinary_ends_raise_none<B: Bench>(lab: &Lab<B>) {
         let claimed = lab.started(node, &job).await;
         lab.finish(node, ended(node, &claimed, outcome)).await;
     }
-    // What somebody cancelled needs nobody's attention.
+    // A cancelled run raises no alert.
     let claimed = lab.started(node, &job).await;
     lab.store.cancel(claimed.run.id, &stop()).await.unwrap();
     let mut finish = ended(node, &claimed, Outcome::Failed);

@@ -20,7 +20,7 @@ async fn all<B: Bench>(lab: &Lab<B>, tenant: TenantId) -> Vec<Record> {
     rows
 }
 
-/// What the rows of a tenant say, oldest first.
+/// Audit rows of a tenant as text, oldest first.
 async fn said<B: Bench>(lab: &Lab<B>, tenant: TenantId) -> Vec<String> {
     let say = |row: Record| {
         let Event { actor, kind, outcome, .. } = row.event;
@@ -66,7 +66,7 @@ pub async fn what_is_done_is_recorded_with_it<B: Bench>(lab: &Lab<B>) {
     as_author("anna".to_owned(), async {
         let mut job = lab.job("job").await;
         lab.update(&mut job, Prepared::Keep).await;
-        // What was refused was not done.
+        // A refused change leaves no row.
         let taken = lab.draft("job").await;
         assert!(matches!(lab.change(&taken, None, Prepared::Keep).await, Changed::NameTaken(_)));
         let stale = lab.change(&job, Some(7), Prepared::Keep).await;
@@ -279,7 +279,7 @@ pub async fn a_forgotten_beginning_leaves_its_hash<B: Bench>(lab: &Lab<B>) {
     let prune = async |before, limit| {
         lab.store.prune_audit(TenantId::DEFAULT, before, limit).await.unwrap()
     };
-    // What is not sealed is not forgotten.
+    // Rows that are not sealed are not pruned.
     assert_eq!(prune(later, 10).await, 0);
     seal(lab.store.as_ref(), TenantId::DEFAULT, 4).await;
     assert_eq!(prune(lab.ago(60).await, 10).await, 0);
@@ -331,7 +331,8 @@ pub async fn rows_are_found_by_what_they_say<B: Bench>(lab: &Lab<B>) {
     assert_eq!(found(AuditFilter::of(tenant(9)), None, 10).await, [] as [String; 0]);
 }
 
-/// Who has read rows that another one seals, and reads the chain's end only after that, is too late.
+/// A node that read rows before another node sealed them, and the end of the chain after that, is
+/// refused.
 pub async fn what_is_sealed_is_not_sealed_again<B: Bench>(lab: &Lab<B>) {
     record(lab, 4).await;
     let seen = lab.store.unsealed(2).await.unwrap();

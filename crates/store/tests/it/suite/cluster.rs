@@ -257,7 +257,7 @@ pub async fn a_changed_job_takes_its_runs_along<B: Bench>(lab: &Lab<B>) {
     job.definition.run_on = "zone=eu".parse().unwrap();
     lab.update(&mut job, Prepared::Keep).await;
     let held = placed(lab, node, None).await.remove(0);
-    // What is held goes back to where it belongs now.
+    // A released run goes back to the lane of its current definition.
     job.definition.run_on = Labels::default();
     lab.update(&mut job, Prepared::Keep).await;
     lab.finish(node, untried(&held, Verdict::Release)).await;
@@ -489,7 +489,7 @@ pub async fn a_place_can_be_asked_for_again_after_its_runs_are_gone<B: Bench>(la
     };
     for _ in 0..2 {
         let run = due(lab, &job).await;
-        // What is still needed stays, whatever goes.
+        // Placements that are still needed stay, whatever is pruned.
         assert_eq!(lab.store.prune(&all, 99).await.unwrap(), 0);
         let held = placed(lab, here, None).await;
         assert_eq!(ids(&held), [run.id]);

@@ -120,7 +120,7 @@ pub async fn a_batch_answers_in_its_order<B: Bench>(lab: &Lab<B>) {
         Applied::Ended(Outcome::Timeout),
     ];
     assert_eq!(exchanged.applied, expected);
-    // What the call gave back can be claimed by the same call.
+    // Runs that the call released can be claimed by the same call.
     let mut again = ids(&exchanged.claimed);
     again.sort();
     assert_eq!(again, [runs[0].id, runs[2].id]);

@@ -364,7 +364,7 @@ pub async fn expired_keys_are_forgotten_after_a_day<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.store.forget_keys(9).await.unwrap(), 0);
 }
 
-/// What the audit of a tenant says, oldest first.
+/// Audit rows of a tenant as text, oldest first.
 async fn audited<B: Bench>(lab: &Lab<B>, tenant: TenantId) -> Vec<String> {
     let mut rows = lab.store.audit(&AuditFilter::of(tenant), None, 100).await.unwrap();
     rows.reverse();
@@ -400,7 +400,7 @@ pub async fn changes_of_identity_are_recorded_with_them<B: Bench>(lab: &Lab<B>) 
         let session = ApiKey { session: true, label: "login".to_owned(), ..key(lab, &ann) };
         put(lab, &Entry::Key(long.clone())).await;
         put(lab, &Entry::Key(session.clone())).await;
-        // What was refused, or changed nothing, was not done.
+        // A change that was refused, or changed nothing, leaves no row.
         assert_eq!(lab.store.award(&awards[0]).await.unwrap(), GrantOutcome::Known);
         assert!(!lab.store.revoke(awards[1].id()).await.unwrap());
         let twin = Entry::User(user_of(lab, tenant.id, "ann"));

@@ -211,8 +211,8 @@ pub async fn a_node_that_leaves_keeps_what_it_had_begun<B: Bench>(lab: &Lab<B>) 
     assert_eq!(lab.store.reap(9).await.unwrap().lost, []);
 }
 
-/// What schedulers held that ended with all others is not lost before their folders could tell
-/// what had begun.
+/// Runs of schedulers that all stopped together are not lost before the start logs show which runs
+/// had begun.
 pub async fn after_an_outage_reapers_wait_for_start_logs<B: Bench>(lab: &Lab<B>) {
     let (one, two, job) = (lab.node().await, lab.node().await, lab.job("job").await);
     let before = lab.now().await;

@@ -42,7 +42,7 @@ pub async fn tenants_take_turns<B: Bench>(lab: &Lab<B>) {
     assert_eq!(ids(&lab.claim(node, want(6)).await), expected);
 }
 
-/// Who holds much already comes after who holds little, on whichever node it is held.
+/// A tenant that holds many runs comes after one that holds few, on whichever node they are held.
 pub async fn what_a_tenant_holds_counts<B: Bench>(lab: &Lab<B>) {
     let (node, other, job) = (lab.node().await, lab.node().await, lab.job("job").await);
     let now = lab.now().await;

@@ -60,7 +60,8 @@ pub async fn a_node_tells_since_when_runs_are_under_way<B: Bench>(lab: &Lab<B>) 
     lab.finish(node, finish).await;
     assert_eq!(lab.state(first.run.id).await, RunState::Pending);
     assert_eq!(since(first.run.id).await, Some(began));
-    // What a node says replaces what it said before, and another turn is another attempt.
+    // Output of a node replaces its earlier output, and another claim generation is another
+    // attempt.
     let again = retried(other, &second, seconds(0));
     lab.finish(other, again).await;
     let third = lab.claim_one(node).await;

@@ -16,7 +16,7 @@ use crate::lab::{
     Lab, completed, minutes, retried, seconds, stop, tenant, untried, want, want_soon,
 };
 
-/// What a live run is doing follows from its time, its holder and its wait.
+/// The state of a live run follows from its time, its holder and its wait.
 pub async fn the_state_of_a_live_run_is_derived<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     let now = lab.now().await;

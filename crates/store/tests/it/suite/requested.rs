@@ -1,4 +1,4 @@
-//! Who asked for a run: kept with it for ever, and recorded in the audit by the same commit.
+//! The user that requested a run: kept with the run, and audited in the same commit.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ async fn asked<B: Bench>(lab: &Lab<B>, job: &Job, by: Option<UserId>) -> NewRun 
     NewRun { requested_by: by, ..lab.run(job, lab.ago(60).await) }
 }
 
-/// What the audit of a tenant lists, in the order of its rows: the actor and the runs.
+/// Requests in the audit of a tenant, in the order of its rows: the actor and the runs.
 async fn audited<B: Bench>(lab: &Lab<B>, of: TenantId) -> Vec<(String, Vec<RequestedRun>)> {
     let filter = AuditFilter { kinds: vec![Kind::RunsRequested], ..AuditFilter::of(of) };
     let rows = lab.store.audit(&filter, None, 100).await.unwrap();
@@ -97,7 +97,7 @@ pub async fn a_run_tells_who_asked_for_it_until_its_end_and_after<B: Bench>(lab:
     let ended = lab.store.ended(since, until, 10).await.unwrap();
     let ended: BTreeMap<RunId, _> = ended.iter().map(|run| (run.id, run.requested_by)).collect();
     assert_eq!(ended, runs.iter().map(|run| (run.id, run.requested_by)).collect());
-    // What only one user asked for.
+    // Runs that only one user requested.
     let alone = [asked(lab, &job, Some(bob)).await, asked(lab, &job, Some(bob)).await];
     lab.submit(&alone).await;
     assert_eq!((who(&alone[0]).await, who(&alone[1]).await), (Some(bob), Some(bob)));

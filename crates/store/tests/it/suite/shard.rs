@@ -105,7 +105,7 @@ pub async fn only_the_leader_moves_shards_and_each_move_has_a_larger_fence<B: Be
     assert_eq!(assign((first.0, first.1 + 1), step(0, Some(other))).await, None);
     assert_eq!(assign(first, step(0, Some(other))).await, Some(1));
     assert_eq!(owner(lab, one).await, Ownership { node: Some(other), fence: 1 });
-    // Who saw an older owner moves nothing.
+    // A leader that saw an older owner moves no shard.
     assert_eq!(assign(first, step(0, Some(first.0))).await, Some(0));
     assert_eq!(assign(first, step(1, None)).await, Some(1));
     assert_eq!(owner(lab, one).await, Ownership { node: None, fence: 2 });
@@ -117,7 +117,7 @@ pub async fn only_the_leader_moves_shards_and_each_move_has_a_larger_fence<B: Be
     let next = lab.store.take_leadership(other).await.unwrap();
     assert_eq!(assign((other, next.epoch), step(2, Some(other))).await, Some(1));
     assert_eq!(owner(lab, one).await, Ownership { node: Some(other), fence: 3 });
-    // What is gone has no owner, and gets none.
+    // A deleted shard has no owner, and gets none.
     let gone = lab.store.remove_object(TenantId::DEFAULT, one, 1).await.unwrap();
     assert_eq!(gone, Set::Done(0));
     assert_eq!(assign((other, next.epoch), step(3, Some(other))).await, Some(0));
@@ -229,7 +229,7 @@ pub async fn a_split_run_waits_for_the_last_of_its_parts<B: Bench>(lab: &Lab<B>)
     assert_eq!(outcomes, expected);
     let again = lab.claim_one(node).await;
     assert_eq!(again.run.id, id);
-    // Whoever wants to wait for what is over does not wait.
+    // A wait for child runs that have all ended ends at once.
     lab.wait(node, &again, Wait::Parts, None).await;
     let again = lab.claim_one(node).await;
     assert_eq!(again.run.id, id);

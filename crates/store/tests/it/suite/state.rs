@@ -13,7 +13,7 @@ use crate::lab::{
     Lab, completed, ended, lost, minutes, retried, seconds, skipped, stop, untried, want, want_soon,
 };
 
-/// What was seen to happen.
+/// Transitions that were observed.
 struct Seen<'l, B: Bench> {
     lab: &'l Lab<B>,
     node: NodeId,

@@ -34,7 +34,7 @@ impl Dice {
     }
 }
 
-/// What a task has seen.
+/// Observations of a task.
 #[derive(Default)]
 struct Seen {
     fences: Vec<i64>,

@@ -198,7 +198,7 @@ pub async fn a_run_of_another_version_of_its_job_is_not_recorded<B: Bench>(lab: 
     let submitted = lab.store.submit(&many, born).await.unwrap();
     assert_eq!(submitted.stale, [old.id]);
     assert_eq!(submitted.accepted.iter().filter(|new| **new).count(), 601);
-    // What was recorded before the job changed is known, whatever version it is sent with.
+    // A run that was recorded before the job changed is known, whatever version it is sent with.
     lab.update(&mut job, Prepared::Keep).await;
     let known = NewRun { job_version: job.version, ..batch[1].clone() };
     let submitted = lab.store.submit(&[known], None).await.unwrap();

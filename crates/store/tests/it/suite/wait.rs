@@ -187,7 +187,7 @@ pub async fn every_kind_of_end_wakes_the_next<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.state(last.run.id).await, RunState::Queued);
 }
 
-/// Who waits for other jobs stands in nobody's way.
+/// A run that waits for other jobs does not block its line.
 pub async fn stepping_aside_wakes_the_next<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     let held = lab.line(node, &job, 3).await;
@@ -197,7 +197,7 @@ pub async fn stepping_aside_wakes_the_next<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.claim_one(node).await.run.id, held[1].run.id);
 }
 
-/// What a run decides to wait for may happen before the decision arrives.
+/// The awaited event may happen before the decision to wait arrives.
 pub async fn a_wait_for_what_has_happened_is_none<B: Bench>(lab: &Lab<B>) {
     let (node, other) = (lab.node().await, lab.node().await);
     let upstream = lab.job("upstream").await;
