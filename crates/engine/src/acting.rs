@@ -59,7 +59,7 @@ impl Engine {
 }
 
 impl AuthorizedEngine<'_> {
-    /// What jobs of the actor's tenant take that say nothing.
+    /// Default values of job fields in the actor's tenant.
     pub async fn job_defaults(&self) -> Result<JobDefaults> {
         self.node().job_defaults(self.actor).await
     }
@@ -83,7 +83,7 @@ impl AuthorizedEngine<'_> {
 
 /// The audit.
 impl AuthorizedEngine<'_> {
-    /// What was done, newest first, from the given place backwards.
+    /// Audit rows, newest first, from the given one backwards.
     pub async fn audit(
         &self,
         filter: &AuditFilter,
@@ -104,7 +104,7 @@ impl AuthorizedEngine<'_> {
         Ok(self.node().verify_audit(tenant, known).await?)
     }
 
-    /// Who created jobs, deleted ones included, for a reader of the audit.
+    /// Creators of jobs, deleted ones included, for a reader of the audit.
     pub async fn job_creators(&self, jobs: &[JobId]) -> Result<HashMap<JobId, UserId>> {
         self.may(Deed::SeeAccess)?;
         Ok(self.node().store.job_creators(jobs).await?.into_iter().collect())

@@ -1,4 +1,4 @@
-//! What people ask for: jobs to be made and changed, runs to be started and stopped.
+//! Commands of clients: create and change jobs, trigger and cancel runs.
 
 use std::collections::HashMap;
 
@@ -32,15 +32,15 @@ const ALTER_TRIES_MAX: u32 = 8;
 /// A job to be created.
 #[derive(Clone, Debug)]
 pub struct NewJob {
-    /// Whose it is.
+    /// Tenant of the job.
     pub tenant: TenantId,
-    /// Who makes it: it runs with their rights.
+    /// Creator of the job: it runs with the rights of this user.
     pub owner: UserId,
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Definition of the job.
     pub definition: Definition,
-    /// Whether it is planned from the start, held, or off.
+    /// Initial state: enabled, paused or disabled.
     pub state: JobState,
 }
 

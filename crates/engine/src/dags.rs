@@ -31,7 +31,7 @@ pub struct DagRunView {
     pub run: RunView,
     /// The version of the DAG that it follows.
     pub dag: Arc<CompiledDag>,
-    /// What it does apart from its steps.
+    /// State of the run apart from its steps.
     pub control: Control,
     /// The run that it repeats.
     pub rerun_of: Option<RunId>,
@@ -50,7 +50,7 @@ pub struct StepView {
     pub key: StepKey,
     /// Its name.
     pub name: String,
-    /// What it does, see [`domain::dag::StepWork::kind`].
+    /// Kind of work, see [`domain::dag::StepWork::kind`].
     pub kind: &'static str,
     /// Its state. PENDING steps have no record and no run.
     pub state: StepState,
@@ -144,7 +144,7 @@ pub struct GridRun {
 pub struct RerunReport {
     /// The new DAG run; none if this was a dry run.
     pub run: Option<NewRun>,
-    /// What was asked for.
+    /// The requested re-run.
     pub rerun: Rerun,
     /// Names of steps that execute again.
     pub again: Vec<String>,
@@ -182,7 +182,7 @@ pub struct StepExplanation {
     pub lines: Vec<String>,
 }
 
-/// What the recorded ends of a DAG run lead to.
+/// Result of replaying the recorded ends of a DAG run.
 #[derive(Clone, Debug, Default)]
 pub struct ReplayReport {
     /// Decisions that were made again and are the same.
@@ -195,7 +195,7 @@ pub struct ReplayReport {
     pub duration: Option<SignedDuration>,
 }
 
-/// What is wrong with recorded DAG runs.
+/// Inconsistencies of recorded DAG runs.
 #[derive(Clone, Debug, Default)]
 pub struct DagVerification {
     /// DAG runs that were looked at.

@@ -23,7 +23,7 @@ pub enum EngineError {
     Invalid {
         /// The field.
         field: &'static str,
-        /// What is wrong, and what would be right.
+        /// Cause, and a valid value.
         problem: String,
     },
     /// A value does not follow the rule of its parameter, or the rule is invalid.

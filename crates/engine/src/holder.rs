@@ -26,7 +26,7 @@ use uuid::Uuid;
 use crate::error::Result;
 use crate::node::Node;
 
-/// What tells one token from another.
+/// Digest that identifies a token.
 pub(crate) type Mark = [u8; 32];
 
 /// How many visitors are remembered.
@@ -38,7 +38,7 @@ const PAGE: u32 = 500;
 /// The verified claims of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Who they are, whichever token they hold: the issuer and its name for them.
+    /// Subject of the token, the same for all tokens of a person: the issuer and its name for them.
     pub name: String,
     /// The name of the tenant that they come to.
     pub tenant: String,
@@ -46,11 +46,11 @@ pub struct Holder {
     pub roles: Vec<String>,
     /// When the token was made.
     pub issued_at: Timestamp,
-    /// What tells it from every other token.
+    /// Digest that identifies the token.
     pub mark: [u8; 32],
 }
 
-/// Who has been here with a token since the process began.
+/// Tokens that were seen since the process began.
 #[derive(Default)]
 pub(crate) struct SeenTokens(Mutex<Seen>);
 
@@ -182,7 +182,7 @@ impl Node {
         Ok(())
     }
 
-    /// What the user's own grants, roles apart, and some roles give together.
+    /// Rights from the user's own grants, roles apart, and from some roles together.
     async fn reach_of(&self, own: &[Award], roles: Vec<RoleId>) -> Result<EffectiveGrants> {
         let (mut privileges, mut databases) = (Vec::new(), Vec::new());
         let mut queues = Vec::new();

@@ -23,7 +23,7 @@ const PAGE: u32 = 500;
 /// The most keys of a user.
 const KEYS_MAX: u32 = 1_000;
 
-/// What a kind of entry is called.
+/// Name of a kind of entry in messages.
 fn word(kind: Kind) -> &'static str {
     match kind {
         Kind::Tenant => "tenant",
@@ -73,7 +73,7 @@ impl AuthorizedEngine<'_> {
             self.may(Deed::SeeAccess)?;
         }
         if kind == Kind::Tenant && self.may(Deed::SeeCluster).is_err() {
-            // Who administers one tenant sees one.
+            // An administrator of one tenant sees only that tenant.
             let own = self.node().store.entries(&[self.actor.tenant.0]).await?;
             let own =
                 own.into_iter().filter(|it| after.is_none_or(|after| *it.entry.name() > *after));
@@ -113,7 +113,7 @@ impl AuthorizedEngine<'_> {
         named.filter(of_kind).ok_or_else(|| none(kind, format_args!("{text:?}")))
     }
 
-    /// What a user or a role has, whichever way, in a tenant. The role itself counts.
+    /// Rights of a user or a role in a tenant, direct and inherited. The role itself counts.
     pub(crate) async fn rights_of(&self, id: Uuid, tenant: TenantId) -> Result<Rights> {
         let store = &self.node().store;
         let reach = store.reach(id).await?;
@@ -285,7 +285,7 @@ impl AuthorizedEngine<'_> {
         Ok(())
     }
 
-    /// Who got in with the old password is out, but for one key.
+    /// Ends all sessions of the old password, except for one key.
     async fn end_sessions(
         &self,
         user: Uuid,
@@ -328,7 +328,7 @@ impl AuthorizedEngine<'_> {
         }
     }
 
-    /// What the award would give.
+    /// Rights that the grant would give.
     async fn worth(&self, award: &Award) -> Result<Rights> {
         match &award.what {
             Awarded::Privilege(privilege) => {
@@ -368,7 +368,7 @@ impl AuthorizedEngine<'_> {
         }
     }
 
-    /// What the text of a grant gives. The queue that it names must exist.
+    /// Grant from its text. The queue that it names must exist.
     pub async fn granted(&self, text: &GrantText) -> Result<Awarded> {
         Ok(match text {
             GrantText::Privilege(privilege) => Awarded::Privilege(*privilege),
@@ -430,7 +430,7 @@ impl AuthorizedEngine<'_> {
     }
 }
 
-/// What a key with these scopes gives of a user's rights.
+/// Rights of a user, limited to the scopes of a key.
 fn scoped(rights: Rights, scopes: Privileges) -> Rights {
     Rights { privileges: rights.privileges.within(scopes), ..rights }
 }
@@ -472,7 +472,7 @@ fn check_founders(old: &Entry, new: Option<&Entry>) -> Result<()> {
     }
 }
 
-/// Who logs in.
+/// Logins.
 impl crate::run::Engine {
     /// The user of a name in a tenant, for an interface that checks their password.
     pub async fn user_named(

@@ -137,11 +137,11 @@ pub struct Started {
     /// Whether it only asks for the rows by which it is split: the action of its job is that
     /// question, and [`Node::split_by`] takes the answer.
     pub asks_rows: bool,
-    /// What proves to the store that the work is committed, if the job runs exactly once.
+    /// Key of the row that proves that the work is committed, if the job runs exactly once.
     pub effect: Option<EffectKey>,
 }
 
-/// What a node holds.
+/// State of a node in memory.
 struct State {
     id: NodeId,
     /// The number of slots.
@@ -195,15 +195,15 @@ struct State {
     drained: bool,
     /// When this node last took runs again after it was drained.
     drained_until: Option<Timestamp>,
-    /// Who executes for this node is elsewhere, and does not ask for work now.
+    /// The executor of this node is a remote agent that has no poll open now.
     executor_detached: bool,
-    /// It was handed a run that it cannot do, and lets others come first until then.
+    /// The node was given a run that it cannot execute, and does not claim until then.
     claim_backoff_until: Timestamp,
     /// Until then it is believed that no server executes.
     alone_until: Timestamp,
     /// The epoch that this node leads in, as far as it knows.
     leads: Option<i64>,
-    /// What this node plans ahead.
+    /// Buckets that this node plans ahead.
     share: Share,
     /// Nodes with other settings that an alert was raised about.
     drifted: HashSet<(NodeId, String)>,
@@ -217,7 +217,7 @@ struct State {
     pooled: HashSet<RunId>,
     /// Times in which no scheduler was alive, newest first.
     outages: Arc<[Outage]>,
-    /// What nodes had begun that this process was before, or took the place of.
+    /// Begun runs of earlier nodes that this process continues.
     predecessors: HashMap<NodeId, BegunRuns>,
     /// Whether this node is registered and knows the outages: before that nothing starts.
     has_joined: bool,
@@ -227,12 +227,12 @@ struct State {
     predecessor_acted: Option<(NodeId, Timestamp)>,
     /// When this node last decided about starts under its lease.
     acted_at: Option<Timestamp>,
-    /// What the store was last told about the runs that are under way here, by fence.
+    /// Runs under way with their start times, as last written to the store, by fence.
     told_starts: Vec<(Grant, Timestamp)>,
 }
 
 impl State {
-    /// What is held under a grant; none when the run is gone, or here again under another one.
+    /// The run held under a claim; none when it is gone, or held again under another claim.
     fn held(&self, grant: Grant) -> Option<&Held> {
         self.held.get(&grant.run).filter(|held| held.run.grant == grant)
     }
@@ -290,7 +290,7 @@ struct Running {
     job: Arc<Job>,
     started_at: Timestamp,
     token: i64,
-    /// What it waited for, if it began late.
+    /// Cause of a late start.
     waited: Option<String>,
     _counted: Option<Counted>,
 }

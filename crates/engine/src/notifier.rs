@@ -1,4 +1,4 @@
-//! Who carries alerts to people.
+//! Delivery of alerts.
 
 use std::future::Future;
 use std::pin::Pin;

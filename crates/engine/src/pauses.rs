@@ -240,10 +240,10 @@ impl Node {
         Ok(changed)
     }
 
-    /// What a pause of all jobs makes of a job that is to be written: one that would be enabled is
+    /// Applies a pause of all jobs to a job that is to be written: one that would be enabled is
     /// paused with the mark.
     pub(crate) async fn under_pause(&self, job: &mut Job, old: Option<&Job>) -> Result<()> {
-        // The mark is the engine's: what an interface writes has none.
+        // The engine owns the mark: a definition from an interface has none.
         let mark = old.and_then(|old| old.definition.paused_by);
         if job.state == JobState::Enabled && !job.definition.is_queue() {
             job.definition.paused_by = self.active_pause(job.tenant).await?.map(|(id, _)| id);

@@ -34,7 +34,7 @@ const AWAIT_MAX: Duration = Duration::from_secs(2);
 /// A message to be sent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
-    /// What it holds.
+    /// Payload and headers.
     pub body: MessageBody,
     /// 0 to 9; that of the queue if absent.
     pub priority: Option<u8>,
@@ -46,20 +46,20 @@ pub struct Message {
     pub deduplication: Option<SignedDuration>,
 }
 
-/// What a worker reports about a leased message.
+/// Report of a worker about a leased message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MessageReport {
     /// The message.
     pub message: RunId,
     /// The fencing token of the lease.
     pub fence: i64,
-    /// What came of it.
+    /// Result of the attempt.
     pub report: Report,
     /// The output of the attempt, compressed.
     pub output: Option<Vec<u8>>,
 }
 
-/// What a step of the reaper did with messages.
+/// Result of a step of the reaper.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MessageReapReport {
     /// Messages that were settled.
@@ -320,7 +320,7 @@ impl Node {
         })
     }
 
-    /// What reports of workers mean for their messages, by the policy of the queue.
+    /// Verdicts about messages from the reports of workers, by the policy of the queue.
     pub(crate) async fn decide_reports(
         &self,
         queue: &Job,

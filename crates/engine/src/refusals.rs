@@ -20,10 +20,10 @@ const WINDOW: SignedDuration = SignedDuration::from_mins(1);
 /// How many different refusals are counted apart; beyond that, all others are one.
 const APART_MAX: usize = 4_096;
 
-/// Whose, who, what.
+/// Tenant, actor and denied action.
 type Key = (TenantId, String, String);
 
-/// What was refused in the present window.
+/// Denied requests of the current window.
 #[derive(Default)]
 pub(crate) struct DeniedRequests(Mutex<HashMap<Key, Counted>>);
 

@@ -1,4 +1,4 @@
-//! Who there is, remembered as long as nothing changes.
+//! Cache of identities, valid as long as the store's generation does not change.
 //!
 //! ```text
 //!   question ──▶ looked within a second? ──yes──▶ memory ──▶ answer
@@ -7,9 +7,10 @@
 //!                 generation changed? ──yes──▶ forget everything
 //! ```
 //!
-//! The store is asked for one number a second, whatever the number of requests and runs, and what
-//! was taken away somewhere counts here a second later. While the store is away, what is known is
-//! used for a few seconds; a node that does not reach the store for longer stops by itself.
+//! The store is read for one number a second, whatever the number of requests and runs, and a right
+//! that was revoked on another node is revoked here a second later. While the store is unreachable,
+//! the cache is used for a few seconds; a node that does not reach the store for longer stops by
+//! itself.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,7 +44,7 @@ const KEYS_PAGE: u32 = 500;
 /// How much is remembered of a kind before everything is read anew.
 const REMEMBERED_MAX: usize = 10_000;
 
-/// What was read since the last change.
+/// Entries that were read since the last change.
 #[derive(Default)]
 pub(crate) struct IdentityCache(Mutex<Memory>);
 
@@ -56,9 +57,9 @@ struct Memory {
     /// By whose they are.
     all_keys: HashMap<UserId, Arc<[ApiKey]>>,
     tenants: HashMap<String, Option<TenantId>>,
-    /// Who came with a token, by the token's mark.
+    /// Effective privileges by the digest of the token.
     holders: HashMap<Mark, Option<Arc<EffectivePrivileges>>>,
-    /// What salts are made of; it never changes.
+    /// Secret that salts are derived from; it never changes.
     salt: Option<[u8; 32]>,
 }
 
@@ -82,7 +83,7 @@ impl IdentityCache {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known of something, if memory was looked at a moment ago.
+    /// A cached entry, if the cache was checked within its time.
     fn fresh<T>(&self, known: impl FnOnce(&Memory) -> Option<T>) -> Option<T> {
         let memory = self.memory();
         if memory.is_fresh() { known(&memory) } else { None }
@@ -238,7 +239,7 @@ impl Node {
         Ok(keys)
     }
 
-    /// What the salts of all users are made of.
+    /// Secret that the salts of all users are derived from.
     pub async fn salt(&self) -> Result<[u8; 32]> {
         let known = self.register.memory().salt;
         if let Some(known) = known {
@@ -269,7 +270,7 @@ impl Node {
         Ok(id)
     }
 
-    /// What jobs of an actor's tenant take that say nothing.
+    /// Default values of job fields in the actor's tenant.
     pub(crate) async fn job_defaults(&self, actor: &Actor) -> Result<JobDefaults> {
         if let Some(standing) = self.standing(actor.user).await?
             && standing.tenant.id == actor.tenant
@@ -357,7 +358,7 @@ pub(crate) fn has_every_right(job: &Job) -> bool {
     job.owner == UserId::ADMIN
 }
 
-/// What makes the first user the administrator of the cluster.
+/// Grant that makes the first user the administrator of the cluster.
 pub(crate) fn founding_award() -> Award {
     Award {
         tenant: TenantId::DEFAULT,

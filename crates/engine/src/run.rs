@@ -69,7 +69,7 @@ fn changed_meanwhile() -> EngineError {
     EngineError::WrongState("the job was changed at the same time; try again".to_owned())
 }
 
-/// What carries out a run.
+/// Executes the attempts of runs.
 pub trait Executor: Send + Sync + 'static {
     /// Does the work of a run. It must end soon after `stop` says so.
     fn execute(&self, run: Started, stop: Stop) -> impl Future<Output = AttemptResult> + Send;
@@ -110,7 +110,7 @@ pub struct Engine {
     extends: Batcher<LeaseExtension, store::Result<Vec<Option<Extended>>>>,
     shared: Arc<Shared>,
     tasks: tokio::sync::Mutex<JoinSet<()>>,
-    /// What executes in this process.
+    /// Dispatch to the executor in this process.
     here: Arc<dyn Dispatch>,
     /// The runtime of its loops, on whichever thread they are started.
     runtime: tokio::runtime::Handle,
@@ -118,7 +118,7 @@ pub struct Engine {
     proxies: Mutex<Vec<Weak<AgentProxy>>>,
 }
 
-/// What the loops and the executors share.
+/// State that loops and executors share.
 #[derive(Default)]
 struct Shared {
     /// Results came in, or there is work to fetch.
@@ -158,7 +158,7 @@ pub struct Health {
     pub is_stopping: bool,
 }
 
-/// What a process has done since its start.
+/// Counters of a process since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
     /// Steps that met an error.
@@ -270,7 +270,7 @@ impl Engine {
         self.node.id() == node || proxies.any(|proxy| proxy.id() == node)
     }
 
-    /// What this process has done since its start.
+    /// Counters of this process since its start.
     pub fn activity(&self) -> Activity {
         Activity {
             errors: self.shared.errors.load(Ordering::Relaxed),

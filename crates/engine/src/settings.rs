@@ -1,4 +1,4 @@
-//! What an engine can be told, and what it is given.
+//! Settings and environment of an engine.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub const MAX_HTTP_CALLS: u32 = 4_096;
 /// The numbers of a node.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What the node says about itself.
+    /// Properties that the node reports.
     pub info: NodeInfo,
     /// How many runs execute at the same time, calls of endpoints not counted.
     pub max_concurrent_jobs: u32,
@@ -68,8 +68,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// What every node of a cluster should run with, as JSON. What a machine is good for is its
-    /// own affair.
+    /// Settings that every node of a cluster should have, as JSON. Settings about the capacity of a
+    /// machine are not among them.
     pub fn policy(&self) -> String {
         let most = self.tenant_max_concurrent.map_or("null".to_owned(), |most| most.to_string());
         let longest =
@@ -99,7 +99,7 @@ impl Settings {
         PerSlot { process: self.max_concurrent_jobs, http: self.max_http_calls }
     }
 
-    /// What the node says about itself, with what follows from its settings.
+    /// Properties that the node reports, including those that follow from its settings.
     pub fn node_info(&self) -> NodeInfo {
         NodeInfo {
             capacity: self.slots(),
@@ -141,7 +141,7 @@ impl Default for Settings {
     }
 }
 
-/// What an engine cannot make by itself: the time, randomness, the zones, and who looks on.
+/// Dependencies that an engine cannot make by itself: the time, randomness, time zones, observers.
 #[derive(Clone)]
 pub struct Env {
     /// The wall clock of this machine, which may be set at any moment.

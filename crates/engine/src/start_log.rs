@@ -20,7 +20,7 @@ pub struct BegunRun {
     pub token: i64,
 }
 
-/// What a node had begun when it ended: all of it. What is not here has not begun.
+/// All runs that a node had begun when it ended. A run that is not listed had not begun.
 pub type BegunRuns = HashMap<Grant, BegunRun>;
 
 /// The node that the process before this one was.
@@ -28,7 +28,7 @@ pub type BegunRuns = HashMap<Grant, BegunRun>;
 pub struct Predecessor {
     /// The node.
     pub node: NodeId,
-    /// What it had begun; none when that cannot be known.
+    /// Runs that it had begun; none when the log cannot be read.
     pub begun: Option<BegunRuns>,
     /// When it last decided about starts, by the clock of the store; none when that is not known.
     pub acted_at: Option<Timestamp>,

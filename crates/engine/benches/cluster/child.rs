@@ -14,7 +14,7 @@ use store::postgres::{PostgresOptions, PostgresStore};
 use crate::executors::{Counter, notifiers};
 use crate::present::parts;
 
-/// What a node is told.
+/// Arguments of a node process.
 #[derive(Clone, Debug)]
 pub struct Part {
     /// The database.

@@ -1,4 +1,4 @@
-//! What the benchmark can be told.
+//! Command line of the benchmark.
 
 use std::path::PathBuf;
 

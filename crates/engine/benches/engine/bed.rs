@@ -40,6 +40,6 @@ pub trait Bed {
     /// The process of the server, if there is one.
     fn server(&self) -> Option<u32>;
 
-    /// What the bare database does with so many rows.
+    /// Baseline: the bare database with so many rows.
     async fn floor(&self, runs: u32) -> Result<Vec<Measurement>>;
 }

@@ -22,9 +22,8 @@ use crate::measurement::{Measurement, progress, round};
 use crate::present::{after, milliseconds, now, parts, until};
 use crate::{jobs, proc};
 
-/// An engine that was just started comes to rest: over so long, it and its database take less than
-/// so much of a core.
-/// What was recorded while the jobs were created is sealed before that.
+/// Settling time of a started engine: after it, the engine and its database take less than
+/// `REST_MAX_PCT` of a core. Audit rows of the created jobs are sealed before that.
 const REST: Duration = Duration::from_secs(5);
 const REST_MAX_PCT: f64 = 5.0;
 

@@ -13,7 +13,7 @@ pub fn now() -> Timestamp {
     Timestamp::now()
 }
 
-/// What a node is given in a real process.
+/// Environment of a node in a real process.
 pub fn parts() -> Env {
     Env {
         clock: Arc::new(now),

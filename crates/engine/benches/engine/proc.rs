@@ -1,4 +1,4 @@
-//! What the kernel knows about processes.
+//! Statistics of processes from the kernel.
 
 use std::fs;
 

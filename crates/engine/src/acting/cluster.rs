@@ -61,7 +61,7 @@ impl AuthorizedEngine<'_> {
         Ok(Progress::by_run(&parts))
     }
 
-    /// Of which run those of these are parts that are some.
+    /// The parent runs of those of these runs that have one.
     pub async fn parents(&self, seen: &[RunView]) -> Result<HashMap<RunId, RunId>> {
         let parts: Vec<RunId> = seen.iter().map(|run| run.id).filter(|id| id.is_part()).collect();
         Ok(self.node().store.parents(&parts).await?.into_iter().collect())
@@ -73,14 +73,14 @@ impl AuthorizedEngine<'_> {
         Ok(self.node().store.steer(node, steer).await?)
     }
 
-    /// What every node should run with, once a leader has said it.
+    /// Settings that every node should have; none until a leader has recorded them.
     pub async fn policy(&self) -> Result<Option<Setting>> {
         self.may(Deed::SeeNodes)?;
         let settings = self.node().settings().await?;
         Ok(settings.into_iter().find(|setting| setting.name == POLICY))
     }
 
-    /// Who has acknowledged a run.
+    /// The nodes that have acknowledged a run.
     pub async fn acknowledgements(&self, run: RunId) -> Result<Vec<Acknowledgement>> {
         if self.run(run).await?.is_none() {
             return Err(no_run(run));
@@ -88,7 +88,7 @@ impl AuthorizedEngine<'_> {
         Ok(self.node().store.acknowledgements(run).await?)
     }
 
-    /// What the whole cluster agrees on.
+    /// Settings of the whole cluster.
     pub async fn settings(&self) -> Result<Vec<Setting>> {
         self.may(Deed::SeeCluster)?;
         self.node().settings().await

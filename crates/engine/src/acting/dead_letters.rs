@@ -15,7 +15,7 @@ use crate::queues::Message;
 /// How many dead letters are settled with one commit.
 const CHUNK: u32 = 500;
 
-/// What became of dead letters.
+/// Result of settling dead letters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SettledLetters {
     /// How many were settled, or would be.

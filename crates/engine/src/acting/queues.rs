@@ -25,10 +25,10 @@ use crate::run::LeaseTerms;
 /// So many ended messages tell the pace of a queue.
 const PACE_RUNS: u32 = 100;
 
-/// What a page about a queue shows.
+/// Statistics of a queue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueueStatisticsView {
-    /// What the actor may do: `ALTER`, `DROP`, `SEND`, `CONSUME`, `VIEW_HISTORY`.
+    /// Rights of the actor: `ALTER`, `DROP`, `SEND`, `CONSUME`, `VIEW_HISTORY`.
     pub may: Vec<&'static str>,
     /// The messages by workspace.
     pub depths: WorkspaceDepths,
@@ -127,8 +127,8 @@ impl AuthorizedEngine<'_> {
         Ok(self.node().store.queue_depths(&ids).await?)
     }
 
-    /// What the actor may do with a queue, the messages of its largest workspaces, and how fast
-    /// messages come and go.
+    /// Rights of the actor on a queue, the messages of its largest workspaces, and the rates of
+    /// sent and settled messages.
     pub async fn queue_statistics(&self, queue: &Job, limit: u32) -> Result<QueueStatisticsView> {
         let may = |deed| domain::access::may(self.actor, deed).is_ok();
         let may_use = |right| self.may_use_queue(queue, right).is_ok();
@@ -376,7 +376,7 @@ impl AuthorizedEngine<'_> {
     /// A message of a queue, live or ended.
     pub async fn message(&self, queue: &Job, id: RunId) -> Result<RunView> {
         let found = self.node().run(id).await?;
-        // Who may only send sees what they sent.
+        // An actor that may only send sees its own messages.
         let sees_all = self.sees_messages(queue).is_ok();
         let is_seen = |run: &RunView| sees_all || run.requested_by == Some(self.actor.user);
         let found = found.filter(|run| run.job == queue.id && is_seen(run));

@@ -26,11 +26,11 @@ pub struct PollRequest {
     pub want: u32,
     /// The queues that it wants messages of.
     pub queues: Vec<String>,
-    /// What came of messages that it held.
+    /// Results of messages that it held.
     pub reports: Vec<(Option<String>, MessageReport)>,
-    /// What it holds.
+    /// Messages that it holds.
     pub held: Vec<WorkerMessage>,
-    /// How long it keeps what it holds without another poll; as the server is set if absent.
+    /// Lease duration of these messages; the server's setting if absent.
     pub lease: Option<SignedDuration>,
     /// How long the poll waits until there is a message.
     pub wait: Duration,
@@ -49,7 +49,7 @@ pub struct WorkerMessage {
     pub is_started: bool,
     /// How long its time limit is from now on, if the worker asks for that.
     pub time_limit: Option<SignedDuration>,
-    /// What the worker says about how far it is, as JSON.
+    /// Progress report of the worker, as JSON.
     pub progress: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What a change makes of a job: checked once, and dated anew as often as it is tried.
+//! Application of a change to a job: checked once, and dated anew at each retry.
 
 use domain::decide::plan::plan_resume;
 use domain::id::RunId;
@@ -29,7 +29,7 @@ impl Altered {
 }
 
 impl Node {
-    /// What a change makes of a job, checked. `among` are changes that happen with it.
+    /// The job after a change, validated. `among` are changes in the same batch.
     pub(super) async fn altered(
         &self,
         old: &Job,

@@ -1,4 +1,4 @@
-//! What is refused before a job is written.
+//! Validation of a job before it is written.
 
 use std::collections::HashMap;
 

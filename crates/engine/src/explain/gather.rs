@@ -1,4 +1,4 @@
-//! What is known of a job and its runs.
+//! Facts about a job and its runs.
 
 use std::collections::HashMap;
 use std::collections::hash_map;
@@ -50,7 +50,7 @@ pub(super) struct Gathered<'a> {
     events: Vec<JobEvent>,
     outages: Arc<[Outage]>,
     nodes: Vec<NodeView>,
-    /// What runs meet, by the kind of slot that they need; gathered when the first one needs it.
+    /// Cluster facts by kind of slot; read when the first run needs them.
     clusters: Mutex<HashMap<SlotKind, ClusterFacts>>,
 }
 
@@ -226,7 +226,7 @@ impl<'a> Gathered<'a> {
         }))
     }
 
-    /// What a run of the job at a time, or its next one, would meet now.
+    /// Conditions that a run of the job at a time, or its next one, would meet now.
     pub async fn prospect(&self, rows: &[RunView], at: Option<Timestamp>) -> Result<RunDetail> {
         let slot = self.job.definition.action.slot_kind();
         let at = at.or_else(|| self.schedule.as_ref()?.next(self.now));
@@ -264,7 +264,7 @@ impl<'a> Gathered<'a> {
         Ok(attempts.into_iter().map(fact).collect())
     }
 
-    /// Who asked for the end of a run.
+    /// First cancellation request of a run.
     async fn cancellation(&self, run: RunId) -> Result<Option<Deed>> {
         let events = self.node.store.run_events(run, 10).await?;
         // The first request counts.

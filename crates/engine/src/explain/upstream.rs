@@ -1,4 +1,4 @@
-//! What the jobs are doing that a job depends on.
+//! State of upstream jobs.
 
 use domain::decide::explain::{Upstream, UpstreamEnd, error_words};
 use domain::decide::start::window;

@@ -1,4 +1,4 @@
-//! What the runs of a list wait for.
+//! Waits of the runs of a list.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -23,9 +23,9 @@ use crate::start_log::BegunRun;
 /// A call under way. If it is dropped without an answer, it is unknown whether it took effect.
 pub(super) struct Call<'a> {
     state: &'a Mutex<State>,
-    /// Who calls.
+    /// The calling node.
     pub node: NodeId,
-    /// Grants that it ends.
+    /// Claims that it ends.
     pub done: Vec<Finish>,
     /// Slots that it asks to fill now.
     pub due: PerSlot<u32>,

@@ -1,12 +1,12 @@
 //! The node's clock, and how far it can be trusted.
 //!
-//! What the node does follows the store's time: what the store said last, and what has passed since
-//! by a monotonic clock. So nothing begins early or late because the administrator sets the
-//! machine's clock, not even until the store is heard again.
+//! A node goes by the store's time: the last time that the store returned, plus the time since then
+//! by a monotonic clock. So nothing begins early or late because an administrator sets the
+//! machine's clock, not even until the store replies again.
 //!
-//! Every answer of the store that carries its time is also compared with the machine's clock. One
-//! that is a little off only costs a line in the log; one that is far off says that something is
-//! wrong with the machine, and the node takes nothing more until it is right again.
+//! Every reply of the store that carries its time is also compared with the machine's clock. A
+//! small difference is only logged; a large one means that something is wrong with the machine, and
+//! the node claims nothing until the difference is gone.
 
 use std::sync::atomic::Ordering;
 
@@ -31,7 +31,7 @@ pub enum ClockHealth {
     Refused(SignedDuration),
 }
 
-/// What the clocks of this process showed at a moment.
+/// Readings of the clocks of this process at one moment.
 #[derive(Clone, Copy)]
 pub(super) struct Asked {
     wall: Timestamp,
@@ -85,7 +85,7 @@ impl Node {
         SignedDuration::from_micros(self.offset_us.load(Ordering::Relaxed))
     }
 
-    /// What the clocks show when the store is about to be asked.
+    /// Reads the clocks before a call to the store.
     pub(super) fn ask(&self) -> Asked {
         Asked::now(&self.parts)
     }

@@ -75,7 +75,7 @@ pub(crate) enum DagNews {
     Withdrawn(StepKey, RunId),
 }
 
-/// What a node knows about DAG runs.
+/// DAG runs that a node has in memory.
 #[derive(Default)]
 pub(super) struct DagDesk {
     inner: Mutex<Desk>,
@@ -104,7 +104,7 @@ struct Desk {
     paced: HashSet<(JobId, u32)>,
 }
 
-/// What a DAG run comes to.
+/// End of a DAG run.
 #[derive(Clone, Debug)]
 struct DagEnd {
     outcome: Outcome,
@@ -242,7 +242,7 @@ impl Drop for Work<'_> {
         for (run, news, known) in self.runs.drain(..) {
             desk.busy.remove(&run);
             if !self.is_done {
-                // What was written is not known: the state is read again.
+                // It is not known whether the write was committed: the state is read again.
                 let later = desk.news.entry(run).or_default();
                 later.splice(0..0, news);
             } else if let Some(known) = known {
@@ -370,7 +370,7 @@ impl Node {
         }
     }
 
-    /// What is left to do for a decision that is written: messages of steps.
+    /// Follow-up of a written decision: messages of steps.
     async fn after_decision(&self, known: &mut KnownRun) -> store::Result<()> {
         self.receive_messages(known).await?;
         self.note_waits(known).await

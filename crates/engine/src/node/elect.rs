@@ -58,7 +58,7 @@ use domain::id::{JobId, TenantId};
 
 use super::Node;
 
-/// What a look at the cluster came to.
+/// Result of a step of cluster work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attended {
     /// The epoch that this node leads in, if it leads.

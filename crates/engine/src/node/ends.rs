@@ -18,7 +18,7 @@ impl Ends {
         self.outcomes[outcome as usize - 1].fetch_add(count, Ordering::Relaxed);
     }
 
-    /// What the store made of a finish.
+    /// Counts the result of a finish.
     pub fn applied(&self, finish: &Finish, applied: Applied) {
         let Applied::Ended(outcome) = applied else { return };
         self.add(outcome, 1);

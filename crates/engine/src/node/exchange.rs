@@ -116,7 +116,7 @@ impl Node {
         let call = {
             let near = self.near(runs);
             let mut state = self.state();
-            // Who may have only so many runs gets them from the queue, where they are counted.
+            // Runs of a tenant with a limit come from the queue, where they are counted.
             let is_counted = self.settings.tenant_max_concurrent.is_some();
             let open = self.takes(&state) && !state.claim_reply_lost && !is_counted;
             let room = |slot| if open { state.spare(slot).min(near[slot]) } else { 0 };
@@ -187,7 +187,7 @@ impl Node {
         counts
     }
 
-    /// What to tell and what to ask; none when there is neither.
+    /// Results to report and runs to claim; none when there is neither.
     fn take_news(&self) -> Option<(Call<'_>, ClaimRequest)> {
         let most = self.settings.batch_max.saturating_mul(BATCHES_AT_ONCE);
         let mut state = self.state();
@@ -230,8 +230,8 @@ impl Node {
         Some((call.asking(&mut state), want))
     }
 
-    /// What has been in line here for a while, with every slot of its kind taken, goes back to the
-    /// store with the next exchange: another node may have room.
+    /// Runs that have waited here for a while, with every slot of their kind taken, are released
+    /// with the next exchange: another node may have free slots.
     pub fn release_slot_waiters(&self) {
         let longest = self.now().saturating_sub(IN_LINE_MAX).unwrap_or(Timestamp::MIN);
         let mut state = self.state();
@@ -242,7 +242,7 @@ impl Node {
         }
     }
 
-    /// What this node holds and has not started goes back to the store with the next exchange.
+    /// Releases prepared runs that have not started, with the next exchange.
     pub fn release_prepared(&self) {
         let mut state = self.state();
         state.prepared.clear();
@@ -259,8 +259,8 @@ impl Node {
 }
 
 impl State {
-    /// What waits for a slot of a kind, was due before a time and has been here since before then
-    /// goes back.
+    /// Releases runs that wait for a slot of a kind, were due before a time and have been here
+    /// since before then.
     fn release_late(&mut self, slot: SlotKind, longest: Timestamp) {
         for run in self.slot_waiters[slot].take_before(longest) {
             let Some(held) = self.held.get(&run).filter(|held| held.running.is_none()) else {

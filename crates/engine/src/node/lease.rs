@@ -11,7 +11,7 @@ use super::{Node, Running, State};
 use crate::start_log::{BegunRun, BegunRuns, Predecessor};
 
 impl State {
-    /// What this node has begun, as far as the store has not heard of its end.
+    /// Runs that this node has begun and whose ends the store has not recorded.
     fn begun_runs(&self) -> BegunRuns {
         let running = self.held.values().filter_map(|held| {
             let Running { started_at, token, .. } = held.running.as_ref()?;
@@ -177,8 +177,8 @@ impl Node {
         running
     }
 
-    /// What did not end in the time that a stop gives it is lost here: it began, so it does not
-    /// begin again as if it had not. Answers what must be stopped.
+    /// Runs that did not end within the grace period of a shutdown are lost: they began, so they
+    /// must not begin again as if they had not. Returns the runs that must be stopped.
     pub fn abandon_running(&self) -> Vec<RunId> {
         let grants: Vec<Grant> = {
             let state = self.state();

@@ -72,13 +72,13 @@ struct Waiting {
     until: Timestamp,
     /// Whether a run that it waited for has ended, so that it is about to be decided about.
     is_released: bool,
-    /// What the look found, without the other runs of the job: none of them was elsewhere.
+    /// Facts without the other runs of the job: none of them was on another node.
     facts: StartFacts,
     looked_at: Timestamp,
 }
 
 impl Lines {
-    /// What the look at a run that waited here found, if that still counts.
+    /// Facts about a run that waited here, if they are still valid.
     pub fn look(&self, run: &ClaimedRun, job: &Job, now: Timestamp) -> Option<StartFacts> {
         let line = self.jobs.get(&run.run.job)?;
         let waiting = line.waiting.get(&place(run)).filter(|it| it.grant == run.grant)?;
@@ -176,7 +176,7 @@ impl State {
         let before =
             line.waiting.get(&place(run)).map(|waiting| (waiting.until, waiting.looked_at));
         let until = now.saturating_add(WAIT_MAX).unwrap_or(Timestamp::MAX);
-        // What was looked at before and counted is not newer now.
+        // Facts that were counted before are not newer now.
         let same_look = before.filter(|_| line.waiting[&place(run)].facts.token == facts.token);
         let waiting = Waiting {
             grant: run.grant,

@@ -36,8 +36,8 @@ const LOOKS_MAX: u32 = 4;
 /// Tokens are drawn again this often. A store that never answers in time must not stop all starts.
 const DRAWS_MAX: u32 = 8;
 
-/// What a look found counts for nothing if it took longer than this: on a busy machine, or in a
-/// process that was suspended, a job may have been changed or paused since the store answered.
+/// Facts that took longer than this to read are discarded: on a busy machine, or in a process that
+/// was suspended, a job may have been changed or paused since the store replied.
 const LOOKED_FOR: SignedDuration = SignedDuration::from_millis(100);
 
 /// Runs that are about to start, each with its job, what the store knows of it and its fencing
@@ -168,7 +168,7 @@ impl Node {
         Ok(())
     }
 
-    /// What was found a moment ago about runs that waited here for others of their job.
+    /// Facts read a moment ago about runs that waited here for others of their job.
     fn looked_before(&self, due: &[Arc<ClaimedRun>], jobs: &[Arc<Job>]) -> Vec<Option<StartFacts>> {
         let now = self.now();
         let state = self.state();

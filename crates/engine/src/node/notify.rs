@@ -59,7 +59,7 @@ impl Node {
             };
             self.store.record_delivery(notifier.channel(), alert.id(), &delivery).await?;
             if delivery != Delivery::Done {
-                // Who does not answer now is not asked for each of the others too.
+                // A channel that does not answer now is not tried for each of the other alerts.
                 break;
             }
             arrived += 1;

@@ -13,7 +13,7 @@ use super::Node;
 /// Future runs of one job that are planned at a time.
 const TICKS_MAX: usize = 500;
 
-/// What a planning step did.
+/// Result of a planning step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlanReport {
     /// Jobs that were planned.

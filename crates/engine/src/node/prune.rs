@@ -66,8 +66,8 @@ impl Node {
         Ok(steps + self.store.prune_parts(self.settings.batch_max).await?)
     }
 
-    /// What a rule leaves open, the node's settings answer. Failures are kept at least as long as
-    /// the others.
+    /// Cutoffs of a retention rule; the node's settings are the default. Failures are kept at least
+    /// as long as the other runs.
     fn cut(&self, rule: Retention, now: Timestamp) -> RetentionCutoff {
         let ago = |days: u32| {
             now.saturating_sub(SignedDuration::from_hours(24 * i64::from(days)))

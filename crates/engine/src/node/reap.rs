@@ -15,10 +15,10 @@ use super::start::needs_record;
 use super::{Ended, Node, settle};
 use crate::start_log::BegunRun;
 
-/// What a reaping step did.
+/// Result of a reaping step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReapReport {
-    /// Nodes whose lease had run out.
+    /// Nodes whose lease had expired.
     pub dead: usize,
     /// Attempts that were lost with them.
     pub lost: usize,
@@ -133,7 +133,7 @@ impl Node {
         nodes.into_iter().map(|node| (node.id, node.info.name)).collect()
     }
 
-    /// What becomes of a run that a dead node held.
+    /// Decision about a run that a dead node held.
     fn lost(&self, lost: &LostRun, job: &Job, name: &str) -> Finish {
         let LostRun { node, run, .. } = lost;
         let Some(begun) = self.may_have_begun(lost, job) else {

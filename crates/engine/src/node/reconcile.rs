@@ -1,4 +1,4 @@
-//! What the leader carries on: pauses of all jobs, calendars that changed, and times that another
+//! Reconciliation by the leader: pauses of all jobs, calendars that changed, and times that another
 //! time-zone database moves.
 //!
 //! A change of a calendar or a pause is carried out by the node that accepts it. If that node dies
@@ -22,7 +22,7 @@ const PAGE: u32 = 100;
 /// The setting that holds the version of the time-zone database by which jobs were planned.
 pub const TZDB_SETTING: &str = "tzdb.version";
 
-/// What the leader has seen to.
+/// Versions that the leader has reconciled.
 #[derive(Default)]
 pub(super) struct Reconciled {
     /// The versions of calendars whose jobs were checked.

@@ -1,9 +1,9 @@
-//! A node whose executor is elsewhere: what it holds can be picked up by another process, and its
-//! results may come to any server.
+//! A node whose executor is a remote agent: its runs can be picked up by another process, and their
+//! results may arrive at any server.
 //!
-//! Who executes is an agent far away; the node is its stand-in beside the store. The stand-in can
-//! be lost with its process while the agent goes on, so nothing that matters is only in its memory:
-//! what the node holds is in the store, and what has begun is known to the agent.
+//! The node represents the agent beside the store. It can be lost with its process while the agent
+//! goes on, so its memory holds nothing that matters: claims are in the store, and the agent keeps
+//! which runs have begun.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
@@ -212,8 +212,8 @@ impl Node {
         told.map(|_| ())
     }
 
-    /// What was handed to this node before its time and is of these jobs, and it cannot do, goes to
-    /// others in good time.
+    /// Releases runs of these jobs that were claimed before their time and that this node cannot
+    /// execute, early enough for another node.
     pub(super) async fn pass_on_ahead(&self, jobs: &HashMap<JobId, Arc<Job>>) -> store::Result<()> {
         if self.skill.is_none() {
             return Ok(());
@@ -235,7 +235,7 @@ impl Node {
         self.state().claim_reply_lost = true;
     }
 
-    /// What is begun here under a grant has ended elsewhere, and the store knows.
+    /// A run begun here under this claim has ended elsewhere, and the store has recorded its end.
     pub fn note_released(&self, grant: Grant) {
         let mut state = self.state();
         state.remember_released(grant);

@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::Node;
 
-/// What a sealing step did.
+/// Result of a sealing step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SealReport {
     /// Rows that were sealed.
@@ -20,7 +20,7 @@ pub struct SealReport {
     pub more: bool,
 }
 
-/// What came of a look at a whole chain.
+/// Result of verifying a whole chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
     /// Rows that were looked at.

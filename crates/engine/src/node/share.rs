@@ -24,10 +24,10 @@ use crate::settings::Settings;
 /// How often the jobs are counted.
 const COUNT_EVERY: SignedDuration = SignedDuration::from_secs(60);
 
-/// What a scheduler knows about its share of the planning.
+/// Planning buckets of a scheduler.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Share {
-    /// What it plans ahead.
+    /// Buckets that it plans ahead.
     buckets: Buckets,
     /// When the jobs were counted, and whether they are so many that planning is divided.
     counted: Option<(Timestamp, bool)>,

@@ -143,7 +143,7 @@ mod tests {
         assert_eq!((crowd.len(), crowd.pop(&Weights::new())), (1, Some(place(0, 13).1)));
     }
 
-    /// Whose turns come, of tenants that always have a run in line.
+    /// Order of tenants that always have a run in line.
     fn turns(weights: &[(u128, u32)], count: usize) -> Vec<u128> {
         let mut crowd = SlotWaiters::default();
         let weights: Weights = weights.iter().map(|(of, weight)| (tenant(*of), *weight)).collect();

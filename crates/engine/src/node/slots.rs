@@ -143,8 +143,8 @@ impl State {
         }
     }
 
-    /// What a run waited for that begins later than it was due, as far as this node knows: for a
-    /// slot, or for the limit of its tenant. It is kept with the attempt, for explanations.
+    /// Cause of a late start, as far as this node knows it: a slot, or the limit of the tenant. It
+    /// is kept with the attempt, for explanations.
     pub(super) fn wait_of(&self, run: &ClaimedRun, now: Timestamp) -> Option<String> {
         let lateness = now.duration_since(run.run.due_at);
         if run.attempts + run.lost > 0 || lateness <= LATE_TOLD {
@@ -219,7 +219,7 @@ impl Node {
         self.state().name_occupants(slot, Some(tenant), now)
     }
 
-    /// What a run waited for that this node executes and that began late.
+    /// Cause of the late start of a run that this node executes.
     pub(crate) fn wait_of_running(&self, run: RunId) -> Option<String> {
         let state = self.state();
         state.held.get(&run)?.running.as_ref()?.waited.clone()

@@ -35,7 +35,7 @@ use crate::error::Result;
 /// A run looks at its parts after this time if nothing wakes it.
 pub(super) const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(10);
 
-/// What becomes of a run after a look at its parts.
+/// Next step of a parent run after a check of its child runs.
 pub(super) enum Turn {
     /// It waits for them.
     Wait,

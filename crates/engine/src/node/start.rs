@@ -459,7 +459,8 @@ impl Node {
                 Some(self.in_line(job))
             }
             Start::End(outcome, mut reason) => {
-                // What held it up is known now; an explanation comes later.
+                // The cause of the delay is known only now, so it is recorded for a later
+                // explanation.
                 if reason.code == ReasonCode::StartDeadline
                     && let Some(waited) = self.state().wait_of(run, self.now())
                 {
@@ -508,7 +509,7 @@ struct LocalRuns<'a> {
     line: &'a [RunId],
 }
 
-/// What becomes of a run of a batch.
+/// Decision about a run of a batch.
 pub(super) enum Decision {
     /// It begins, with this fencing token.
     Begin(i64),

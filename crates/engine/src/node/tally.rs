@@ -9,13 +9,13 @@ use store::Cursor;
 
 use super::Node;
 
-/// What ended longer ago is not added up any more: it is in no statistics that are shown.
+/// Runs that ended longer ago are not counted any more: no statistics that are shown include them.
 const REACH: SignedDuration = SignedDuration::from_hours(24 * 7);
 
 /// Hours that statistics are kept.
 const HOURS_KEPT: i64 = 24 * 30;
 
-/// What a tallying step did.
+/// Result of a tallying step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TallyReport {
     /// Ended runs that were added up.

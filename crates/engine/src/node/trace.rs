@@ -1,4 +1,4 @@
-//! What is remembered of ended grants until the store has heard of them, for a tracer.
+//! Ended claims, kept for a tracer until the store has recorded them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -53,12 +53,12 @@ use crate::settings::{Env, Settings};
 /// How long after a change of servers another stand-in may still claim.
 const DOUBTS: Duration = Duration::from_secs(60);
 
-/// What an agent brings along when it comes back.
+/// State that an agent reports when it reconnects.
 #[derive(Clone, Debug)]
 pub struct Carried {
-    /// The node that it is.
+    /// Its node.
     pub node: NodeId,
-    /// What it has begun: what runs, and what has ended and is not settled.
+    /// Runs that it has begun: running ones, and ended ones that are not settled.
     pub begun: HashMap<Grant, CarriedRun>,
 }
 
@@ -67,13 +67,13 @@ pub struct Carried {
 pub struct Renewal {
     /// Runs whose end was asked for.
     pub cancel: Vec<RunId>,
-    /// What the agent may be at work on and has no right to any more.
+    /// Runs that the agent may still execute and whose claims have ended.
     pub over: Vec<Grant>,
     /// Whether the agent is to take nothing new.
     pub draining: bool,
 }
 
-/// What an agent is there for.
+/// Limits and capabilities of an agent.
 #[derive(Clone)]
 pub struct AgentLimits {
     /// Whether it takes only runs that ask for its labels.
@@ -178,7 +178,7 @@ impl Engine {
             ..self.node.settings.clone()
         };
         let store = self.node.store.clone();
-        // What an agent begins is not begun by this process.
+        // Runs of an agent are not written to the start log of this process.
         let parts = Env { start_log: None, ..self.node.parts.clone() };
         let node =
             Node::new(store, settings, parts).with_skill(stay.can).sharing_definitions(&self.node);
@@ -196,7 +196,7 @@ impl Engine {
                 let Some(begun) = node.resume(carried.node, &carried.begun).await? else {
                     return Ok(None);
                 };
-                // What it has begun and holds no more takes its place until it has stopped.
+                // A begun run without a claim occupies its slot until the agent has stopped it.
                 let mut over: HashMap<Grant, SlotKind> =
                     carried.begun.iter().map(|(grant, run)| (*grant, run.slot)).collect();
                 let now = node.now();
@@ -296,7 +296,7 @@ impl AgentProxy {
                 if late.is_empty() || !work.is_empty() {
                     return work;
                 }
-                // What waited for this poll too long is decided about again.
+                // Runs that waited too long for this poll are decided about again.
                 self.shared.prepared.notify_one();
                 continue;
             }
@@ -317,7 +317,7 @@ impl AgentProxy {
         }
         for run in &cancel {
             self.shared.stop(*run, AttemptEnd::Cancelled);
-            // What was not fetched is over at once.
+            // A run that was not fetched is cancelled at once.
             if let Some(run) = self.outbox.recall(*run) {
                 let end = AttemptEnd::Cancelled;
                 let result = AttemptResult { end, ..AttemptResult::completed() };
@@ -329,12 +329,12 @@ impl AgentProxy {
         Ok(Some(Renewal { cancel, over, draining }))
     }
 
-    /// What the agent was given under a grant and has not ended.
+    /// Run that the agent got under a claim and has not ended.
     pub fn sent(&self, grant: Grant) -> Option<Started> {
         self.outbox.sent(grant)
     }
 
-    /// What the agent was given and a question is about.
+    /// First run of the agent for which `is_meant` is true.
     pub fn find(&self, is_meant: impl Fn(&Started) -> bool) -> Option<Started> {
         self.outbox.find(is_meant)
     }

@@ -62,7 +62,7 @@ impl<E: Executor> Dispatch for LocalDispatch<E> {
             let (stop, stopped) = watch::channel(None);
             driver.shared.stops().insert(grant.run, (grant.fence, stop.clone()));
             let watched = Stop(stopped.clone());
-            // What ends at once needs no timer, nor the room for one.
+            // The timer is boxed and made late: a run that ends at once does not pay for it.
             let out_of_patience = async { Box::pin(overdue(stop, watched, timeout, grace)).await };
             let mut result = tokio::select! {
                 biased;
@@ -73,7 +73,7 @@ impl<E: Executor> Dispatch for LocalDispatch<E> {
                     ..AttemptResult::completed()
                 },
             };
-            // What was asked to stop and did not complete ended because it was asked.
+            // A run that was asked to stop and did not complete ended because of the request.
             if let Some(end) = *stopped.borrow()
                 && result.end != AttemptEnd::Completed
             {

@@ -44,7 +44,7 @@ const SEAL_EVERY: Duration = Duration::from_secs(1);
 /// Notifiers that deliver at the same time.
 const NOTIFIERS_AT_ONCE: usize = 16;
 
-/// What a loop works with.
+/// Context of a loop.
 pub(super) struct Driver {
     pub node: Arc<Node>,
     pub shared: Arc<Shared>,
@@ -107,7 +107,7 @@ impl Driver {
 
     async fn exchange_news(&self, patience: &mut Backoff<'_>) {
         while self.node.has_news() {
-            // What was let in begins first; what ends at once is told of together.
+            // Admitted runs begin first; runs that end at once are reported together.
             let mut ended = self.node.untold();
             for _ in 0..GATHER_MAX {
                 tokio::task::yield_now().await;
@@ -369,7 +369,7 @@ impl Driver {
         }
     }
 
-    /// What was recorded here may ask for this node.
+    /// Runs that were recorded here may have a placement request for this node.
     fn seek_places(&self) {
         if self.node.has_placement_request() {
             self.shared.places.notify_one();

@@ -78,7 +78,7 @@ struct Waiter {
     reply: oneshot::Sender<Reply>,
 }
 
-/// What the task of a line does next.
+/// Next step of the task of a line.
 enum Step {
     Lease(Wanted),
     Sleep(Arc<Notify>, Option<Timestamp>),
@@ -117,7 +117,7 @@ impl Lines {
         !std::mem::replace(&mut line.is_served, true)
     }
 
-    /// What is to be done for the workers at the front of a line.
+    /// Next step for the workers at the front of a line.
     fn step(&self, queue: JobId) -> Step {
         let mut lines = self.lines();
         let Some(line) = lines.get_mut(&queue) else { return Step::Leave };
@@ -216,7 +216,7 @@ impl Line {
     }
 }
 
-/// What the workers at the front of a line want.
+/// Request of the workers at the front of a line.
 struct Wanted {
     max: u32,
     terms: LeaseTerms,
@@ -277,7 +277,8 @@ async fn deal_to_steps(node: &Node, shared: &Shared, ready: &[JobId]) {
         Err(error) => Err(error),
     };
     if let Err(error) = dealt {
-        // What was leased is ready again when its lease ends; every look at a DAG run tries again.
+        // Leased messages are ready again when their leases end; every step of a DAG run tries
+        // again.
         tracing::warn!(%error, "messages for steps of DAG runs wait");
     }
     node.hint();

@@ -1,4 +1,4 @@
-//! What was let in and waits for an agent elsewhere to fetch it.
+//! Started runs that wait for a remote agent to fetch them.
 //!
 //! ```text
 //!   let in ──▶ waiting ──(poll n)──▶ sent in n ──(result)──▶ gone
@@ -6,11 +6,11 @@
 //!                 └── poll m > n does not name it: the answer to n was lost
 //! ```
 //!
-//! An agent has one poll at a time. A later one ends those before it, so what an earlier poll has
-//! taken and the later one does not name has never arrived.
+//! An agent has one poll at a time. A later one ends those before it, so a run that an earlier poll
+//! has taken and the later one does not name has never arrived.
 //!
-//! What was sent and did not end in its time is taken from the agent: it is *over*. The agent may
-//! still be at work on it, so its slot is free when a poll does not name it any more.
+//! A sent run that did not end in its time is taken from the agent: it is *over*. The agent may
+//! still execute it, so its slot becomes free when a poll does not name it any more.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -44,7 +44,8 @@ struct Out {
     waiting: VecDeque<(Started, Timestamp)>,
     /// With when the agent was given it.
     sent: HashMap<Grant, (Started, Timestamp)>,
-    /// What the agent has no right to any more and may be at work on, with the slot that it occupies.
+    /// Runs whose claims have ended and that the agent may still execute, with the slots they
+    /// occupy.
     over: HashMap<Grant, SlotKind>,
     poll: u64,
     is_closed: bool,
@@ -76,7 +77,7 @@ impl Outbox {
         self.out().over.extend(grants);
     }
 
-    /// What the agent is to stop.
+    /// Runs that the agent has to stop.
     pub fn over(&self) -> Vec<Grant> {
         let mut over: Vec<Grant> = self.out().over.keys().copied().collect();
         over.sort_unstable_by_key(|grant| grant.fence);
@@ -111,7 +112,7 @@ impl Outbox {
         self.out().poll == poll
     }
 
-    /// What a poll brings, at most so many of each kind of slot; none when it should wait.
+    /// Runs for a poll, at most so many of each kind of slot; none when the poll should wait.
     pub fn take(&self, poll: u64, mut most: PerSlot<u32>, now: Timestamp) -> Option<Vec<Started>> {
         let mut out = self.out();
         if out.is_closed || out.poll != poll {
@@ -173,7 +174,7 @@ impl Outbox {
         out.waiting.remove(place).map(|(run, _)| run)
     }
 
-    /// What the agent was given under a grant.
+    /// Run that the agent got under a claim.
     pub fn sent(&self, grant: Grant) -> Option<Started> {
         self.out().sent.get(&grant).map(|(run, _)| run.clone())
     }

@@ -13,8 +13,8 @@ use super::Shared;
 /// A timer may be late by a millisecond or two. So long before its time, the clock is watched.
 pub(super) const WATCH: Duration = Duration::from_millis(2);
 
-/// What is known of the store's clock may be off by about so much. Who asks before the time has
-/// come there is sent away, and asks twice.
+/// Error bound of the estimated store clock. A call before the time has come by the store's clock
+/// is rejected and has to be repeated.
 pub(super) const NOT_EARLY: SignedDuration = SignedDuration::from_micros(250);
 
 /// Times that follow each other more closely than this are left to the timer.
@@ -76,9 +76,8 @@ impl StoreHealth {
     }
 }
 
-/// What a step does while the store does not answer: it waits a little longer each time. The first
-/// step of a process that meets an outage of the store logs it, and the last one that the store
-/// answers again logs its end.
+/// Backoff of a step while the store is unreachable, longer after each failure. The first step of a
+/// process that meets an outage of the store logs it, and the last one to recover logs its end.
 pub(super) struct Backoff<'a> {
     shared: &'a Shared,
     step: &'static str,

@@ -32,7 +32,7 @@ const RENEWALS: u32 = 3;
 /// look.
 const SWEEP_EVERY: usize = 64;
 
-/// What a worker should do.
+/// Desired state of a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WorkerState {
     /// Work.
@@ -63,7 +63,7 @@ pub struct PollAnswer {
     /// Messages that the worker should stop: cancelled ones, and those that it does not hold any
     /// more.
     pub cancel: Vec<RunId>,
-    /// What the worker should do.
+    /// Desired state of the worker.
     pub state: WorkerState,
     /// When the leases of what it holds end, unless it polls again.
     pub lease_until: Timestamp,
@@ -74,9 +74,9 @@ pub struct PollAnswer {
 pub struct SessionView {
     /// Its name.
     pub name: String,
-    /// Whose it is.
+    /// User of the session.
     pub user: UserId,
-    /// What its worker should do.
+    /// Desired state of the worker.
     pub state: WorkerState,
     /// How many messages it held when it polled last.
     pub held: usize,
@@ -124,7 +124,7 @@ struct Seen {
     held: usize,
 }
 
-/// What is remembered of the polls of a session.
+/// Recent polls of a session.
 #[derive(Default)]
 pub(crate) struct LastPolls {
     /// The latest answers by the number of their poll, oldest first.
@@ -222,7 +222,7 @@ impl OpenPoll {
         }
     }
 
-    /// What the worker should do.
+    /// Desired state of the worker.
     pub fn state(&self) -> WorkerState {
         self.session.seen().state
     }
@@ -345,7 +345,7 @@ impl Engine {
         };
         let mut waits: Vec<_> =
             queues.iter().map(|queue| Box::pin(one(Arc::clone(queue)))).collect();
-        // What the others are dealt in the same moment goes back when they are dropped.
+        // Messages that other waits get in the same moment are released when those are dropped.
         std::future::poll_fn(|context| {
             let mut i = 0;
             while i < waits.len() {

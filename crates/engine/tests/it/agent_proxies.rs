@@ -157,7 +157,7 @@ async fn an_agent_goes_on_at_another_server_with_what_it_has_begun() {
     let ended = [completed(&begun), completed(&next[0])];
     let applied = at_b.settle(&ended).await.unwrap();
     assert_eq!(applied, [Applied::Ended(Outcome::Completed); 2]);
-    // Whoever hears of it again says no, and so does everybody for another name.
+    // A repeated report is refused, and so is one for another name.
     assert_eq!(at_a.settle(&ended).await.unwrap(), [Applied::Stale; 2]);
     assert_eq!(servers.a.settle_late(node, "far", &ended).await.unwrap(), [Applied::Stale; 2]);
     for run in [first, second] {

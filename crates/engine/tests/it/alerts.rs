@@ -1,4 +1,4 @@
-//! Who is told what, and what happens when nobody answers.
+//! Delivery of alerts, also when a channel does not answer.
 
 use std::future::Future;
 use std::pin::Pin;

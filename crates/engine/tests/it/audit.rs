@@ -1,4 +1,4 @@
-//! What was recorded is sealed once, whoever does it, and old rows go without breaking the chain.
+//! Audit rows are sealed once, whichever node does it, and pruning does not break the chain.
 
 use domain::audit::{KeptHead, Seal};
 use domain::id::TenantId;
@@ -74,7 +74,7 @@ async fn a_chain_has_every_row_once_whoever_seals_it() {
     let store = &world.store;
     let later = store.now().await.unwrap().saturating_add(SignedDuration::from_secs(1)).unwrap();
     assert_eq!(store.prune_audit(TENANT, later, 100).await.unwrap(), 1);
-    // What is gone was old, but what is there now does not prove it.
+    // The missing rows were old, but the remaining rows do not prove it.
     for known in [None, Some(KeptHead { seal: found.last, at: found.last_at })] {
         let broken = a.verify_audit(TENANT, known).await.unwrap().broken.unwrap();
         assert_eq!((broken.number, broken.until), (1, 11));

@@ -207,7 +207,7 @@ async fn ticks_in_a_blackout_are_skipped_and_others_run() {
     node.work_and_complete().await;
     let times = ["2026-11-16T09:00:00Z", "2026-11-16T10:00:00Z"];
     assert_eq!(live_through(&world, &node, &times).await, [0, 0]);
-    // What a user asks for is no tick.
+    // A triggered run is no tick.
     node.trigger(&asked).await;
     assert_eq!(node.work_and_complete().await, 1);
     assert_eq!(live_through(&world, &node, &["2026-11-16T11:00:00Z"]).await, [1]);

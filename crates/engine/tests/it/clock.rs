@@ -104,7 +104,7 @@ async fn without_a_limit_the_work_goes_on() {
     assert_eq!(node.work_and_complete().await, 1);
 }
 
-/// What runs when the clock jumps is completed and told to the store.
+/// Runs under way when the clock jumps are completed and reported to the store.
 #[tokio::test]
 async fn what_runs_on_a_node_far_off_ends_well() {
     let world = World::at("2026-01-01T00:00:00Z");

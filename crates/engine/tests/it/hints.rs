@@ -1,4 +1,4 @@
-//! What reaches the right node, and at once: two engines that never look by the clock.
+//! Hints reach the right node at once: two engines that never poll by the clock.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};

@@ -67,7 +67,7 @@ async fn the_next_in_line_starts_without_a_look_at_the_clock() {
     let (started, calls) = drain(&[&node]).await;
     assert_eq!(started.len(), 200);
     assert_eq!(started.iter().collect::<HashSet<_>>().len(), 200, "each starts once");
-    // What ends together is told together: a commit for each would be 200 of them.
+    // Ends of the same moment are reported together: a commit for each would be 200 of them.
     assert!(calls < 60, "{calls} calls");
     all_completed(&world, &runs).await;
 }

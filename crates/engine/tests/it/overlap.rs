@@ -1,4 +1,4 @@
-//! What happens when a run is due and an earlier one has not ended.
+//! Runs that are due while an earlier one has not ended.
 
 use domain::id::JobId;
 use domain::job::{Definition, Overlap};

@@ -254,7 +254,7 @@ async fn race(nodes: usize, planning_buckets_above: u32) {
     }
     let reports = tasks.join_all().await.concat();
     let runs: usize = reports.iter().map(|report| report.runs).sum();
-    // Whoever is left plans what the shares of a moment left over.
+    // The remaining scheduler plans jobs that no bucket owner planned.
     let last = scheduler(&url, Settings { planning_buckets_above: u32::MAX, ..settings(99, 600) });
     let last = last.await;
     let mut late = 0;

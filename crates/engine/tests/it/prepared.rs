@@ -88,7 +88,7 @@ impl Server {
         Server { node, log }
     }
 
-    /// What a kill leaves behind: nothing but the log.
+    /// State after a kill: nothing but the log.
     fn kill(self) -> Option<Predecessor> {
         let begun = self.log.begun.lock().unwrap().clone();
         let node = self.log.node.lock().unwrap().unwrap();

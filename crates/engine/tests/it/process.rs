@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use crate::present::{now, real_parts};
 
-/// What the executor tells the test.
+/// Event that the executor reports to the test.
 #[derive(Debug, PartialEq)]
 enum Seen {
     Started(RunId, Timestamp),

@@ -207,7 +207,7 @@ async fn s2_117_a_node_is_lost_in_the_middle_and_every_shard_is_done_all_the_sam
         let view = cluster.world.store.run(part.run.run.id).await.unwrap().unwrap();
         assert_eq!((view.state.to_string().as_str(), view.lost), ("COMPLETED", 1));
     }
-    // What it says about them when it wakes is refused.
+    // Its late reports about them are refused.
     for part in taken {
         cluster.nodes[2].complete(part.run.grant, failed());
     }
@@ -271,7 +271,7 @@ async fn a_shard_that_kills_its_nodes_ends_and_the_others_are_done() {
     cluster.nodes[0].work().await;
     let poison = cluster.shards[1].0.clone();
     for _ in 0..3 {
-        // Whoever owns the shard begins its part and is never heard of again.
+        // The owner of the shard begins its child run and stops without a report.
         let owner = cluster.owners().await[&poison].node.unwrap();
         let victim = cluster.nodes.iter().position(|node| node.id() == owner).unwrap();
         cluster.nodes[victim].attend().await.unwrap();

@@ -20,7 +20,7 @@ pub struct TestCluster {
     pub shards: Vec<(String, ObjectId)>,
     /// Nodes that do nothing any more, without having said so.
     silent: BTreeSet<usize>,
-    /// What was carried out: the node, the shard's name, the run.
+    /// Executed runs: the node, the shard's name, the run.
     pub log: Vec<(NodeId, String, RunId)>,
 }
 
@@ -173,7 +173,7 @@ impl TestCluster {
         runs
     }
 
-    /// Who owns what.
+    /// Owners by shard.
     pub async fn owners(&self) -> BTreeMap<String, Ownership> {
         let shards = self.world.store.shards(None).await.unwrap();
         shards.into_iter().map(|shard| (shard.object.name, shard.owner)).collect()

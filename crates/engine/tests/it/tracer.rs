@@ -1,4 +1,4 @@
-//! What a tracer is told, and what is counted: each end once, with the times of its steps.
+//! Events of a tracer, and counters: each end once, with the times of its steps.
 
 use std::sync::{Arc, Mutex};
 

@@ -17,7 +17,7 @@ pub struct World {
     pub store: Arc<SqliteStore>,
     clock: Arc<AtomicI64>,
     random: Arc<AtomicU64>,
-    /// What new nodes are given.
+    /// Tracer of new nodes.
     pub tracer: Option<Arc<dyn Tracer>>,
     folder: tempfile::TempDir,
 }

@@ -98,7 +98,7 @@ impl Node {
         Ok(())
     }
 
-    /// What becomes of a DAG run after a look.
+    /// Next step of a DAG run after a check.
     async fn turn_of_dag(&self, it: &HeldDag) -> store::Result<Turn> {
         let id = it.run.run.id;
         if let Some(end) = self.end_of_dag(&it.job, id).await? {

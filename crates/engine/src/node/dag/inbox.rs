@@ -150,8 +150,8 @@ impl KnownRun {
         Some(record.clone())
     }
 
-    /// What the end of a run means for a step that waits for a message: its time is over, unless it
-    /// has a message. None if it means nothing.
+    /// Effect of the end of a run on a step that waits for a message: its timeout is over, unless
+    /// it has a message. None if there is no effect.
     pub(super) fn time_is_over(&self, key: StepKey) -> Option<(Outcome, Reason)> {
         let StepWork::WaitForMessage { queue, timeout } = &self.dag.graph.step(key.step).step.work
         else {
