@@ -24,13 +24,13 @@ pub use chain::{Broken, KeptHead, verify, verify_cut, verify_witness};
 /// The hash of a row.
 pub type Hash = [u8; 32];
 
-/// What comes before the first row.
+/// Hash before the first row.
 pub const GENESIS: Hash = [0; 32];
 
-/// What happened.
+/// Kind of an audited event.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// A job was made.
+    /// A job was created.
     JobCreated,
     /// A job was changed.
     JobModified,
@@ -162,19 +162,19 @@ impl fmt::Display for Kind {
 /// Something that is recorded. The store adds when it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Whose audit it belongs to. A tenant of zeros is the cluster itself.
+    /// Tenant of the audit row. A tenant of zeros is the cluster itself.
     pub tenant: TenantId,
-    /// Who did it.
+    /// Name of the actor.
     pub actor: String,
-    /// What.
+    /// Kind of the event.
     pub kind: Kind,
-    /// To which job.
+    /// Affected job.
     pub job: Option<JobId>,
     /// To which run.
     pub run: Option<RunId>,
-    /// What came of it, in a word.
+    /// Result, in one word.
     pub outcome: String,
-    /// What else is to be known, for people: no secrets.
+    /// Further details for readers of the audit; no secrets.
     pub details: String,
 }
 
@@ -185,9 +185,9 @@ pub struct Record {
     pub place: i64,
     /// When.
     pub at: Timestamp,
-    /// What happened.
+    /// The event.
     pub event: Event,
-    /// The node that did it, where one did.
+    /// The node that caused it, if a node did.
     pub node: Option<NodeId>,
     /// The runs that ended or that a user asked for, as [`ended_runs`] and [`requested_runs`] read
     /// them.
@@ -206,7 +206,7 @@ pub struct Seal {
 }
 
 impl Seal {
-    /// What comes before the first row.
+    /// Seal before the first row.
     pub const GENESIS: Seal = Seal { number: 0, hash: GENESIS };
 }
 

@@ -97,7 +97,7 @@ pub const QUEUE_DEFAULT: &str = "default";
 pub struct Dag {
     /// The steps.
     pub steps: Vec<Step>,
-    /// What happens to the other steps when a step fails.
+    /// Policy for the other steps when a step fails.
     #[serde(skip_serializing_if = "OnStepFailure::is_default")]
     pub on_step_failure: OnStepFailure,
     /// The maximum number of steps of one run that execute at the same time.
@@ -123,9 +123,9 @@ pub struct Step {
     /// A description for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What it does.
+    /// Work of the step.
     pub work: StepWork,
-    /// The steps that come before it, by name.
+    /// Upstream steps, by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<String>,
     /// Which outcomes of them let it run.
@@ -170,7 +170,7 @@ pub struct Step {
     pub on_success: Option<StepWork>,
 }
 
-/// What a step does.
+/// Work of a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE", tag = "kind", deny_unknown_fields)]
 pub enum StepWork {
@@ -349,7 +349,7 @@ impl MinSuccess {
     }
 }
 
-/// What happens to the other steps of a run when a step without ALLOW FAILURE fails.
+/// Policy for the other steps of a run when a step without ALLOW FAILURE fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum OnStepFailure {

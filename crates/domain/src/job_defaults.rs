@@ -1,4 +1,4 @@
-//! What a tenant decides for jobs that say nothing.
+//! Defaults of a tenant for job fields that are not set.
 
 use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
@@ -116,7 +116,7 @@ mod tests {
         let mut again = open.clone();
         defaults.for_replaced(&open).fill(&mut again, false);
         assert_eq!(again, open);
-        // What it had set and sets no longer follows the tenant, as in a new job.
+        // A field that is no longer set follows the tenant, as in a new job.
         let mut set = cron("30 2 * * *", dst);
         set.retention = Retention { days: Some(1), ..retention };
         set.timeout = SignedDuration::from_secs(5);

@@ -115,7 +115,7 @@ impl ParameterType {
         }
     }
 
-    /// What a value looks like, for an error.
+    /// Expected form of a value, for an error message.
     fn describe(self) -> &'static str {
         match self {
             ParameterType::Text => "text",

@@ -192,7 +192,7 @@ impl QueueSettings {
     }
 }
 
-/// What a message holds: the parameters of its run.
+/// Payload and headers of a message: the parameters of its run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MessageBody {
     /// The payload, any JSON value, as it was sent.
@@ -223,10 +223,10 @@ impl MessageBody {
     }
 }
 
-/// What a worker reports about a leased message.
+/// Report of a worker about a leased message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Report {
-    /// It is done.
+    /// It is completed.
     Ack {
         /// The result, as JSON.
         result: Option<String>,

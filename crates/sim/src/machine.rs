@@ -43,7 +43,7 @@ pub struct Machine {
     pub joined: bool,
     /// How often it was booted.
     pub lives: u64,
-    /// What its processes have written down of their starts.
+    /// Start log of its processes.
     pub log: Arc<SimLog>,
     /// Whether its node has taken over from the process before.
     pub recovered: bool,

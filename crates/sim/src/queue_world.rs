@@ -39,7 +39,7 @@ const LEASE: SignedDuration = SignedDuration::from_secs(10);
 /// How often the quiet end lets workers take what is left.
 const ROUNDS_MAX: usize = 4_000;
 
-/// What happened in a world of queues.
+/// Counters of a world of queues.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct QueueStats {
     /// Messages that were recorded.
@@ -70,9 +70,9 @@ struct QueueWorld {
     machines: Vec<Machine>,
     queue: Job,
     settings: QueueSettings,
-    /// What each worker thinks that it holds.
+    /// Messages that each worker believes it holds.
     workers: Vec<Vec<Held>>,
-    /// Messages that a producer was told of.
+    /// Messages whose recording a producer was informed of.
     told: BTreeSet<RunId>,
     /// The messages of each ordering key that are on record, in order.
     ordered: BTreeMap<String, Vec<RunId>>,
@@ -274,7 +274,7 @@ impl QueueWorld {
         let max = self.random.between(1, 4) as u32;
         let request = self.request(max);
         let store = self.faulty();
-        // Whose leases have not ended, before the call.
+        // Valid leases before the call.
         let live = self.live_leases();
         let Ok(leased) = self.runtime.block_on(store.lease_messages(&request)) else {
             return Ok(());
@@ -404,7 +404,8 @@ impl QueueWorld {
         let store = self.faulty();
         if let Ok(kept) = self.runtime.block_on(store.extend_leases(&asked)) {
             let mut kept = kept.iter().map(Option::is_some);
-            // What is another worker's by now is dropped, unless its own report may have ended it.
+            // A message that another worker holds by now is dropped, unless its own report may have
+            // ended it.
             self.workers[worker].retain(|held| kept.next().unwrap_or(false) || held.is_unsure);
         }
         Ok(())

@@ -58,7 +58,7 @@ impl Sabotage {
         }
     }
 
-    /// What a look is told about a run that does not exist: it may start.
+    /// Returns facts about a run that does not exist as if it may start.
     pub fn let_start(self, facts: &mut StartFacts, job: &Job, token: i64) {
         if self == Sabotage::VanishedStarts {
             facts.held = true;
@@ -68,7 +68,7 @@ impl Sabotage {
         }
     }
 
-    /// What a look is told.
+    /// Falsifies the facts about a start.
     pub fn change_facts(self, facts: &mut StartFacts) {
         if self == Sabotage::FirstVersions {
             facts.job_version = 1;

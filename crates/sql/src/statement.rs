@@ -80,9 +80,9 @@ pub enum Statement {
     DecideRun {
         /// The run.
         run: Spanned<RunId>,
-        /// What becomes of it.
+        /// Decision about the run.
         answer: LostAnswer,
-        /// Why.
+        /// Reason given by the user.
         reason: Option<String>,
     },
     /// BACKFILL JOB.
@@ -151,7 +151,7 @@ pub enum Statement {
     ResumeAll {
         /// Whether the jobs of all tenants are resumed.
         is_cluster: bool,
-        /// What becomes of the times of the pause; the policy of each job if absent.
+        /// Catch-up policy for the times of the pause; the policy of each job if absent.
         catch_up: Option<CatchUpPolicy>,
     },
     /// SHOW SHARDS.

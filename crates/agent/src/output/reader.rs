@@ -29,7 +29,7 @@ pub struct Slice {
 /// Bytes of a [`Slice`] that follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// What the attempt wrote, from this position on.
+    /// Output of the attempt, from this position on.
     Text {
         /// The position of the first byte.
         position: u64,

@@ -282,8 +282,8 @@ mod tests {
             Deed::SeeCluster,
             Deed::ChangeCluster,
         ];
-        // Who; one's own job and another's (see, alter, drop, execute, see runs); runs that they and
-        // others asked for; create, all runs, nodes, access twice, cluster twice.
+        // Actor; own job and another's (see, alter, drop, execute, see runs); runs requested by the
+        // actor and by others; create, all runs, nodes, access twice, cluster twice.
         for (name, privileges, expected) in [
             ("nothing", &[][..], "ylll y ----- ll lllllll"),
             ("creator", &[CreateJob], "ylll y ----- ll yllllll"),

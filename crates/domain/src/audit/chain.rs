@@ -6,14 +6,14 @@ use jiff::Timestamp;
 
 use super::{Record, Seal};
 
-/// What is wrong with a chain, and where.
+/// Defect of a chain, and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
     /// The first number that is not as it was sealed.
     pub number: u64,
     /// The last number that is lost with it; the same when it is one row.
     pub until: u64,
-    /// What is wrong there.
+    /// Cause.
     pub problem: String,
 }
 

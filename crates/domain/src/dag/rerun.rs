@@ -44,7 +44,7 @@ pub struct Rerun {
     pub force: Vec<String>,
 }
 
-/// What a re-run does.
+/// Steps of a re-run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RerunPlan {
     /// Steps that execute again, by number in the followed version.

@@ -73,7 +73,7 @@ impl std::fmt::Display for StepState {
     }
 }
 
-/// What is recorded of a step that was released, skipped or expanded.
+/// Record of a step that was released, skipped or expanded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepRecord {
     /// The step.
@@ -97,7 +97,7 @@ pub struct StepRecord {
     pub is_adopted: bool,
 }
 
-/// What a DAG run does apart from its steps.
+/// State of a DAG run apart from its steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 #[repr(u8)]
@@ -176,7 +176,7 @@ pub struct EndedStep {
     pub by: Option<StepKey>,
 }
 
-/// What is to be recorded.
+/// Changes to be recorded.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
     /// Fan-outs that were expanded, with the number of their items and the step that decided it.
@@ -282,7 +282,7 @@ impl DagState {
                 Some(outcome) => state.set_ended(graph, key, outcome),
             }
         }
-        // What the records imply and do not say is decided anew.
+        // Decisions that follow from the records and are not recorded are made anew.
         state.changes = Changes::default();
         state.judge.clear();
         for step in 0..state.slots.len() as u32 {
@@ -299,7 +299,7 @@ impl DagState {
         state
     }
 
-    /// What the run does apart from its steps.
+    /// State of the run apart from its steps.
     pub fn control(&self) -> Control {
         self.control
     }

@@ -211,7 +211,7 @@ pub fn tick(job: &Job, at: Timestamp, origin: Origin, coalesced: u64) -> NewRun 
 pub(super) const NOT_CAUGHT_UP: &str =
     "no scheduler was alive at its time, and the job does not catch up";
 
-/// What the reason of a time says that no run stands for.
+/// Reason text of a missed time without a run.
 const DOES_NOT_CATCH_UP: &str = "the job does not catch up";
 
 /// The policy that decided about a missed time, by the text of its reason. The job may have another

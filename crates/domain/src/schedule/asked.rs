@@ -14,7 +14,7 @@ pub struct AskedTime {
     pub at: Timestamp,
     /// How much the text names: a second, a minute or a day from `at` on.
     pub span: SignedDuration,
-    /// What is unusual about the local time.
+    /// Irregularity of the local time.
     pub kind: AskedKind,
 }
 

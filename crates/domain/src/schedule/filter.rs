@@ -33,7 +33,7 @@ pub enum Closing {
         name: String,
         /// Whether the calendar is included or excluded.
         mode: CalendarMode,
-        /// What happens to the time.
+        /// Treatment of the time.
         shift: Shift,
     },
     /// It lies in a blackout.

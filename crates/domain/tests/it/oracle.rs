@@ -363,7 +363,7 @@ impl Walk {
         fires.range(self.from..=self.until).copied().collect()
     }
 
-    /// What `(after, until]` has to report as skipped.
+    /// Times of `(after, until]` that must be reported as skipped.
     pub fn missed(
         &self,
         expr: &Expr,

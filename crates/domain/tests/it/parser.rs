@@ -1,4 +1,4 @@
-//! What the parser accepts and what it refuses, as tables.
+//! Accepted and rejected input of the parser, as tables.
 
 use domain::schedule::{Cron, CronError, DstPolicy, Field};
 use jiff::civil::{Date, date};

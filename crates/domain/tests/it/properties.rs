@@ -90,7 +90,7 @@ fn check_zones(zones: &Zones, places: &[(usize, &String)], seed: u64, effort: &E
     tally
 }
 
-/// What was compared, so that a run that compared nothing fails.
+/// Number of comparisons, so that a test that compared nothing fails.
 #[derive(Default)]
 struct Tally {
     fires: usize,

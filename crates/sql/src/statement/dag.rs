@@ -215,7 +215,7 @@ pub struct StepClause {
     pub work: Option<WorkClause>,
 }
 
-/// What a step or a handler does.
+/// Work of a step or a handler.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WorkClause {
     /// An action of jobs.

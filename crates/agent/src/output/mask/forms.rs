@@ -34,7 +34,7 @@ pub(super) struct Form {
     breaks: Breaks,
 }
 
-/// What may stand between the characters of a form.
+/// Separators that are allowed between the characters of a form.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Breaks {
     Nothing,

@@ -1,4 +1,4 @@
-//! What an explanation is made from.
+//! Facts that an explanation is made from.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -94,7 +94,7 @@ pub struct Deed {
     pub at: Timestamp,
     /// The user.
     pub actor: String,
-    /// What the user wrote about it.
+    /// Comment of the user.
     pub text: String,
 }
 
@@ -158,12 +158,12 @@ impl RunFacts {
     }
 }
 
-/// What else is known of a run that is explained by itself.
+/// Further facts about a run that is explained by itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunDetail {
-    /// What it waits for, if it has not ended.
+    /// Its wait, if it has not ended.
     pub live: Option<LiveFacts>,
-    /// The request to cancel it.
+    /// Cancellation request.
     pub cancel: Option<Deed>,
     /// Its ended attempts, oldest first.
     pub attempts: Vec<AttemptFacts>,
@@ -228,12 +228,12 @@ pub struct PartOf {
     pub owner: Option<String>,
 }
 
-/// What a live run waits for.
+/// Wait of a live run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiveFacts {
-    /// What it waits for besides its time and a node.
+    /// Its wait besides its time and a node.
     pub wait: Option<Wait>,
-    /// When that wait ends, whatever happens.
+    /// When that wait ends at the latest.
     pub wait_until: Option<Timestamp>,
     /// Its priority.
     pub priority: u8,

@@ -71,7 +71,7 @@ pub(super) fn lateness(
     Some(Lateness { by: by_length, causes })
 }
 
-/// What held up a run from when it was due until it began, or was given up.
+/// Causes of delay of a run from its due time until it began or was given up.
 pub(super) fn held_up(
     subject: &Subject<'_>,
     run: &RunFacts,
@@ -152,7 +152,7 @@ pub fn with_wait(details: Option<&str>, waited: &str) -> String {
     serde_json::Value::Object(fields).to_string()
 }
 
-/// What an attempt waited for, by its details.
+/// Recorded wait of an attempt, from its details.
 pub fn wait_in(details: Option<&str>) -> Option<String> {
     let details: serde_json::Value = serde_json::from_str(details?).ok()?;
     details[WAITED].as_str().map(str::to_owned)

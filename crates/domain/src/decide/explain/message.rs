@@ -33,7 +33,7 @@ impl MessageState {
     }
 }
 
-/// What is known about a message that has not ended, and about its queue.
+/// Facts about a message that has not ended, and about its queue.
 #[derive(Clone, Debug)]
 pub struct MessageFacts {
     /// The message.

@@ -26,14 +26,14 @@ const TOLD: usize = 3;
 /// How many times to come are looked at for those that run.
 const NOMINAL_TOLD: usize = 10;
 
-/// What is known of a job's runs.
+/// Facts about a job's runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OverviewFacts {
     /// Its newest runs and ledger rows, newest first.
     pub rows: Vec<RunFacts>,
     /// Details of those that [`Prospect`] asks for.
     pub details: Vec<RunDetail>,
-    /// What its next run would meet now.
+    /// Conditions that its next run would meet now.
     pub next: RunDetail,
 }
 

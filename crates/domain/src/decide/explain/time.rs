@@ -24,7 +24,7 @@ pub struct RunAndDetail {
     pub detail: RunDetail,
 }
 
-/// What is known of a time.
+/// Facts about a time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimeFacts {
     /// The time.
@@ -33,7 +33,7 @@ pub struct TimeFacts {
     pub runs: Vec<RunAndDetail>,
     /// The last row before it.
     pub before: Option<RunFacts>,
-    /// What a run of that time would meet now.
+    /// Conditions that a run of that time would meet now.
     pub prospect: RunDetail,
 }
 

@@ -1,4 +1,4 @@
-//! What a run that has not ended waits for, or what it is doing.
+//! Current wait or activity of a run that has not ended.
 
 use super::facts::{
     ClusterFacts, LiveFacts, NodeFacts, PoolFacts, RunDetail, RunFacts, Subject, Upstream,
@@ -14,7 +14,7 @@ use crate::run::{Outcome, RunState, Wait};
 /// So many renewals of a lease may be missing before the node is told to be silent.
 const RENEWALS_MISSED: i32 = 3;
 
-/// What decides about a live run now.
+/// Decisive step about a live run.
 pub(super) fn live_cause(subject: &Subject<'_>, run: &RunFacts, detail: &RunDetail) -> Cause {
     let clock = subject.clock();
     let definition = &subject.job.definition;
@@ -226,7 +226,7 @@ fn is_silent(subject: &Subject<'_>, node: &NodeFacts, cluster: &ClusterFacts) ->
         || silence > cluster.renew_every * RENEWALS_MISSED
 }
 
-/// What a run waits for that depends on other jobs: the first that is not ready.
+/// Wait of a run for upstream jobs: the first that is not ready.
 fn upstream(clock: &Clock<'_>, definition: &Definition, upstream: &[Upstream]) -> Cause {
     let waited: Vec<&Upstream> = upstream.iter().filter(|it| !it.is_ready()).collect();
     let Some(first) = waited.first() else {

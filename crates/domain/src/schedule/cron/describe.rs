@@ -56,7 +56,7 @@ impl Cron {
         format!("{}{}", self.time_in_words(), self.days_in_words())
     }
 
-    /// What each field matches, in the order in which the fields are written.
+    /// Values that each field matches, in the order in which the fields are written.
     ///
     /// ```
     /// use punctual_domain::schedule::{Cron, Field};
