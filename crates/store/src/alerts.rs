@@ -48,16 +48,16 @@ pub trait Alerts: Store {
     /// latest run has completed. The job's alerts count as settled from now on.
     fn recovered(&self) -> impl Future<Output = Result<Vec<Alert>>> + Send;
 
-    /// Raises [`DeadLetters`](domain::alert::AlertKind::DeadLetters) for each tenant whose first
-    /// dead letter has come since there was none, and again for each who still has some a day
-    /// later. Answers how many alerts that made.
+    /// Raises [`DeadLetters`](domain::alert::AlertKind::DeadLetters) for each tenant that got its
+    /// first dead letter since it had none, and again for each that still has some a day later.
+    /// Returns the number of alerts.
     fn raise_dead_letters(&self) -> impl Future<Output = Result<u64>> + Send;
 }
 
 /// Alerts that are older than this are not delivered.
 const NEWS_US: i64 = 24 * 3_600 * 1_000_000;
 
-/// A tenant whose dead letters wait is told again after this time.
+/// The alert about waiting dead letters of a tenant is repeated after this time.
 const TELL_AGAIN_US: i64 = 24 * 3_600 * 1_000_000;
 
 /// Dead letters are counted up to this number.
@@ -89,7 +89,7 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// A channel that is told everything.
+    /// A channel that gets all alerts.
     pub fn of_all(name: impl Into<String>) -> Self {
         Channel { name: name.into(), tenant: None, kinds: Vec::new(), since: Timestamp::MIN }
     }
@@ -133,7 +133,7 @@ pub enum Delivery {
     Done,
     /// It did not.
     Failed {
-        /// Why.
+        /// Cause of the failure.
         error: String,
         /// When to try again; never when absent.
         again_in: Option<SignedDuration>,

@@ -91,7 +91,7 @@ pub struct AuditFilter {
     pub kinds: Vec<Kind>,
     /// Only events of this actor.
     pub actor: Option<String>,
-    /// Only what concerns a job; rows that list runs pass, because only their list tells.
+    /// Rows about a job; rows that list runs pass, because only their list names the jobs.
     pub job: Option<JobId>,
     /// Only from this time on.
     pub since: Option<Timestamp>,
@@ -122,7 +122,7 @@ pub(crate) fn audit_row(event: &Event) -> Statement {
 pub struct AuditedEvent {
     /// When it was recorded.
     pub at: Timestamp,
-    /// The user who did it.
+    /// Name of the actor.
     pub actor: String,
     /// The kind of event.
     pub kind: Kind,

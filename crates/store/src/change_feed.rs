@@ -73,7 +73,7 @@ pub trait ChangeFeed: Store {
 pub struct Cursor {
     /// The time of the last thing seen.
     pub at: Timestamp,
-    /// Its identity, which tells things of the same time apart.
+    /// Tie-breaker among entries of the same time.
     pub id: Uuid,
 }
 

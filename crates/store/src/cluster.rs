@@ -38,8 +38,8 @@ pub const POLICY: &str = "cluster.policy";
 
 /// A store that several nodes share.
 pub trait Cluster: Store {
-    /// Makes a node the leader if no living node is, and if it may be: it plans, and
-    /// is neither declared dead nor draining. Answers who leads now.
+    /// Makes a node the leader if no living node is, and if it may be: it has the scheduler role,
+    /// and is neither declared dead nor draining. Returns the current leader.
     fn take_leadership(&self, node: NodeId) -> impl Future<Output = Result<Leadership>> + Send;
 
     /// The nodes of the cluster, by when they joined.
@@ -121,7 +121,7 @@ pub struct Acknowledgement {
     pub node: NodeId,
     /// Its epoch, which grows with every change of leadership.
     pub epoch: i64,
-    /// When.
+    /// Time of the acknowledgement.
     pub at: Timestamp,
 }
 

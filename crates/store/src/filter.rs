@@ -17,7 +17,7 @@ const LOOK_MAX: u32 = 2_000;
 /// Which runs a list shows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunFilter {
-    /// Of whom.
+    /// Scope of the list.
     pub of: RunsOf,
     /// In one of these states; in any when empty.
     pub states: Vec<RunState>,
@@ -49,7 +49,7 @@ pub enum RunsOf {
 }
 
 impl RunFilter {
-    /// Everything.
+    /// No filter but the scope.
     pub fn new(of: RunsOf) -> Self {
         let (states, origin) = (Vec::new(), None);
         RunFilter { of, states, origin, without_steps: false, since: None, until: None }

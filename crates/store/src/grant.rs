@@ -1,4 +1,4 @@
-//! The end of grants and the handing out of new ones: what a node tells a store and what it hears.
+//! Ends of claims and new claims: the request and the reply of `complete_and_claim`.
 
 use domain::id::JobId;
 use domain::job::JobState;
@@ -66,9 +66,9 @@ pub(crate) fn token_of_mark(mark: Option<i64>) -> Option<i64> {
 pub enum Verdict {
     /// It ends. If its cancellation was requested meanwhile, it ends cancelled.
     End {
-        /// How.
+        /// Outcome of the run.
         outcome: Outcome,
-        /// Why.
+        /// Reason of the outcome.
         reason: Option<Reason>,
         /// Whether it is a dead letter that no operator has acknowledged.
         dead_letter: bool,

@@ -19,7 +19,7 @@ use crate::author::author;
 use crate::records::{Records, Row, Statement, Transaction, page, params};
 use crate::{Page, Result, Store, StoreError};
 
-/// A store that knows who there is.
+/// A store of tenants, users, roles, keys and grants.
 pub trait Identity: Store {
     /// Grows with every change: what was read at one generation is true as long as it lasts.
     fn generation(&self) -> impl Future<Output = Result<i64>> + Send;

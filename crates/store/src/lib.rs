@@ -191,7 +191,7 @@ pub trait Store: Send + Sync + 'static {
         grants: &[Grant],
     ) -> impl Future<Output = Result<Vec<bool>>> + Send;
 
-    /// Decides what becomes of a run that is HELD: it is attempted again or ends, with this reason.
+    /// Decides about a run that is HELD: it is attempted again or ends, with this reason.
     fn decide(
         &self,
         run: RunId,
@@ -218,8 +218,8 @@ pub trait Store: Send + Sync + 'static {
     /// begins now and not when the node leaves.
     fn retire(&self, node: NodeId) -> impl Future<Output = Result<()>> + Send;
 
-    /// Ends a node's registration and returns what it holds to the others, untouched. What it had
-    /// begun is left to the reapers. The node is listed as gone for a day.
+    /// Ends a node's registration and releases the runs that it had not begun. Begun runs are left
+    /// to the reapers. The node is listed as gone for a day.
     fn leave(&self, node: NodeId, begun: &[Grant]) -> impl Future<Output = Result<()>> + Send;
 
     /// Buries the nodes whose lease ran out, makes runs claimable whose wait is over, and returns
@@ -287,11 +287,11 @@ pub trait Store: Send + Sync + 'static {
     /// The runs that a filter lets through, live and ended ones, newest first and older than the
     /// given one; rows for times without a run included.
     ///
-    /// A run has one place in the list for ever, by its id: it neither moves nor doubles when it
-    /// ends between two pages. Every run that is there from the first page to the last is seen
-    /// once; one that is recorded meanwhile is seen unless its place has been passed. What a filter
-    /// by state says is true of the moment in which the page was made. A page can be short, even
-    /// empty, and still have a next one: no page looks at more than a few thousand ended runs.
+    /// The position of a run in the list is fixed by its id: the run neither moves nor doubles when
+    /// it ends between two pages. Every run that exists from the first page to the last is seen
+    /// once; one that is recorded meanwhile is seen unless its position has been passed. A filter
+    /// by state goes by the moment in which the page was made. A page can be short, even empty, and
+    /// still have a next one: no page reads more than a few thousand ended runs.
     fn list_runs(
         &self,
         filter: &RunFilter,
@@ -436,7 +436,8 @@ pub struct Submitted {
     pub changed_jobs: Vec<(JobId, u32)>,
 }
 
-/// So many changed jobs are told along with a claim. When there are more, there is one more.
+/// Maximum number of changed jobs that are returned with a claim. When there are more, the list has
+/// one entry more than this.
 pub const CHANGED_JOBS_MAX: usize = 1_000;
 
 /// A question about a run that is about to start.
@@ -459,7 +460,7 @@ pub struct FactsFor {
 pub enum Cancelled {
     /// No node held the run: it has ended.
     Ended,
-    /// This node holds it and will be told.
+    /// This node holds the run; it is notified with its next renewal.
     Requested(NodeId),
     /// It had ended before.
     EndedBefore(Outcome),

@@ -1,6 +1,6 @@
 //! Messages: runs that workers pull, for the stores that keep them.
 //!
-//! A message is a live run whose job is its queue. What only a message has stands beside it:
+//! A message is a live run whose job is its queue. A row of its own has the columns of messages:
 //!
 //! ```text
 //!   send ──▶ ready ──lease──▶ leased ──settle──▶ ended, or delayed ──▶ ready
@@ -284,7 +284,7 @@ pub enum LapseKind {
 /// A message about which something has to be decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lapsed {
-    /// Why.
+    /// Cause of the lapse.
     pub kind: LapseKind,
     /// The message.
     pub message: RunId,

@@ -50,8 +50,8 @@ pub enum Replaces {
     EveryScheduler,
 }
 
-/// After an outage, reapers wait so long for the processes that follow the ended schedulers: a
-/// start log tells which of the prepared runs had begun.
+/// After an outage, reapers wait this long for the successors of the ended schedulers: a start log
+/// shows which of the prepared runs had begun.
 pub const START_LOG_WAIT: SignedDuration = SignedDuration::from_secs(10);
 
 /// A node has joined.
@@ -61,7 +61,7 @@ pub struct Joined {
     pub outages: Vec<Outage>,
 }
 
-/// So many outages are told to a node that joins.
+/// Maximum number of outages that a node gets when it joins.
 pub(crate) const OUTAGES_MAX: i64 = 100;
 
 impl Default for NodeInfo {

@@ -38,9 +38,9 @@ pub trait RunQueries: Store {
         limit: u32,
     ) -> impl Future<Output = Result<Vec<RecentEnd>>> + Send;
 
-    /// Ended runs of a job, those first that never began, then by when their last attempt began,
-    /// latest first, after a place in this order; rows for times without a run included. What a
-    /// page costs does not grow with history.
+    /// Ended runs of a job: those that never began first, then by the start of their last attempt,
+    /// latest first, after a position in this order; rows for times without a run included. The
+    /// cost of a page does not grow with history.
     fn latest_starts(
         &self,
         filter: &StartFilter,

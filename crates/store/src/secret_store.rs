@@ -71,7 +71,7 @@ pub struct KeptSecret {
     pub version: u32,
     /// Its value.
     pub sealed: Sealed,
-    /// The user who changed it last.
+    /// Name of the user of the last change.
     pub changed_by: String,
 }
 
@@ -112,7 +112,7 @@ pub struct SecretView {
     pub key: String,
     /// When it was last changed.
     pub changed_at: Timestamp,
-    /// The user who changed it last.
+    /// Name of the user of the last change.
     pub changed_by: String,
 }
 

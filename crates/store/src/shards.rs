@@ -1,11 +1,11 @@
-//! Shards, who owns them, and runs that are split into parts.
+//! Shards, their owners, and runs that are split into child runs.
 //!
 //! # Ownership
 //!
-//! The leader says who owns a shard. Each move is a write that names the leader's epoch, which is
-//! checked in its transaction, and the fence that the leader saw; the fence grows with it. A claim
-//! looks the ownership up in its own transaction and excludes moves meanwhile, so a node that does
-//! not own a shard any more is handed nothing of it, whatever it believes.
+//! The leader assigns the owner of a shard. Each move is a write that names the leader's epoch,
+//! which is checked in its transaction, and the fence that the leader saw; the fence grows with it.
+//! A claim reads the ownership in its own transaction and excludes moves meanwhile, so a node that
+//! does not own a shard any more gets nothing of it, whatever it believes.
 //!
 //! # Parts
 //!
@@ -36,7 +36,7 @@ use crate::{Cluster, NamedResources, Result};
 
 /// A store that knows shards and parts of runs.
 pub trait Shards: Cluster + NamedResources {
-    /// The shards of a tenant, or of all, by name, and who owns them.
+    /// The shards of a tenant, or of all tenants, by name, with their owners.
     fn shards(
         &self,
         tenant: Option<TenantId>,
@@ -75,7 +75,7 @@ pub trait Shards: Cluster + NamedResources {
     fn prune_parts(&self, limit: u32) -> impl Future<Output = Result<u64>> + Send;
 }
 
-/// A shard as it is kept, and who owns it.
+/// A stored shard and its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnedShard {
     /// The shard.
@@ -89,7 +89,7 @@ pub struct OwnedShard {
 /// A shard that shall have another owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
-    /// Which.
+    /// The shard.
     pub shard: ObjectId,
     /// The fence under which it is owned at present.
     pub fence: i64,

@@ -1,9 +1,9 @@
 //! The embedded store: one SQLite file, one writer thread, a few readers.
 //!
-//! Every verb that writes is a command for the writer thread, which applies all that wait in one
-//! transaction and answers when it is on disk: many callers share one fsync. The file is in WAL
-//! mode with `synchronous = FULL`, because a claim that was answered and then forgotten would
-//! hand out the same fence twice.
+//! Every operation that writes is a command for the writer thread, which applies all waiting
+//! commands in one transaction and replies when it is on disk: many callers share one fsync. The
+//! file is in WAL mode with `synchronous = FULL`, because a claim that was returned and then lost
+//! would give out the same fence twice.
 //!
 //! ```text
 //!   runs ── a run as it was asked for, written once          ends ── how it ended, written once

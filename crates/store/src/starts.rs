@@ -56,7 +56,7 @@ pub struct StartKey {
     /// When its last attempt began, or a later time; none for a run that never began, which comes
     /// before all others.
     pub began: Option<Timestamp>,
-    /// Tells those of the same time apart.
+    /// Tie-breaker among runs of the same time.
     pub id: RunId,
 }
 

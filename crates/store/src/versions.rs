@@ -100,7 +100,7 @@ pub struct JobVersion {
     pub definition: Definition,
     /// When the version was made.
     pub changed_at: Timestamp,
-    /// The user who made it.
+    /// Name of the user that made it.
     pub changed_by: String,
     /// The fields that differ from the version before, by their REST names; none in the first one.
     pub changed: Vec<String>,

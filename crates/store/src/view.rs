@@ -76,7 +76,7 @@ pub struct RunView {
     pub dead_letter: bool,
     /// Values for the action, as a JSON object.
     pub parameters: Option<String>,
-    /// The user who asked for it; none for what the schedule or another run asked for.
+    /// User that requested it; none for a run of a schedule or of another run.
     pub requested_by: Option<UserId>,
     /// When it was recorded, and with that queued.
     pub created_at: Timestamp,
@@ -89,7 +89,7 @@ pub struct RunView {
 pub struct AttemptView {
     /// 1 for the first, lost ones counted.
     pub number: u32,
-    /// The fencing token that it was given; none when its node was lost before it told.
+    /// Fencing token of the attempt; none when its node was lost before it reported.
     pub fence: Option<i64>,
     /// Where it ran.
     pub node: NodeId,

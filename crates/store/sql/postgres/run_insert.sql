@@ -1,6 +1,6 @@
--- Runs. What is due already takes its turn by when it came, not by a time in the past: a run that
--- has begun meanwhile was not preceded by it. Those that come together take turns in their order.
--- A column with a single value has it for all rows; unnest fills up the rest.
+-- Runs. A run that is due already is ordered by its arrival, not by a time in the past: it did not
+-- precede a run that has begun meanwhile. Runs of one call keep their order. A column with a single
+-- value has it for all rows; unnest fills up the rest.
 WITH clock AS MATERIALIZED (SELECT clock() AS now)
 INSERT INTO runs (
     id, job_id, tenant_id, job_version, scheduled_for, shard, due_at, order_at, lane, origin, coalesced,

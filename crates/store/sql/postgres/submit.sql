@@ -14,7 +14,7 @@ chosen AS MATERIALIZED (
     UNION ALL
     (SELECT id, due_at FROM due WHERE lane >= 10 ORDER BY order_at LIMIT $21::bigint)
 ),
--- Jobs that were changed lately: who starts what it was handed forgets older versions of them.
+-- Jobs that were changed lately: a node that starts a claimed run drops older versions of them.
 lately AS MATERIALIZED (
     SELECT id, version FROM jobs
     WHERE updated_at > (SELECT now FROM clock) - $22::bigint AND $20::bigint + $21::bigint > 0

@@ -13,8 +13,9 @@ freed AS MATERIALIZED (
     ) AS u
     GROUP BY job_id
 ),
--- The next in line of the same job, one for each that made room, and the next of its backfill (8). Others may wake runs of the same jobs in this moment:
--- all lock them in one order, and who comes second takes those behind. Who steps aside makes room only for those behind.
+-- The next in line of the same job, one for each run that ended, and the next of its backfill (8).
+-- Other transactions may wake runs of the same jobs at this moment: all lock them in one order, and
+-- the second takes those behind. A run that begins to wait wakes only those behind it.
 in_line AS (
     SELECT w.id
     FROM (SELECT job_id, n FROM freed ORDER BY job_id) AS f

@@ -76,7 +76,7 @@ impl PostgresAddress {
         self.0.is_here()
     }
 
-    /// Whether the server has to show who it is.
+    /// Whether the certificate of the server is verified.
     pub(super) fn is_checked(&self) -> bool {
         self.0.is_checked()
     }
@@ -112,7 +112,7 @@ impl PostgresAddress {
         refused(trouble)
     }
 
-    /// Why there are no tables. A user without rights is told which ones are needed.
+    /// Error about missing tables. It lists the privileges that the user needs.
     pub(super) fn no_tables(&self, error: Unmade) -> StoreError {
         let found =
             postgres_connect::causes(&error).find_map(|cause| cause.downcast_ref::<DbError>());

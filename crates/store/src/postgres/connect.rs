@@ -161,7 +161,7 @@ pub(super) enum Unmade {
 }
 
 async fn apply(client: &mut Client, known: i32) -> std::result::Result<(), Unmade> {
-    // Asked first: the administrator who created the schema may not have granted CREATE.
+    // Checked first: the administrator that created the schema may not have granted CREATE.
     let schema =
         client.query_opt("SELECT 1 FROM pg_namespace WHERE nspname = 'punctual'", &[]).await?;
     if schema.is_none() {

@@ -203,7 +203,7 @@ fn claim(
     pipeline.push(concat!(sql!("lanes"), sql!("claim")), values)
 }
 
-/// A change of a job is told along with claims for so long: longer than a node remembers jobs, and
+/// A change of a job is returned with claims for this long: longer than a node caches jobs, and
 /// than a change can take from its time to its commit.
 const CHANGED_LATELY_US: i64 = 30_000_000;
 

@@ -1,4 +1,4 @@
-//! Nodes: their leases, and what becomes of what they held.
+//! Nodes: their leases, and the settlement of runs that they held.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;

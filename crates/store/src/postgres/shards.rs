@@ -1,4 +1,4 @@
-//! Shards, who owns them, and runs that are split into parts.
+//! Shards, their owners, and runs that are split into child runs.
 
 use domain::id::{NodeId, RunId, TenantId};
 use domain::partition::Part;

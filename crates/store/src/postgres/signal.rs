@@ -1,10 +1,9 @@
 //! Hints that something changed, within this process and between nodes.
 //!
-//! Nodes tell each other with NOTIFY, on a connection of its own: inside the transactions that
-//! change something it would halve their throughput, and no caller waits until one is on disk. Hints
-//! are debounced, and none of them is needed: a waiter also polls. One
-//! that says that a run asks for something of its node has a word; releases that do not know the
-//! word hear a plain hint.
+//! Nodes notify each other with NOTIFY, on a connection of its own: inside the transactions that
+//! change something it would halve their throughput, and no caller waits until one is on disk.
+//! Hints are debounced, and none of them is needed: a waiter also polls. A hint about a run with a
+//! placement request has a payload; releases that do not know the payload take it for a plain hint.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -52,7 +51,7 @@ struct Hints {
 }
 
 impl Hints {
-    /// Wakes who waits here.
+    /// Wakes the waiters of this process.
     fn wake(&self, placed: bool) {
         self.changed.notify_waiters();
         if placed {
@@ -74,7 +73,7 @@ impl Signal {
         self.hints.outbox.notify_one();
     }
 
-    /// Tells those as well who wait for runs that ask for something of their node.
+    /// Also wakes waiters for runs with a placement request.
     pub fn send_placed(&self) {
         self.hints.says_placed.store(true, Ordering::SeqCst);
         self.hints.wake(true);
@@ -153,7 +152,7 @@ async fn exchange(
 struct Receiver(JoinHandle<()>);
 
 impl Receiver {
-    /// Why the connection ended: the next statement on it says.
+    /// Error that ended the connection: the next statement on it reports it.
     async fn ended(&self, client: &Client) -> Result<(), tokio_postgres::Error> {
         client.batch_execute("").await
     }

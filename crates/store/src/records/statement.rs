@@ -16,9 +16,9 @@ pub enum Param {
     Int(Option<i64>),
     /// A truth value.
     Bool(Option<bool>),
-    /// Text.
+    /// A text parameter.
     Text(Option<String>),
-    /// Bytes.
+    /// A binary parameter.
     Bytes(Option<Vec<u8>>),
     /// An id.
     Uuid(Option<Uuid>),

@@ -49,7 +49,7 @@ pub(super) fn cancel(tx: &mut Tx<'_>, run: RunId, reason: &Reason, by: &str) -> 
     Ok(Cancelled::NotFound)
 }
 
-/// Decides what becomes of a run that is HELD.
+/// Decides about a run that is HELD.
 pub(super) fn decide(
     tx: &mut Tx<'_>,
     run: RunId,

@@ -1,9 +1,9 @@
-//! Handing runs to nodes: fair between tenants by their weights first, then by priority with ageing,
-//! then by time.
+//! Claims of runs: fair between tenants by their weights first, then by priority with ageing, then
+//! by time.
 //!
-//! Work lies in lanes, one for each tenant, kind of slot and priority, sorted by due time. A claim
-//! looks at the front of each lane that it has slots for and merges them. The order of two runs of a
-//! lane never changes while they wait. What is taken from a lane is therefore always its front, which
+//! The queue has lanes, one for each tenant, kind of slot and priority, sorted by due time. A claim
+//! reads the front of each lane that it has slots for and merges them. The order of two runs of a
+//! lane never changes while they wait. A claim therefore always takes the front of a lane, which
 //! leaves the queue in one piece.
 
 use std::collections::HashMap;
@@ -207,8 +207,8 @@ fn due(tx: &Tx<'_>, lanes: &[Lane], limits: PerSlot<u32>) -> Result<Vec<Queued>>
     Ok(runs)
 }
 
-/// Runs that become due within `want.ahead`, earliest first. What is prepared starts by itself, so
-/// a tenant that is counted gets its runs when they are due.
+/// Runs that become due within `want.ahead`, earliest first. A prepared run starts without another
+/// claim, so a tenant with a limit gets runs only when due.
 fn soon(tx: &Tx<'_>, lanes: &[Lane], want: ClaimRequest, shares: &Shares) -> Result<Vec<Queued>> {
     let mut runs = Vec::new();
     if want.soon == 0 || want.tenant_max.is_some() {

@@ -146,7 +146,7 @@ impl Cluster for SqliteStore {
 }
 
 pub(super) fn leadership(connection: &Connection) -> Result<Leadership> {
-    // The epoch, and who leads in it, if that node lives.
+    // The epoch, and the leader of it, if that node is alive.
     let sql = "SELECT r.epoch, n.id FROM roles AS r LEFT JOIN nodes AS n ON n.id = r.node_id
                AND NOT n.dead WHERE r.name = 'LEADER'";
     let mut query = connection.prepare_cached(sql)?;

@@ -111,9 +111,9 @@ pub struct Restore<'a> {
     pub details: &'a str,
 }
 
-/// Makes a copied database one that a server may open: checks it, brings its tables to this
-/// release's shape, buries the nodes that it knows and moves fences to a new epoch. What was
-/// running when the copy was made cannot report any more. Blocks.
+/// Makes a copied database one that a server may open: checks it, migrates its tables to this
+/// release, declares its nodes dead and moves fences to a new epoch. Runs that were under way when
+/// the copy was made cannot report any more. Blocks.
 pub fn revive(path: &Path, restore: Restore<'_>) -> Result<Revived> {
     let now = restore.at;
     let _lock = lock::lock(path)?;

@@ -51,7 +51,7 @@ struct HeldElsewhere {
     has_begun: bool,
 }
 
-/// The claims that were looked at: who has them, and the grants that they list.
+/// The claims that were read: their nodes, and the runs that they list.
 #[derive(Default)]
 struct Claims(BTreeMap<i64, (NodeId, Vec<Entry>)>);
 

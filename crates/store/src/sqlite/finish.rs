@@ -162,7 +162,8 @@ fn leave(
     }
 }
 
-/// A run waits. What it waits for may have happened already: then it looks again at once.
+/// Records the wait of a run. If the awaited event has happened already, the run is queued again at
+/// once.
 fn begin_to_wait(
     tx: &mut Tx<'_>,
     ending: &mut Ending,

@@ -163,8 +163,8 @@ fn wake_changed(tx: &mut Tx<'_>, job: &Job) -> Result<()> {
     wake::changed(tx, job.id)
 }
 
-/// The job's runs that have not ended ask for the place and the kind of slot that the job asks for
-/// now. What belongs to a shard stays there.
+/// Moves the job's live runs to the placement and the kind of slot of its new definition. Runs of a
+/// shard stay in its lane.
 fn replace(tx: &mut Tx<'_>, job: &Job) -> Result<()> {
     let (place, slot) = (job.definition.place(), job.definition.action.slot_kind());
     // Runs of a job that have not ended, with their lanes, when they are due, and whether they
@@ -201,7 +201,7 @@ fn write_tags(connection: &Connection, job: &Job) -> Result<()> {
         return Ok(());
     }
     for tag in &job.definition.tags {
-        // A tag of a job. What is left of a deleted job of that name gives way.
+        // A tag of a job. A row of a deleted job of the same name is replaced.
         let sql = "INSERT OR REPLACE INTO job_tags (tenant_id, tag, name, job_id)
                    VALUES (?1, ?2, ?3, ?4)";
         let mut insert = connection.prepare_cached(sql)?;

@@ -21,7 +21,7 @@ impl Leaving {
         self.0.push((held.job.0, held.order_at, held.run.0));
     }
 
-    /// Takes them off the list. Each of them is on it: that was known by heart.
+    /// Takes them off the list. All of them are on it, by the in-memory state.
     pub fn flush(&mut self, connection: &Connection) -> Result<()> {
         self.0.sort_unstable();
         for together in self.0.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {

@@ -287,8 +287,8 @@ fn attempt(row: &Row<'_>) -> Result<AttemptView> {
     })
 }
 
-/// Adds up what the tables know. What is neither queued nor waits is held, and of that the grants
-/// tell what is prepared: they are few, however many runs wait.
+/// Counts live runs from the tables. A run that is neither queued nor waiting is held, and the
+/// claims show which held runs are prepared: they are few, however many runs wait.
 pub(super) fn counts(connection: &Connection, now: Timestamp) -> Result<Counts> {
     let snapshot = connection.unchecked_transaction()?;
     let jobs: i64 = snapshot.prepare_cached(sql!("count_jobs"))?.query_row([], |row| row.get(0))?;

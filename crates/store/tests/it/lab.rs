@@ -58,7 +58,7 @@ pub fn reason(code: ReasonCode, text: &str) -> Reason {
     Reason { code, text: text.to_owned() }
 }
 
-/// Somebody's wish that a run ends.
+/// Reason of a cancellation request.
 pub fn stop() -> Reason {
     reason(ReasonCode::CancelRequested, "by hand")
 }
@@ -208,7 +208,7 @@ impl<B: Bench> Lab<B> {
         assert!(renewed.is_some(), "the node was alive");
     }
 
-    /// An enabled job that only runs when somebody asks; not stored yet.
+    /// An enabled job that runs only on request; not stored yet.
     pub async fn draft(&self, name: &str) -> Job {
         let now = self.now().await;
         Job {
@@ -263,7 +263,7 @@ impl<B: Bench> Lab<B> {
         self.store.jobs_by_id(&[job.id]).await.unwrap().pop()
     }
 
-    /// A run that somebody asks for; not stored yet.
+    /// A requested run; not stored yet.
     pub fn run(&self, job: &Job, due_at: Timestamp) -> NewRun {
         NewRun {
             id: RunId::of_request(due_at, self.id().as_u128()),

@@ -144,7 +144,7 @@ async fn process(url: &str) -> store::Result<(Client, i32)> {
     Ok((client, row.get(0)))
 }
 
-/// A process of the server dies: it throws everybody out and starts anew.
+/// A process of the server dies: the server closes all connections and restarts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crash_of_the_server_loses_no_work() {
     let server: &'static Server = Box::leak(Box::new(Server::start()));
@@ -180,8 +180,8 @@ async fn put_forward(look: &Client, seconds: i64) {
     look.batch_execute(&later).await.unwrap();
 }
 
-/// A change has read the clock before a tick's time and commits after it. Who looks in between must
-/// not be told that the tick may start.
+/// A change has read the clock before a tick's time and commits after it. A node that reads facts
+/// in between must not see that the tick may start.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tick_that_vanishes_does_not_start_meanwhile() {
     let bench = PostgresBench::empty().await;
@@ -210,7 +210,7 @@ async fn a_tick_that_vanishes_does_not_start_meanwhile() {
     let reader = Arc::clone(&lab.store);
     let about = question(&held);
     let looking = tokio::spawn(async move { reader.facts(node, &[about]).await.unwrap() });
-    // It may answer, or wait for the change. Either is right, as long as what it says is true.
+    // It may answer, or wait for the change. Either is right, as long as the answer is true.
     held_up(&look, 2, || looking.is_finished()).await;
     other.batch_execute("ROLLBACK").await.unwrap();
     let facts = looking.await.unwrap();
@@ -222,8 +222,8 @@ async fn a_tick_that_vanishes_does_not_start_meanwhile() {
     lab.close().await;
 }
 
-/// A run has ended, and its transaction is not over. Who is handed a run now that depends on it, and
-/// does not see the end, must be found by it or find it.
+/// A run has ended, and its transaction is not over. A node that claims a dependent run now, and
+/// does not see the end, must be woken by it or find it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_end_under_way_is_not_missed() {
     let bench = PostgresBench::empty().await;
@@ -266,7 +266,7 @@ async fn an_end_under_way_is_not_missed() {
     lab.close().await;
 }
 
-/// A run ends, its transaction is not over, and somebody sends it again. It does not run again.
+/// A run ends, its transaction is not over, and a client sends it again. It does not run again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_sent_again_while_it_ends_does_not_run_again() {
     let bench = PostgresBench::empty().await;

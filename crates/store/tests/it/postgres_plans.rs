@@ -1,5 +1,5 @@
-//! Tables fill and empty faster than the server counts them. Whatever it takes them for, nobody reads
-//! all live runs, all jobs or all history to do something about a few.
+//! Tables fill and empty faster than the server counts them. Whatever the planner estimates, no
+//! statement reads all live runs, all jobs or all history to change a few rows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::lab::{
 };
 use crate::postgres_bench::PostgresBench;
 
-/// Live runs; and from a few times this many rows on, somebody has read them all.
+/// Live runs; a few times this many rows read means that a statement has read them all.
 const LIVE: usize = 10_000;
 
 /// Only a broken store takes longer.

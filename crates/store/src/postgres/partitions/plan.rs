@@ -112,8 +112,8 @@ pub(super) fn cut(ranges: &[Range], now: Timestamp, length: i64) -> Option<(&Ran
     Some((range, cut(range)))
 }
 
-/// Neighbours that should be one partition with what of them has to stay: the rest of their rows is
-/// old. What stayed of partitions before them joins them.
+/// Neighbouring partitions to be merged, with their rows that have to stay: the other rows are old.
+/// Remainders of partitions before them are merged as well.
 pub(super) fn merge(ranges: &[Range], before: Timestamp) -> Option<&[Range]> {
     let is_whole = |range: &&Range| !range.row_by_row && range.is_over(before);
     let Some(whole) = ranges.iter().position(|range| is_whole(&range)) else {

@@ -1,4 +1,4 @@
-//! Copies of the file while it is written, and what becomes of one that is used.
+//! Copies of the file while it is written, and their use as a restored store.
 
 use std::sync::Arc;
 

@@ -78,7 +78,7 @@ async fn a_full_disk_refuses_and_recovers() {
     assert!(matches!(refused.1, StoreError::Unavailable(_)), "{:?}", refused.1);
     let text = refused.1.to_string();
     assert_eq!(text.matches("unavailable").count(), 1, "{text}: a cause is named once");
-    // It stays an error, for every verb that needs room, while what is there can be read.
+    // It stays an error, for every operation that writes, while existing rows can be read.
     for _ in 0..3 {
         let again = store.submit(&refused.0, None).await;
         assert!(matches!(again, Err(StoreError::Unavailable(_))), "{again:?}");

@@ -1,4 +1,5 @@
-//! The audit: rows come with what they record, are sealed in order, and tell when one was touched.
+//! The audit: rows are written with the change they record, are sealed in order, and reveal
+//! tampering.
 
 use domain::audit::{Event, Kind, Record, Seal, ended_runs, verify};
 use domain::id::{ObjectId, TenantId};
@@ -193,7 +194,7 @@ pub async fn runs_that_end_together_are_one_row<B: Bench>(lab: &Lab<B>) {
     ];
     let finished_at = done.iter().map(|finish| finish.attempt.clone()).collect::<Vec<_>>();
     lab.store.complete_and_claim(node, &done, ClaimRequest::default()).await.unwrap();
-    // Sent again, it says nothing new.
+    // Sent again, it adds no row.
     lab.store.complete_and_claim(node, &done, ClaimRequest::default()).await.unwrap();
     let lists = async |tenant| -> Vec<Record> {
         let rows = all(lab, tenant).await.into_iter();

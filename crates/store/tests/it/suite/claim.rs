@@ -1,4 +1,4 @@
-//! Claims: who gets a run, when, and under which fence.
+//! Claims: the node that gets a run, when, and under which fence.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -210,7 +210,7 @@ pub async fn every_run_ends_once_among_many_nodes<B: Bench>(lab: &Lab<B>) {
             let mut fences = Vec::new();
             while ended.load(Ordering::SeqCst) < RUNS {
                 fences.extend(mine.iter().map(|claimed| claimed.grant.fence));
-                // Every fifth is given back, and comes again to whoever asks first.
+                // Every fifth is released, and goes to the first node that claims it.
                 let done: Vec<_> = mine
                     .iter()
                     .enumerate()

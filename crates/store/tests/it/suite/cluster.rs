@@ -413,7 +413,7 @@ pub async fn a_node_that_comes_back_is_one_node<B: Bench>(lab: &Lab<B>) {
     assert_eq!(state_of(lab, second).await, NodeState::Gone);
     let third = scheduler(lab, "a").await;
     assert_eq!(state_of(lab, third).await, NodeState::Active);
-    // It is back before anybody missed it.
+    // It is back before any node missed it.
     let fourth = scheduler(lab, "a").await;
     lab.expire(third).await;
     lab.store.reap(9).await.unwrap();
@@ -504,8 +504,8 @@ pub async fn a_place_can_be_asked_for_again_after_its_runs_are_gone<B: Bench>(la
     assert!(held[0].run.place.is_leader());
 }
 
-/// A run that asks for something of its node is heard of at every handle, and a plain one is not
-/// taken for it.
+/// A run with a placement request is hinted at to every handle, and a plain run is not taken for
+/// one.
 pub async fn who_waits_for_placed_runs_hears_of_them<B: Bench>(lab: &Lab<B>) {
     let (job, other) = (lab.job("job").await, lab.bench.handle().await);
     let due_at = lab.ago(60).await;

@@ -194,7 +194,7 @@ pub async fn the_last_step_wakes_its_dag_run<B: Bench>(lab: &Lab<B>) {
     assert_eq!(found, [(one.id, done), (run.run.id, RunState::Queued)]);
     let claimed = lab.store.complete_and_claim(node, &[], want(9)).await.unwrap().claimed;
     assert_eq!(claimed.iter().map(|it| it.run.id).collect::<Vec<_>>(), [run.run.id]);
-    // A DAG run that is over does not wait, even if its holder has not heard of it.
+    // A DAG run that is over does not wait, even if its holder does not know it yet.
     let wait = Verdict::Wait(Wait::Parts, Some(now + seconds(600)));
     let told = [Finish::untried(claimed[0].grant, wait)];
     let applied = lab.store.complete_and_claim(node, &told, want(0)).await.unwrap().applied;

@@ -195,7 +195,7 @@ pub async fn what_belongs_to_a_user_goes_with_them<B: Bench>(lab: &Lab<B>) {
     let of_ann = EntryFilter { owner: Some(ann.id), ..keys };
     assert_eq!(lab.store.list_entries(&of_ann, None, 9).await.unwrap().items, []);
     assert_eq!(lab.store.reach(ann.id.0).await.unwrap(), EffectiveGrants::default());
-    // Nobody makes a key for somebody who is gone.
+    // No key can be made for a deleted user.
     let late = Entry::Key(key(lab, &ann));
     assert_eq!(lab.store.put_entry(&late, None).await.unwrap(), Recorded::Conflict(0));
     lab.store.remove_entry(bob.id.0, None).await.unwrap();
@@ -510,7 +510,7 @@ pub async fn a_tenant_has_no_more_runs_at_work_than_it_may<B: Bench>(lab: &Lab<B
     job.tenant = acme.id;
     lab.create(&job).await;
     let runs: Vec<_> = (0..4).map(|n| lab.run(&job, now - minutes(60 - n))).collect();
-    // Not even who asks for a run gets it at once.
+    // Not even the node that submits a run gets it at once.
     let claim = Some(store::ClaimFor { node, max: processes(9) });
     assert_eq!(lab.store.submit(&runs, claim).await.unwrap().claimed, []);
     lab.submit(&[lab.run(&job, now + minutes(1))]).await;

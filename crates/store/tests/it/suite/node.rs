@@ -1,4 +1,4 @@
-//! Nodes: leases, leaving, and what becomes of the runs of a node that fell silent.
+//! Nodes: leases, leaving, and the runs of a node that missed heartbeats.
 
 use domain::cluster::{NodeRole, NodeState};
 use domain::id::NodeId;
@@ -36,7 +36,7 @@ pub async fn a_late_renewal_is_refused<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.store.renew(node, minutes(1)).await.unwrap(), None);
 }
 
-/// A start that was written down is told when the node is lost, under the same grant only.
+/// A recorded start is reported when the node is lost, under the same claim only.
 pub async fn a_start_that_was_written_down_is_known<B: Bench>(lab: &Lab<B>) {
     let (node, other, job) = (lab.node().await, lab.node().await, lab.job("job").await);
     let begun = lab.started(node, &job).await;
@@ -194,8 +194,8 @@ pub async fn a_join_releases_what_the_process_before_had_not_begun<B: Bench>(lab
     );
 }
 
-/// A node that leaves gives back what it had not begun. An end that the store never heard of is
-/// that of a lost attempt, and not a run that was never tried.
+/// A node that leaves releases the runs that it had not begun. A begun run without a recorded end
+/// is a lost attempt, and not a run that was never attempted.
 pub async fn a_node_that_leaves_keeps_what_it_had_begun<B: Bench>(lab: &Lab<B>) {
     let (node, other, job) = (lab.node().await, lab.node().await, lab.job("job").await);
     let begun = lab.started(node, &job).await;

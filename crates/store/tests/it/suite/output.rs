@@ -19,7 +19,7 @@ pub async fn a_short_output_is_kept_with_its_attempt<B: Bench>(lab: &Lab<B>) {
     let silent = lab.started(node, &job).await;
     lab.finish(node, saying(retried(node, &first, seconds(0)), b"one\0")).await;
     let second = lab.claim_one(node).await;
-    // Nothing is kept of who has no right to the run any more.
+    // No output is kept from a node whose claim has ended.
     let stale = saying(completed(node, &first), b"late");
     assert_eq!(lab.finish(node, stale).await, Applied::Stale);
     lab.finish(node, saying(ended(node, &second, Outcome::Failed), b"two")).await;

@@ -104,7 +104,7 @@ pub async fn a_grant_of_a_vanished_run_is_worthless<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.finish(node, completed(node, &held[1])).await, Applied::Stale);
     let live = lab.store.counts().await.unwrap().live;
     assert_eq!((live.queued, live.running, live.pending), (1, 0, 0), "the first is due");
-    // The plan is made again; whoever asks gets the runs.
+    // The plan is made again; the next claim gets the runs.
     let fire = RecordPlan {
         job: job.id,
         version: job.version,

@@ -145,8 +145,8 @@ pub async fn rules_of_jobs_are_listed_by_id<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.store.retention_rules(Some(rest[1].0), 9).await.unwrap(), []);
 }
 
-/// The history of a deleted job follows its rule, what still goes on included, and nobody asks for
-/// the rule when nothing is left.
+/// The history of a deleted job follows its rule, live runs included, and the rule is not read any
+/// more when nothing is left.
 pub async fn a_deleted_job_has_a_rule_until_nothing_is_left<B: Bench>(lab: &Lab<B>) {
     let (node, now) = (lab.node().await, lab.now().await);
     let (mut job, other) = (lab.job("job").await, lab.job("other").await);

@@ -189,7 +189,7 @@ pub async fn counts_tell_what_there_is<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.store.live(job.tenant).await.unwrap(), live, "a tenant's are counted alike");
 }
 
-/// Somebody who waits for a change hears of one.
+/// A waiter for changes is woken by one.
 pub async fn a_change_is_heard_of<B: Bench>(lab: &Lab<B>) {
     let handle = lab.bench.handle().await;
     let mut heard = pin!(handle.changed());

@@ -123,14 +123,15 @@ pub async fn who_asked_is_audited_with_the_runs<B: Bench>(lab: &Lab<B>) {
     assert_eq!((submitted.accepted, submitted.claimed.len()), (vec![true; 5], 5));
     let mut ours = audited(lab, TenantId::DEFAULT).await;
     ours.sort_by_key(|row| std::cmp::Reverse(row.0.len()));
-    // A user who is not there any more is named by their id.
+    // A deleted user is named by their id.
     let expected = [
         (gone.to_string(), listed(&[&runs[2]])),
         ("ann".to_owned(), listed(&[&runs[0], &runs[1]])),
     ];
     assert_eq!(ours, expected);
     assert_eq!(audited(lab, tenant(9)).await, [("ann".to_owned(), listed(&[&runs[3]]))]);
-    // Sent again while they run, beside a new one, and after their end: only the new one is told.
+    // Sent again while they run, beside a new one, and after their end: only the new one is
+    // audited.
     let new = asked(lab, &job, Some(ann)).await;
     let batch = [runs[0].clone(), new.clone(), runs[3].clone()];
     assert_eq!(lab.store.submit(&batch, born).await.unwrap().accepted, [false, true, false]);
@@ -142,7 +143,7 @@ pub async fn who_asked_is_audited_with_the_runs<B: Bench>(lab: &Lab<B>) {
     let after: Vec<_> = audited(lab, TenantId::DEFAULT).await.split_off(2);
     assert_eq!(after, [("ann".to_owned(), listed(&[&new]))]);
     assert_eq!(audited(lab, tenant(9)).await.len(), 1);
-    // Rows that list runs are found by whoever asks about a job.
+    // Rows that list runs are found by a filter for a job.
     let its = AuditFilter { job: Some(job.id), ..AuditFilter::of(TenantId::DEFAULT) };
     let rows = lab.store.audit(&its, None, 100).await.unwrap();
     assert!(rows.iter().any(|row| row.event.kind == Kind::RunsRequested));

@@ -1,4 +1,5 @@
-//! Secrets: they change for who has seen them, belong to one scope, and are listed without values.
+//! Secrets: a change names the version it is based on, a secret belongs to one scope, and lists
+//! show no values.
 
 use domain::id::{JobId, ObjectId, TenantId};
 use domain::job::JobState;

@@ -1,4 +1,4 @@
-//! Shards and who owns them, and runs that are split into parts.
+//! Shards and their owners, and runs that are split into child runs.
 
 use domain::cluster::{NodeRole, Placement};
 use domain::id::{NodeId, ObjectId, RunId, TenantId};
@@ -152,7 +152,7 @@ pub async fn only_the_owner_is_handed_the_runs_of_a_shard<B: Bench>(lab: &Lab<B>
     assert_eq!(placed(lab, first.0).await, []);
     let rest = placed(lab, other).await;
     assert_eq!(rest[0].run.id, parts[1].id);
-    // The owner falls silent: nobody is handed its run before somebody else owns the shard.
+    // The owner misses heartbeats: no node gets its run before another node owns the shard.
     lab.expire(other).await;
     let reaped = lab.store.reap(9).await.unwrap();
     let settled: Vec<_> = reaped.lost.iter().map(|it| lost(it.node, &it.run)).collect();
@@ -286,7 +286,7 @@ pub async fn parts_stand_in_nobodys_way<B: Bench>(lab: &Lab<B>) {
     let facts = FactsFor { others: true, ..question(&next) };
     let facts = lab.store.facts(node, &[facts]).await.unwrap().remove(0);
     assert_eq!(facts.earlier.iter().map(|earlier| earlier.id).collect::<Vec<_>>(), [run.run.id]);
-    // The end of a part is not the end of a run: nobody who waits for one hears of it.
+    // The end of a child run is not the end of its parent: no waiter for the parent is woken.
     lab.finish(node, completed(node, &part)).await;
     assert_eq!(lab.state(dependent.run.id).await, RunState::Pending);
     let facts = FactsFor { upstream: vec![job.id], ..question(&next) };

@@ -137,7 +137,7 @@ async fn given_back<B: Bench>(seen: &mut Seen<'_, B>) {
     lab.finish(node, completed(node, &claimed)).await;
 }
 
-/// The node of a run is lost, and the job asks what becomes of the run.
+/// The node of a run is lost, and the job asks an operator to decide.
 async fn held<B: Bench>(seen: &mut Seen<'_, B>) {
     let (lab, node) = (seen.lab, seen.node);
     for answer in

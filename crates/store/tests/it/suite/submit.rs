@@ -18,7 +18,7 @@ pub async fn a_run_is_recorded_once<B: Bench>(lab: &Lab<B>) {
     let other = lab.run(&job, lab.ago(30).await);
     let batch = [run.clone(), run.clone(), other.clone()];
     assert_eq!(lab.store.submit(&batch, None).await.unwrap().accepted, [true, false, true]);
-    // Again while it waits, while somebody holds it, and after its end.
+    // Again while it waits, while a node holds it, and after its end.
     assert_eq!(lab.store.submit(&batch, None).await.unwrap().accepted, [false; 3]);
     let claimed = lab.claim(node, want(1)).await.remove(0);
     assert_eq!(lab.store.submit(&batch, None).await.unwrap().accepted, [false; 3]);
@@ -59,7 +59,7 @@ pub async fn the_first_that_are_due_are_born_claimed<B: Bench>(lab: &Lab<B>) {
         assert_eq!(lab.state(run.id).await, RunState::Running);
     }
     assert_eq!(lab.state(later.id).await, RunState::Pending);
-    // They end like any other, and what was left is for everybody.
+    // They end like any other, and the rest can be claimed by any node.
     let claimed = lab.claim(lab.node().await, want(9)).await;
     assert_eq!(ids(&claimed), [due[3].id]);
     let finish = completed(node, &submitted.claimed[1]);
@@ -136,7 +136,7 @@ pub async fn racing_submits_record_a_run_once<B: Bench>(lab: &Lab<B>) {
     assert_eq!(counts.live.running + counts.live.queued, 50);
 }
 
-/// However many there are, and whoever writes them.
+/// However many there are, and whichever node writes them.
 pub async fn a_large_batch_records_each_run_once<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     let due_at = lab.ago(60).await;

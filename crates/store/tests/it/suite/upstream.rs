@@ -1,4 +1,4 @@
-//! Dependencies: who is woken by the end of another job, or by a change of its own.
+//! Dependencies: runs that are woken by the end of another job, or by a change of their own job.
 
 use domain::bucket::Buckets;
 use domain::job::{Dependency, Job, JobState, When};

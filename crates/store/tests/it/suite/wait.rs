@@ -173,7 +173,7 @@ pub async fn every_kind_of_end_wakes_the_next<B: Bench>(lab: &Lab<B>) {
         lab.finish(node, skipped(&held[0], Outcome::Skipped)).await,
         Applied::Ended(Outcome::Skipped)
     );
-    // The woken one is cancelled before anybody takes it.
+    // The woken run is cancelled before any node claims it.
     assert_eq!(lab.store.cancel(held[1].run.id, &stop()).await.unwrap(), Cancelled::Ended);
     let next = lab.claim_one(doomed).await;
     assert_eq!(next.run.id, held[2].run.id);
