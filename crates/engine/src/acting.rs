@@ -1,8 +1,8 @@
 //! Commands and queries in the name of an actor, with the privileges that they need.
 //!
-//! [`Node`] does what it is told; the steps, the tests and the simulation need that. An interface has
-//! only [`AuthorizedEngine`], which lets `domain::access` decide first. What is not the actor's does not
-//! exist: the answer is that of an unknown id.
+//! [`Node`] checks no privileges; the steps, the tests and the simulation need that. An interface
+//! has only [`AuthorizedEngine`], which lets `domain::access` decide first. Objects that the actor
+//! may not see do not exist for it: the answer is that for an unknown id.
 
 use std::collections::{HashMap, HashSet};
 
@@ -52,7 +52,7 @@ fn no_run(id: RunId) -> EngineError {
 }
 
 impl Engine {
-    /// The engine for one who asks.
+    /// The engine in the name of an actor.
     pub fn by<'a>(&'a self, actor: &'a Actor) -> AuthorizedEngine<'a> {
         AuthorizedEngine { engine: self, actor }
     }
@@ -116,7 +116,7 @@ impl AuthorizedEngine<'_> {
     }
 }
 
-/// Jobs.
+/// Commands and queries about jobs.
 impl AuthorizedEngine<'_> {
     pub(crate) fn node(&self) -> &Node {
         self.engine.node()

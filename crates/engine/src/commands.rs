@@ -69,7 +69,7 @@ pub struct Trigger {
     pub with_dependencies: bool,
     /// An id that the client chose: a trigger of the same job with the same id is the same run.
     pub chosen: Option<Uuid>,
-    /// The user who asks.
+    /// User that requests the run.
     pub requested_by: Option<UserId>,
 }
 
@@ -244,8 +244,8 @@ impl Node {
         self.set_state(id, JobState::Paused, &[JobState::Enabled, JobState::Paused]).await
     }
 
-    /// Lets a paused job go on. What it missed follows its catch-up policy, or the one that is
-    /// given. A disabled job is switched on, and its past is gone.
+    /// Resumes a paused job. Missed times follow its catch-up policy, or the one that is given. A
+    /// disabled job is enabled, and its missed times are not caught up.
     pub async fn resume_job(&self, id: JobId, catch_up: Option<CatchUpPolicy>) -> Result<Job> {
         let from = [JobState::Enabled, JobState::Paused, JobState::Disabled];
         let job = self.before_state(id, JobState::Enabled, &from).await?;
@@ -469,7 +469,7 @@ fn creation(job: Job) -> Change {
     Change { job, expected: None, prepared: Prepared::Keep, plan: None, changed: Vec::new() }
 }
 
-/// Tells the log of a schedule that is new.
+/// Logs a new schedule.
 fn log_schedule(job: &Job, event: &str) {
     let (schedule, next) = (job.definition.when.kind(), job.next_run.map(tracing::field::display));
     tracing::info!(job = %job.name, job_id = %job.id, schedule, next, "{event}");

@@ -1,9 +1,9 @@
-//! Users who authenticate with a token of an issuer that the settings trust.
+//! Users that authenticate with a token of an issuer that the settings trust.
 //!
 //! The first token of a person makes a user, so that jobs have an owner, the audit a name, and an
-//! administrator an account to disable. What they may do is what the roles of the token in hand give,
-//! and what they were granted here by themselves. A job runs when no token is there: the user is
-//! given the roles of the newest token that was seen, and loses those that it does not name.
+//! administrator an account to disable. The rights of a request are those of the roles of its
+//! token, and those granted to the user directly. A job runs when no token is there: the user has
+//! the roles of the newest token that was seen, and loses those that it does not name.
 //!
 //! ```text
 //!   token ──▶ roles of the tenant ──▶ none: not authenticated

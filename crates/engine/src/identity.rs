@@ -180,8 +180,9 @@ impl AuthorizedEngine<'_> {
         Err(EngineError::WrongState(text))
     }
 
-    /// A key gives no more than the one that it was made with, and no longer; neither does one that
-    /// was made with a token. Only who came with a password makes keys that outlive the visit.
+    /// A key has no more rights than the key that it was made with, and no longer validity; neither
+    /// has one that was made with a token. Only a session with a password makes keys that outlive
+    /// it.
     async fn may_make(&self, key: &ApiKey) -> Result<()> {
         let rights = self.rights_of(key.user.0, key.tenant).await?;
         self.covers(&scoped(rights, key.scopes.unwrap_or(Privileges::ALL)))?;
@@ -472,7 +473,7 @@ fn check_founders(old: &Entry, new: Option<&Entry>) -> Result<()> {
     }
 }
 
-/// Logins.
+/// Login of users.
 impl crate::run::Engine {
     /// The user of a name in a tenant, for an interface that checks their password.
     pub async fn user_named(

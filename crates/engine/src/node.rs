@@ -121,7 +121,7 @@ pub struct Node {
 /// Whether the executor has the skills that a job needs.
 pub(crate) type Skill = Arc<dyn Fn(&Job) -> bool + Send + Sync>;
 
-/// A run that was let in: its executor may begin.
+/// An admitted run: its executor may begin.
 #[derive(Clone, Debug)]
 pub struct Started {
     /// The run and the right to it.
@@ -163,13 +163,13 @@ struct State {
     lines: Lines,
     /// Ended grants that the store does not know about yet.
     done: Vec<Finish>,
-    /// Attempts whose ends the store is being told, and may not hear of.
+    /// Attempts whose ends are in a call to the store that may fail.
     telling: BegunRuns,
     /// Asked of the store and not answered yet.
     asked_soon: u32,
     /// Calls under way that end or take grants.
     calls_in_flight: u32,
-    /// Those among them that tell of ends.
+    /// Those among them that report ends.
     reports_in_flight: u32,
     /// Those among them that ask for runs.
     claims_in_flight: u32,
@@ -404,12 +404,12 @@ impl Node {
         first.map(|(due_at, _)| *due_at)
     }
 
-    /// How many ends the store is to be told of.
+    /// Number of ends that are not reported to the store.
     pub(crate) fn untold(&self) -> usize {
         self.state().done.len()
     }
 
-    /// Whether a exchange has something to tell the store or to ask of it.
+    /// Whether an exchange has results to report or runs to claim.
     pub fn has_news(&self) -> bool {
         let state = self.state();
         if state.claim_reply_lost {
@@ -542,8 +542,8 @@ impl Node {
         Ok(cancelled)
     }
 
-    /// Asks for the end of a run. What follows for DAG runs is decided by the next
-    /// [`Node::advance_dags`].
+    /// Requests the cancellation of a run. The next [`Node::advance_dags`] decides the consequences
+    /// for DAG runs.
     async fn note_cancel(&self, run: RunId, reason: &Reason) -> store::Result<Cancelled> {
         loop {
             if !run.is_part() {

@@ -13,7 +13,7 @@ pub trait Notifier: Send + Sync + 'static {
     /// The channel's name, under which deliveries are recorded. It must not change.
     fn channel(&self) -> &str;
 
-    /// Which alerts it wants to be given; all, unless it says otherwise.
+    /// Filter of alerts; all by default.
     fn wants(&self) -> Channel {
         Channel::of_all(self.channel())
     }

@@ -64,7 +64,7 @@ impl Node {
         self.apply_pause(&object).await
     }
 
-    /// Ends the pause of all jobs of a tenant, or of the cluster. What they missed follows their
+    /// Ends the pause of all jobs of a tenant, or of the cluster. Missed times follow their
     /// catch-up policies, or the one that is given.
     pub async fn resume_all(
         &self,

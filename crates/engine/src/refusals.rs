@@ -58,13 +58,14 @@ impl DeniedRequests {
         let mut key = (event.tenant, event.actor.clone(), deed.to_owned());
         let mut first = event.clone();
         if all.len() >= APART_MAX && !all.contains_key(&key) {
-            // Of whom they are is not for a tenant to read.
+            // A tenant must not read which actors these are.
             (first.tenant, first.actor) = (TenantId::CLUSTER, String::new());
             first.details = "{}".to_owned();
             key = (TenantId::CLUSTER, String::new(), String::new());
         }
         match all.get_mut(&key) {
-            // Also when the window is over: the sealer tells soon, and begins another one.
+            // Also when the window is over: the sealer writes the count soon, and begins another
+            // one.
             Some(counted) => {
                 counted.more += 1;
                 true
@@ -87,7 +88,7 @@ impl DeniedRequests {
         self.all().extract_if(|_, counted| is_over(counted)).collect()
     }
 
-    /// Gives back what could not be told.
+    /// Restores counts that could not be written.
     fn restore(&self, taken: Vec<(Key, Counted)>) {
         let mut all = self.all();
         for (key, counted) in taken {

@@ -59,7 +59,7 @@ const SETTLE_MAX: usize = 10_000;
 /// How long a stop waits until the store has recorded it.
 const RETIRE_WAIT: Duration = Duration::from_secs(1);
 
-/// How long a stop waits for executors that were told to stop at once.
+/// How long a shutdown waits for executors that have to stop at once.
 const STOP_WAIT: Duration = Duration::from_secs(2);
 
 /// How often a run is built again because its job changed in between.
@@ -77,7 +77,7 @@ pub trait Executor: Send + Sync + 'static {
 
 type StopSender = watch::Sender<Option<AttemptEnd>>;
 
-/// Tells an executor to stop.
+/// Requests an executor to stop.
 #[derive(Clone)]
 pub struct Stop(watch::Receiver<Option<AttemptEnd>>);
 
@@ -385,7 +385,7 @@ impl Engine {
         self.shared.news.notify_one();
         let finished = async {
             loop {
-                // Before the look: what ends after it is heard of.
+                // Registered before the check, so that an end after it wakes this task.
                 let ended = self.shared.idle.notified();
                 if self.node.running() == 0 {
                     break;

@@ -12,7 +12,7 @@ use store::NodeInfo;
 use crate::start_log::StartLog;
 use crate::tracer::Tracer;
 
-/// How many endpoints a node calls at the same time unless it is told otherwise.
+/// Default of the number of endpoints that a node calls at the same time.
 pub const MAX_HTTP_CALLS: u32 = 4_096;
 
 /// The numbers of a node.

@@ -75,7 +75,7 @@ impl StoreKind {
     }
 }
 
-/// Whom to take turns with.
+/// The benchmark to alternate with.
 #[derive(Clone, Copy, ValueEnum)]
 pub enum Against {
     /// The peers' harness.

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use crate::present::{milliseconds, now};
 
-/// Counts.
+/// Executor that counts its runs.
 #[derive(Clone, Default)]
 pub struct Counter(Arc<AtomicU32>);
 

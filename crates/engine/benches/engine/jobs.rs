@@ -52,7 +52,7 @@ pub async fn scheduled<S: FullStore>(store: &Arc<S>, count: u32, when: &When) ->
     Ok(())
 }
 
-/// A run that somebody asked for, due at that time.
+/// A requested run, due at that time.
 pub fn run(job: &Job, at: Timestamp) -> NewRun {
     NewRun { id: RunId::of_request(at, random()), ..tick(job, at, Origin::Manual, 0) }
 }

@@ -1,4 +1,4 @@
-//! The cluster, its parts and its settings, for those who may see or change them.
+//! Commands and queries about the cluster, its nodes and its settings.
 
 use std::collections::HashMap;
 
@@ -39,7 +39,7 @@ impl AuthorizedEngine<'_> {
         self.node().nodes().await
     }
 
-    /// The shards of the tenant and who owns them.
+    /// The shards of the tenant and their owners.
     pub async fn shards(&self) -> Result<Vec<OwnedShard>> {
         self.may(Deed::SeeNodes)?;
         Ok(self.node().store.shards(Some(self.actor.tenant)).await?)

@@ -179,7 +179,7 @@ impl AuthorizedEngine<'_> {
         Ok(found)
     }
 
-    /// Whether the actor may see objects of a kind. Calendars and blackouts concern every user who
+    /// Whether the actor may see objects of a kind. Calendars and blackouts concern every user that
     /// creates jobs.
     pub fn may_see(&self, kind: ObjectKind) -> Result<()> {
         match kind {

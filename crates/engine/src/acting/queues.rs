@@ -22,7 +22,7 @@ use crate::error::{EngineError, Result};
 use crate::queues::{Message, MessageReport, no_queue};
 use crate::run::LeaseTerms;
 
-/// So many ended messages tell the pace of a queue.
+/// Number of ended messages that the rate of a queue is estimated from.
 const PACE_RUNS: u32 = 100;
 
 /// Statistics of a queue.
@@ -40,7 +40,7 @@ fn no_message(id: RunId) -> EngineError {
     EngineError::NotFound(format!("message {id}"))
 }
 
-/// Queues.
+/// Commands and queries about queues.
 impl AuthorizedEngine<'_> {
     /// Creates a queue; the actor owns it.
     pub async fn create_queue(&self, queue: NewJob) -> Result<Job> {
@@ -146,7 +146,7 @@ impl AuthorizedEngine<'_> {
         Ok(QueueStatisticsView { may, depths, rates })
     }
 
-    /// Refuses an actor who may neither consume the messages of a queue nor see all runs.
+    /// Refuses an actor that may neither consume the messages of a queue nor see all runs.
     fn sees_messages(&self, queue: &Job) -> Result<()> {
         match domain::access::may(self.actor, Deed::SeeRuns(queue.owner)) {
             Ok(()) => Ok(()),
@@ -306,7 +306,7 @@ impl AuthorizedEngine<'_> {
     }
 }
 
-/// Messages.
+/// Commands and queries about messages.
 impl AuthorizedEngine<'_> {
     /// Sends messages to a queue, all of them or none. Answers the id of each, and whether it is
     /// new. Durable when it answers.

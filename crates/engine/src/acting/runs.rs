@@ -225,9 +225,8 @@ impl AuthorizedEngine<'_> {
         Ok(names)
     }
 
-    /// The jobs of runs that are shown, as far as the actor sees them; in no particular order. What
-    /// was changed on this node is seen at once, what was changed on another one a few seconds
-    /// later.
+    /// The jobs of runs that are shown, as far as the actor sees them; in no particular order. A
+    /// change on this node is seen at once, one on another node a few seconds later.
     pub async fn jobs_of(&self, seen: &[RunView]) -> Result<Vec<Arc<Job>>> {
         let mut jobs = self.node().jobs_of_views(seen).await?;
         jobs.retain(|job| self.sees_job(job));
@@ -267,7 +266,7 @@ impl AuthorizedEngine<'_> {
         }
         match self.job_to_run(run.job).await {
             Ok(_) => Ok(run),
-            // The job is gone; what it left is for who sees all runs.
+            // The job is gone; its history is visible to actors that see all runs.
             Err(EngineError::NotFound(_)) => {
                 self.may(Deed::ExecuteJob(self.actor.user))?;
                 Ok(run)
@@ -276,7 +275,7 @@ impl AuthorizedEngine<'_> {
         }
     }
 
-    /// Refuses an actor who may not start and stop runs of the run's job.
+    /// Refuses an actor that may not start and stop runs of the run's job.
     pub async fn may_execute_run(&self, run: &RunView) -> Result<()> {
         self.run_for(run.id).await.map(drop)
     }
@@ -327,7 +326,7 @@ impl AuthorizedEngine<'_> {
         Ok(cancelled)
     }
 
-    /// Decides what becomes of a run that is HELD because its node was lost.
+    /// Decides about a run that is HELD because its node was lost.
     pub async fn decide_run(&self, run: RunId, answer: LostAnswer, text: &str) -> Result<Decided> {
         self.run_for(run).await?;
         let reason = Reason { code: ReasonCode::Decided, text: text.to_owned() };

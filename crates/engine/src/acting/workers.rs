@@ -206,8 +206,8 @@ impl AuthorizedEngine<'_> {
         Ok(self.engine.sessions_of(self.actor.tenant, queue.id))
     }
 
-    /// Tells the worker of a session what to do. Its user may, and those who may change all queues
-    /// that it polls.
+    /// Sets the desired state of the worker of a session. Its user may do so, and actors that may
+    /// change all queues that it polls.
     pub async fn set_worker_state(&self, session: &str, state: WorkerState) -> Result<()> {
         let mut manages: Vec<JobId> = Vec::new();
         let mut after: Option<String> = None;

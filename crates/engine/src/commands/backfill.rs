@@ -29,7 +29,7 @@ pub struct Backfill {
     pub dry_run: bool,
     /// Values for the action, as a JSON object.
     pub parameters: Option<String>,
-    /// The user who asks.
+    /// User that requests it.
     pub requested_by: Option<UserId>,
 }
 

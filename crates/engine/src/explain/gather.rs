@@ -31,10 +31,10 @@ const EVENTS_MAX: u32 = 500;
 /// So many other runs of the job are looked at.
 const OTHERS_MAX: u32 = 50;
 
-/// Parts of a run that are told about: so many that ended, and so many that have not.
+/// Maximum number of ended child runs in an explanation, and of live ones.
 const PARTS_TOLD: usize = 10;
 
-/// Runs that have a place in a pool and are told about.
+/// Maximum number of runs with a slot of a pool in an explanation.
 const HOLDERS_TOLD: usize = 10;
 
 /// So many changes of nodes are searched for those that drained one.
@@ -63,7 +63,7 @@ impl<'a> Gathered<'a> {
             JobEvent::read(event.at, event.actor, event.kind, &event.details)
         };
         let mut events: Vec<JobEvent> = events.into_iter().map(read).collect();
-        // The last change is told with the values that it replaced.
+        // The last change is shown with the values that it replaced.
         if let Some(event) = events.iter_mut().find(|event| event.changes_definition())
             && let Some(before) = event.version.checked_sub(1)
             && let Some(old) = node.store.job_version(job.id, before).await?
@@ -451,7 +451,7 @@ impl<'a> Gathered<'a> {
     }
 }
 
-/// A run with the names of its node and of the user who asked for it.
+/// A run with the names of its node and of the user that requested it.
 pub(super) fn run_facts(
     run: &RunView,
     node: Option<String>,
@@ -540,7 +540,7 @@ pub(super) async fn cluster_facts(
     })
 }
 
-/// The users who drained nodes, newest first.
+/// The users that drained nodes, newest first.
 async fn drains(node: &Node) -> Result<Vec<(NodeId, Deed)>> {
     let filter =
         AuditFilter { kinds: vec![Kind::NodeChanged], ..AuditFilter::of(TenantId::CLUSTER) };

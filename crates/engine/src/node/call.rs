@@ -31,7 +31,7 @@ pub(super) struct Call<'a> {
     pub due: PerSlot<u32>,
     /// Runs that it asks for ahead of their time.
     pub soon: u32,
-    /// Whether it tells of ends, and whether it is made to ask for runs.
+    /// Whether it reports ends, and whether it is made to claim runs.
     tells: bool,
     asks: bool,
     answered: bool,
@@ -55,7 +55,7 @@ impl<'a> Call<'a> {
         Call { state: of, node: state.id, done, due, soon, tells, asks: false, answered: false }
     }
 
-    /// The same call, made to ask. Who records runs and is handed some does not ask.
+    /// The same call, counted as a claim. A call that records runs and gets some does not count.
     pub fn asking(mut self, state: &mut State) -> Self {
         self.asks = self.due.total() + self.soon > 0;
         state.claims_in_flight += u32::from(self.asks);

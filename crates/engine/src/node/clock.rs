@@ -44,8 +44,8 @@ impl Asked {
     }
 }
 
-/// How far the machine's clock is ahead of the steady one: all that is known before the store was
-/// heard.
+/// How far the machine's clock is ahead of the monotonic one: the only estimate before the first
+/// reply of the store.
 pub(super) fn ahead_at_first(parts: &Env) -> i64 {
     let Asked { wall, steady } = Asked::now(parts);
     ahead_us(wall, steady)
@@ -99,8 +99,8 @@ impl Node {
         Ok(())
     }
 
-    /// The store's clock showed `store_now` at some moment since it was asked. What is known about
-    /// it moves only as far as it must to agree with that.
+    /// The store's clock showed `store_now` at some moment since the call. The estimate moves only
+    /// as far as it must to agree with that.
     pub(super) fn observe_store_clock(&self, asked: Asked, store_now: Timestamp) {
         let answered = Asked::now(&self.parts);
         let ahead = self.ahead_us.load(Ordering::Relaxed);

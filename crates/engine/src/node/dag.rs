@@ -79,7 +79,7 @@ pub(crate) enum DagNews {
 #[derive(Default)]
 pub(super) struct DagDesk {
     inner: Mutex<Desk>,
-    /// Told when a call to the store is over.
+    /// Notified when a call to the store is over.
     free: Notify,
 }
 
@@ -202,7 +202,7 @@ impl DagDesk {
     }
 }
 
-/// DAG runs that a call is about. What happened to them is not lost with the call.
+/// DAG runs of a call. Their events are not lost with the call.
 struct Work<'a> {
     desk: &'a DagDesk,
     runs: Vec<(RunId, Vec<DagNews>, Option<KnownRun>)>,
@@ -227,7 +227,7 @@ impl<'a> Work<'a> {
             runs.push((run, news, known));
         }
         drop(inner);
-        // Work tells the others when it is dropped: none must be made of nothing, or a call that
+        // Work notifies the others when it is dropped: none must be made of nothing, or a call that
         // waits for another one would wake itself.
         if runs.is_empty() {
             return None;

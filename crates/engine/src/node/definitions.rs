@@ -35,7 +35,7 @@ struct Remembered {
     /// By tenant and name. A job that was renamed or forgotten is not found by its id, or has
     /// another name there.
     names: HashMap<TenantId, HashMap<String, JobId>>,
-    /// Grows with every change that was heard of: what was read before it is not remembered.
+    /// Grows with every change that becomes known: jobs that were read before it are not cached.
     changes: u64,
 }
 
@@ -45,7 +45,7 @@ impl Remembered {
         Some(job).filter(|job| job.name == name)
     }
 
-    /// Remembers jobs that were read before so many changes were heard of.
+    /// Caches jobs that were read before so many changes became known.
     fn insert(&mut self, read: &[Arc<Job>], changes: u64, now: Timestamp) {
         if self.jobs.len() + read.len() > REMEMBERED_MAX {
             self.jobs.clear();
@@ -156,9 +156,9 @@ impl Definitions {
         Arc::new(job)
     }
 
-    /// The jobs with these ids, those that exist. What is not remembered, or in an older version,
-    /// or for too long, is read; what is remembered may be forgotten while that happens, so it is
-    /// taken out first.
+    /// The jobs with these ids, those that exist. A job that is not cached, or in an older version,
+    /// or for too long, is read; cached jobs may be dropped while that happens, so they are taken
+    /// out first.
     pub(super) async fn read(
         &self,
         store: &SharedStore,

@@ -14,12 +14,12 @@
 //!
 //! # Lease and epoch
 //!
-//! Three numbers keep nodes apart, each for one question:
+//! Three numbers distinguish nodes and claims, each for one question:
 //!
-//! | number | question | who gives it |
+//! | number | question | source |
 //! |---|---|---|
 //! | the node's id | does this process still count? | the process, anew each time that it joins |
-//! | the epoch | who leads? | the row of the leader, one more each time that a node takes it |
+//! | the epoch | which node leads? | the leader's row, one more with every change |
 //! | the fence | which attempt of a run is the last? | the claim, larger each time |
 //!
 //! ```text
@@ -179,8 +179,8 @@ impl Node {
 }
 
 impl Node {
-    /// Looks, as the leader, for nodes that run with other settings than the leader's. Each is
-    /// told about once. Answers how many there are.
+    /// Compares, as the leader, the settings of all nodes with its own. Each difference raises one
+    /// alert. Returns the number of nodes that differ.
     pub async fn watch_settings(&self) -> store::Result<usize> {
         if self.leads().is_none() {
             return Ok(0);

@@ -1,4 +1,4 @@
-//! The exchange: tells the store what ended and asks it for more, in one call.
+//! The exchange: reports results to the store and claims runs, in one call.
 
 use domain::run::{ClaimedRun, Grant, NewRun};
 use domain::slot::{PerSlot, SlotKind};
@@ -15,7 +15,7 @@ const IN_LINE_MAX: SignedDuration = SignedDuration::from_secs(1);
 /// held already costs the same for few and for many.
 const BATCHES_AT_ONCE: u32 = 2;
 
-/// So much is told along with a question: who waits for work does not wait for much else.
+/// Maximum number of results in a call that claims: runs should not wait for many results.
 const TOLD_BESIDE_MAX: usize = 100;
 
 /// While one call is under way, another one of its kind is worth it for so many runs: each costs
@@ -26,8 +26,8 @@ const TOGETHER_MIN: u32 = 500;
 const MANY_STARTS: usize = 100;
 
 impl State {
-    /// Whether a call should tell what has ended. What is due comes before what is over; and who
-    /// leaves waits for nothing.
+    /// Whether a call should report results. Due runs come before results, and a node that leaves
+    /// does not wait.
     pub(super) fn has_much_to_tell(&self) -> bool {
         let enough = if self.draining {
             1
@@ -199,8 +199,8 @@ impl Node {
             let is_beside = state.claims_in_flight > 0;
             want.due = PerSlot::from_fn(|slot| match slot {
                 SlotKind::Http if is_beside => 0,
-                // A slot is worth a look at the store even if those in line here could fill it: a
-                // tenant who is not among them may have waited longer for a turn.
+                // A slot is worth a claim even if waiting runs of this node could fill it: a run of
+                // another tenant may have waited longer in the queue.
                 slot => state.spare(slot).max(state.free_for_all(slot).min(1)).min(most),
             });
             want.soon = self.settings.prepare_max.saturating_sub(state.ahead()).min(most);
@@ -214,7 +214,7 @@ impl Node {
         let batch = if asks { TOLD_BESIDE_MAX } else { most as usize };
         let done = match state.done.len() {
             _ if !asks && !state.has_much_to_tell() => Vec::new(),
-            // Where there is much to tell, another call tells it while this one asks.
+            // Where there are many results, another call reports them while this one claims.
             len if asks && len > batch => Vec::new(),
             // As many are to come.
             len if len <= batch => std::mem::replace(&mut state.done, Vec::with_capacity(len)),

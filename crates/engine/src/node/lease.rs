@@ -68,8 +68,8 @@ impl Node {
         Ok(renewed.map(|renewed| renewed.cancel))
     }
 
-    /// Tells the store what is under way here and since when, if that has changed: readers on other
-    /// nodes have it from there. What the store does not take now is told with the next renewal.
+    /// Writes the runs under way here and their start times to the store, if they have changed, for
+    /// readers on other nodes. A failed write is repeated with the next renewal.
     async fn tell_starts(&self) {
         let (id, starts) = {
             let state = self.state();
@@ -193,13 +193,13 @@ impl Node {
         grants.into_iter().map(|grant| grant.run).collect()
     }
 
-    /// Tells the store that this node takes nothing new.
+    /// Marks this node as draining in the store.
     pub async fn retire(&self) -> store::Result<()> {
         self.store.retire(self.id()).await
     }
 
-    /// Ends the registration; what is still held goes back to the others. What has begun and whose
-    /// end the store may not know is lost.
+    /// Ends the registration and releases held runs. A begun run whose end the store may not have
+    /// recorded is lost.
     pub async fn leave(&self) -> store::Result<()> {
         let (id, begun) = {
             let state = self.state();

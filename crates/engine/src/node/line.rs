@@ -9,10 +9,10 @@
 //!   A ends here                    ──▶              B begins      C ─ waits
 //! ```
 //!
-//! B begins when A has ended, not when the store knows it: the start decision goes by what has begun
-//! (docs/decisions/025-prepared-is-not-begun.md). If the node is lost in between, both are lost with
-//! it, and no other node begins either before the lease has ended. The store hands several in line to
-//! a node that tells of the end of a short run (`domain::decide::line`).
+//! B begins when A has ended, not when the store has recorded it: the start decision goes by begun
+//! runs (docs/decisions/025-prepared-is-not-begun.md). If the node is lost in between, both are
+//! lost with it, and no other node begins either before the lease has ended. The store gives
+//! several runs in line to a node that reports the end of a short run (`domain::decide::line`).
 //!
 //! The look at a run that waits here decides for the moment at which those before it have ended, as
 //! long as that is soon ([`LOOK_COUNTS`]) and neither the definition that the node knows nor the
@@ -213,9 +213,9 @@ impl State {
         }
     }
 
-    /// A run has ended here: the next one that waited for it may begin. Where runs of a job wait for
-    /// each other, the store is asked for the next ones with the call that tells of this end.
-    /// Answers how many of those in line it hands on with it.
+    /// A run has ended here: the next one that waited for it may begin. Where runs of a job wait
+    /// for each other, the call that reports this end also claims the next ones. Returns how many
+    /// of those in line it releases with it.
     pub(super) fn end_in_line(&mut self, run: &ClaimedRun, job: &Job, took: SignedDuration) -> u32 {
         if run.run.id.is_part() {
             return 1;

@@ -29,7 +29,8 @@ impl Node {
         self.raise_pending_alerts().await
     }
 
-    /// Raises what was noticed here. What the store does not take now is raised another time.
+    /// Raises the pending alerts of this node. Those that the store does not accept are raised
+    /// later.
     pub async fn raise_pending_alerts(&self) -> store::Result<()> {
         self.watch_slots();
         let noticed: Vec<Alert> = std::mem::take(&mut self.state().pending_alerts);

@@ -36,7 +36,7 @@ pub struct RemoteAttempt {
     pub result: AttemptResult,
 }
 
-/// A run that an agent has begun, as it tells when it comes back.
+/// A run that an agent has begun, as it reports when it reconnects.
 #[derive(Clone, Copy, Debug)]
 pub struct CarriedRun {
     /// When it began.
@@ -64,8 +64,8 @@ impl State {
 }
 
 impl Node {
-    /// The same node with what another one of this process remembers of jobs: a change that the
-    /// process made is heard of by both.
+    /// The same node with the job cache of another one of this process: a change that the process
+    /// made is visible to both.
     pub(crate) fn sharing_definitions(mut self, with: &Node) -> Self {
         self.definitions = Arc::clone(&with.definitions);
         self.blackouts = Arc::clone(&with.blackouts);
@@ -180,8 +180,8 @@ impl Node {
         }
     }
 
-    /// Releases runs that have not begun at once, and lets other nodes come first. Should the
-    /// store not answer, the next exchange tells it.
+    /// Releases runs that have not begun at once, and lets other nodes claim them first. If the
+    /// store does not reply, the next exchange releases them.
     pub(crate) async fn pass_on(&self, grants: &[Grant]) -> store::Result<()> {
         let (node, released) = {
             let mut state = self.state();

@@ -1,7 +1,7 @@
 //! The sealer: rows of the audit get their numbers and hashes, a batch at a time.
 //!
-//! Several nodes may do so at once: each seals behind the head that it saw, and the store takes the
-//! batch of the one who comes first.
+//! Several nodes may do so at once: each seals behind the head that it saw, and the store accepts
+//! the first batch.
 
 use std::collections::BTreeMap;
 

@@ -29,7 +29,7 @@ pub(super) fn settled(run: &ClaimedRun, job: &Job, attempt: EndedAttempt) -> Fin
     Finish { attempt: Some(attempt), job_state, has_effect, ..Finish::untried(run.grant, verdict) }
 }
 
-/// Tells the log of retries and of runs that failed for good.
+/// Logs retries and runs that failed for good.
 fn log_end(run: &ClaimedRun, job: &Job, attempt: &EndedAttempt, verdict: &Verdict) {
     let (id, number, job_id) = (run.grant.run, attempt.number, job.id);
     let (name, message) = (&job.name, &attempt.result.message);

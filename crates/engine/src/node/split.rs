@@ -1,16 +1,16 @@
-//! Runs that are split: into a part for each shard, for each row of values, or both.
+//! Parent runs: split into a child run for each shard, for each row of values, or both.
 //!
 //! ```text
-//!   due ──▶ let in ──▶ split: its parts are recorded, all at once ──▶ waits, not held
-//!                                                                          │
-//!            parts: claimed by the owners of their shards, tried, settled  │
-//!                                                                          │
-//!                        the last one has ended: it is woken, claimed ◀────┘ and ends as they did
+//!   due ──▶ admitted ──▶ split: its child runs are recorded, all at once ──▶ waits, not held
+//!                                                                                 │
+//!              child runs: claimed by the owners of their shards, tried, settled  │
+//!                                                                                 │
+//!                  the last one has ended: the parent is woken, claimed ◀─────────┘ and ends
 //! ```
 //!
-//! Nothing stays behind on the node that split it: neither a slot nor a grant nor a memory. If
-//! that node dies, the next node that is handed the run finds the parts that there are. What wakes the
-//! run is a hint; that it looks again by itself after a while makes it right.
+//! Nothing stays behind on the node that split it: neither a slot nor a claim nor a cache entry. If
+//! that node dies, the next node that claims the run finds the child runs that there are. The
+//! wake-up is a hint; a check after a while makes it right without one.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub(super) fn is_split(run: &ClaimedRun, job: &Job) -> bool {
     is_parent || job.definition.is_dag()
 }
 
-/// Whether a run may be a DAG run that has begun. It follows its version, whatever became of its
+/// Whether a run may be a DAG run that has begun. It follows its version, whatever happened to its
 /// job since.
 fn may_have_steps(run: &ClaimedRun, job: &Job) -> bool {
     let has_changed = job.version != run.run.job_version || job.state == JobState::Deleted;
@@ -159,7 +159,7 @@ impl Node {
         Ok(())
     }
 
-    /// Splits a run that was let in. `rows` are those that its job asks for, if it does.
+    /// Splits an admitted run. `rows` are those that its job asks for, if it does.
     pub(super) async fn split(
         &self,
         node: NodeId,
@@ -185,7 +185,8 @@ impl Node {
                     state.want_claim();
                     state.has_placement_request = true;
                 }
-                // Otherwise it has parts, or its end was asked for: a new look tells.
+                // Otherwise it has child runs, or its cancellation was requested: a new check shows
+                // which.
                 if split { Turn::Wait } else { Turn::Again }
             }
         };
@@ -383,7 +384,8 @@ impl Node {
         let nodes: Vec<Candidate> = nodes.iter().map(candidate).collect();
         let shards: Vec<(Shard, Ownership)> =
             shards.iter().filter_map(|kept| Some((Shard::of(&kept.object)?, kept.owner))).collect();
-        // Where there is no server, the agent that has it says best what it lacks.
+        // Where there is no server, the error of the agent that has the run is the most specific
+        // one.
         let of_servers = if servers.is_empty() || servers.len() == nodes.len() {
             HashSet::new()
         } else {

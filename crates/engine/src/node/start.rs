@@ -397,7 +397,7 @@ impl Node {
         running_here >= most && run.attempts == 0 && !run.run.id.is_part()
     }
 
-    /// Whether a tick was missed in an outage, and what becomes of it.
+    /// Whether a tick was missed in an outage, and the decision about it.
     fn fate(&self, run: &ClaimedRun, definition: &Definition, outages: &[Outage]) -> Fate {
         let outage = outages.iter().find(|outage| outage.contains(run.run.due_at));
         let Some(outage) = outage.filter(|_| run.run.origin == Origin::Schedule) else {

@@ -1,7 +1,7 @@
-//! The tally: what ended is added up, a batch at a time.
+//! The tally: ended runs are counted, a batch at a time.
 //!
-//! Several nodes may do so at once: each reads from where the cursor stands, and the store takes
-//! the sums of the one who moves it first.
+//! Several nodes may do so at once: each reads from the cursor on, and the store accepts the counts
+//! of the first node to move it.
 
 use domain::tally::{hour_of, tally};
 use jiff::{SignedDuration, Timestamp};

@@ -69,7 +69,7 @@ impl Traces {
         }
     }
 
-    /// Tells of a grant that was not this node's.
+    /// Reports the end of a claim of another node.
     pub fn tell(&self, ended: &Ended, finish: &Finish, applied: Applied, settled_at: Timestamp) {
         let Some(tracer) = self.tracer.as_ref().filter(|_| applied != Applied::Stale) else {
             return;

@@ -1,30 +1,30 @@
-//! The stand-in of an agent that works elsewhere.
+//! The proxy of a remote agent.
 //!
 //! ```text
-//!   store ◀── exchange, attend, start ── stand-in ── outbox ──▶ agent
+//!   store ◀── exchange, attend, start ─── proxy ─── outbox ──▶ agent
 //!     ▲                                                       │
 //!     ├────────── renew: only when the agent asks ────────────┤
 //!     └────────── results: settled as they come ──────────────┘
 //! ```
 //!
-//! It is a node like any other, with the agent's name, labels and room. Whatever decides about runs
-//! (claims, places, turns, overlap, dependencies, rights) happens here, beside the store, with the
-//! steps of every node. Two things do not: the lease is renewed when the agent renews it and never
-//! by itself, and what was let in waits in the outbox until the agent fetches it.
+//! It is a node like any other, with the agent's name, labels and slots. All decisions about runs
+//! (claims, placement, order, overlap, dependencies, rights) are made here, beside the store, with
+//! the steps of every node. Two things differ: the lease is renewed when the agent renews it and
+//! never by the proxy itself, and admitted runs wait in the outbox until the agent fetches them.
 //!
-//! The stand-in may be lost, and the agent may go to another server. Then the same node has two
-//! stand-ins for a while. The old one hands nothing out, because no agent polls it; it ends when the
-//! agent has been silent for as long as makes the agent stop its work. What it claims until then is
-//! found by the new one, which asks the store again for a while what the node holds.
+//! The proxy may be lost, and the agent may go to another server. Then the same node has two
+//! proxies for a while. The old one gives nothing out, because no agent polls it; it ends when the
+//! agent has not polled for as long as makes the agent stop its work. Runs that it claims until
+//! then are found by the new one, which reads the claims of the node again for a while.
 //!
-//! Time limits are the agent's, and the stand-in does not rely on that. An agent can say that it
-//! lives for ever and end nothing: its executor hangs, or it is of another make. What has not ended
-//! long after the agent should have ended it is recorded as timed out here. Its fence then refuses
-//! whatever the agent has to say about it, and the agent is told to stop it.
+//! Time limits are enforced by the agent, and the proxy does not rely on that. An agent can renew
+//! for ever and end nothing: its executor hangs, or it is another implementation. A run that has
+//! not ended long after the agent should have ended it is recorded as timed out here. Its fence
+//! then refuses all later reports of the agent, and the agent gets a request to stop it.
 //!
 //! ```text
-//!   handed out ──── timeout ──┬─ grace ─┬─ 5 s ─┬──── a lease ────┬──▶
-//!                 asked to stop ┘  killed ┘  ended ┘ (by the agent)  └ ended by the stand-in
+//!   fetched ─────── timeout ──┬─ grace ─┬─ 5 s ─┬──── a lease ────┬──▶
+//!                 asked to stop ┘  killed ┘  ended ┘ (by the agent)  └ ended by the proxy
 //! ```
 
 use std::collections::{HashMap, HashSet};
@@ -99,7 +99,7 @@ pub struct AgentProxy {
     doubts_since: Option<Instant>,
 }
 
-/// Puts what was let in where the agent fetches it.
+/// Puts admitted runs into the outbox.
 struct RemoteDispatch {
     outbox: Arc<Outbox>,
     /// Executes what an agent proxy executes itself.
@@ -146,7 +146,7 @@ impl RemoteDispatch {
         self.host.0.store.nodes().await.map_or(true, |nodes| nodes.iter().any(executes))
     }
 
-    /// Gives back what the agent cannot do, and tells the server beside it.
+    /// Releases a run that the agent cannot execute, and wakes the server's own node.
     async fn pass_on(&self, node: &Node, run: &Started) {
         tracing::debug!(run = %run.run.grant.run, "a run is for a server, not for this agent");
         if let Err(error) = node.pass_on(&[run.run.grant]).await {
@@ -394,7 +394,7 @@ impl Drop for AgentProxy {
 async fn oversee(driver: Driver, outbox: Arc<Outbox>) {
     let settings = &driver.node.settings;
     let every = std_duration(settings.poll_every);
-    // By then an agent that ended it in time has told so, or its lease is over.
+    // By then an agent that ended it in time has reported it, or its lease is over.
     let margin = SignedDuration::try_from(AFTER_GRACE).unwrap_or_default() + settings.lease;
     loop {
         tokio::time::sleep(every).await;

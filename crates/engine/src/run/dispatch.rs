@@ -16,16 +16,16 @@ use crate::error::EngineError;
 use crate::node::{Node, Started};
 use crate::register::has_every_right;
 
-/// How much longer than its grace period a stopped run may take: its executor stops what it
-/// started, and tells what came of it, by itself.
+/// How much longer than its grace period a stopped run may take: its executor stops the processes
+/// that it started, and reports the result, by itself.
 pub(super) const AFTER_GRACE: Duration = Duration::from_secs(5);
 
 /// How soon the rights of a run's owner are asked for again when the store did not answer.
 const RIGHTS_AGAIN: Duration = Duration::from_millis(200);
 
-/// Into whose hands goes what was let in.
+/// Destination of admitted runs.
 pub(super) trait Dispatch: Send + Sync {
-    /// A run was let in. Does not wait.
+    /// Takes an admitted run. Does not block.
     fn take(self: Arc<Self>, driver: Driver, run: Started);
 }
 

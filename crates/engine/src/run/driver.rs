@@ -392,7 +392,7 @@ impl Driver {
         loop {
             self.node.store.placed().await;
             self.shared.places.notify_one();
-            // Many hints are one. Who comes in the pause is seen at its end.
+            // Many hints are one. A hint during the pause is handled at its end.
             if tokio::time::timeout(pause, self.node.store.placed()).await.is_ok() {
                 tokio::time::sleep(pause).await;
                 self.shared.places.notify_one();

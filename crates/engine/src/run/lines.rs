@@ -54,7 +54,7 @@ struct Line {
     is_dry: bool,
     /// When the next delayed message of a dry line becomes ready.
     next_at: Option<Timestamp>,
-    /// Grows with every change that was heard of.
+    /// Grows with every change that becomes known.
     changes: u64,
     /// When it was last not empty.
     used_at: Instant,
@@ -186,7 +186,7 @@ impl Lines {
         }
     }
 
-    /// Tells all waiters that the store has no answer.
+    /// Returns an error to all waiters: the store does not answer.
     fn fail(&self, queue: JobId, error: &StoreError) {
         if let Some(line) = self.lines().remove(&queue) {
             for waiter in line.waiters {
@@ -261,7 +261,7 @@ pub(super) async fn watch(node: Arc<Node>, shared: Arc<Shared>) {
         if asked.is_empty() {
             continue;
         }
-        // Without an answer every line asks for itself, and tells its workers.
+        // Without an answer every line queries for itself, and reports the error to its workers.
         let ready = node.store.ready_queues(&asked).await.unwrap_or(asked);
         deal_to_steps(&node, &shared, &ready).await;
         ready.into_iter().for_each(|queue| shared.lines.wake(queue));

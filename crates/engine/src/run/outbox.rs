@@ -1,9 +1,9 @@
 //! Started runs that wait for a remote agent to fetch them.
 //!
 //! ```text
-//!   let in ──▶ waiting ──(poll n)──▶ sent in n ──(result)──▶ gone
-//!                 ▲                      │
-//!                 └── poll m > n does not name it: the answer to n was lost
+//!   admitted ──▶ waiting ──(poll n)──▶ sent in n ──(result)──▶ gone
+//!                   ▲                      │
+//!                   └── poll m > n does not name it: the answer to n was lost
 //! ```
 //!
 //! An agent has one poll at a time. A later one ends those before it, so a run that an earlier poll
@@ -40,7 +40,7 @@ pub(super) struct Outbox {
 
 #[derive(Default)]
 struct Out {
-    /// With when it was let in, or came back.
+    /// With the time when it was admitted, or returned.
     waiting: VecDeque<(Started, Timestamp)>,
     /// With when the agent was given it.
     sent: HashMap<Grant, (Started, Timestamp)>,
@@ -56,7 +56,7 @@ impl Outbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A run was let in.
+    /// Adds an admitted run.
     pub fn add(&self, run: Started, now: Timestamp) {
         let mut out = self.out();
         if !out.is_closed {

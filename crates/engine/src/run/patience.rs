@@ -81,8 +81,8 @@ impl StoreHealth {
 pub(super) struct Backoff<'a> {
     shared: &'a Shared,
     step: &'static str,
-    /// Whether the scheduler needs the step. Steps that it can do without ask the store too rarely
-    /// to tell when an outage is over.
+    /// Whether the scheduler needs the step. Other steps call the store too rarely to detect the
+    /// end of an outage.
     is_vital: bool,
     failures: u32,
     /// Whether it is among the steps that the store does not answer.

@@ -1,10 +1,10 @@
-//! Sessions of workers: what a worker holds is kept while it polls, and an answer that was lost is
+//! Sessions of workers: the messages of a worker stay leased while it polls, and a lost answer is
 //! given again.
 //!
-//! A session is in the memory of the server that it polls. What it holds is in the store, with a
-//! deadline in each message, and the worker names it in every poll. So a session goes on at another
-//! server, or at the same one after a restart; only an answer that was under way is lost, and its
-//! messages come back when their leases end.
+//! A session is in the memory of the server that it polls. Its messages are in the store, with a
+//! deadline in each message, and the worker names them in every poll. So a session goes on at
+//! another server, or at the same one after a restart; only an answer that was under way is lost,
+//! and its messages are ready again when their leases end.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,7 +35,7 @@ const SWEEP_EVERY: usize = 64;
 /// Desired state of a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WorkerState {
-    /// Work.
+    /// It takes new messages.
     #[default]
     Run,
     /// Finish what it has and take nothing new for now.
@@ -267,8 +267,8 @@ impl Engine {
         views
     }
 
-    /// Tells the workers of sessions with a name what to do. Answers whether there is one that polls
-    /// only queues that `may` allows.
+    /// Sets the desired state of the workers of sessions with a name. Returns whether there is one
+    /// that polls only queues that `may` allows.
     pub(crate) fn set_worker_state(
         &self,
         tenant: TenantId,

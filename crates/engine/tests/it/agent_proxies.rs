@@ -177,7 +177,7 @@ async fn what_an_old_stand_in_claimed_is_found_by_the_new_one() {
     let at_a = host(&servers.a, None).await.unwrap();
     let node = at_a.id();
     let at_b = host(&servers.b, Some(Carried { node, begun: HashMap::new() })).await.unwrap();
-    // The agent talks to B by now; the answer of A reaches nobody.
+    // The agent polls B by now; the answer of A is lost.
     let run = servers.trigger().await;
     let unheard = fetch(&at_a, &mut 0, &[]).await.remove(0);
     assert_eq!(unheard.run.grant.run, run);
@@ -234,7 +234,7 @@ async fn what_an_agent_does_not_end_is_ended_for_it() {
     assert_eq!(attempts[0].end, "TIMEOUT");
     let said = attempts[0].message.as_deref().unwrap();
     assert!(said.starts_with("agent far did not end it within its time limit"), "{said}");
-    // The agent is told to stop it.
+    // The agent gets a request to stop it.
     assert_eq!(proxy.renew().await.unwrap().unwrap().over, [hung.run.grant]);
     assert_eq!(proxy.sent(hung.run.grant).map(|run| run.run.grant), None);
     // It is tried again like any other, here while the first attempt still hangs.
@@ -250,7 +250,7 @@ async fn what_an_agent_does_not_end_is_ended_for_it() {
     for waiting in [second, third] {
         assert_eq!(servers.record(waiting).await.0, "QUEUED");
     }
-    // Nobody listens to what the agent says about the first one, but it has stopped.
+    // The report of the agent about the first one is refused, but it has stopped.
     assert_eq!(proxy.settle(&[completed(&hung)]).await.unwrap(), [Applied::Stale]);
     let next = fetch(&proxy, &mut poll, &[&again]).await;
     assert_eq!(next.len(), 1, "one of two slots");

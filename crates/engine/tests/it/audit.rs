@@ -43,7 +43,7 @@ async fn a_chain_has_every_row_once_whoever_seals_it() {
     let kept = KeptHead { seal: head, at: found.last_at };
     assert_eq!(a.verify_audit(TENANT, Some(kept)).await.unwrap().broken, None);
     assert!(a.audit_heads().await.unwrap().contains(&(TENANT, kept)));
-    // Somebody remembers another end.
+    // The kept head has another hash.
     let wrong = KeptHead { seal: Seal { hash: [7; 32], ..head }, at: None };
     let broken = a.verify_audit(TENANT, Some(wrong)).await.unwrap().broken.unwrap();
     assert_eq!(broken.number, 11);

@@ -1,4 +1,4 @@
-//! Several nodes over one store: who leads, who is handed what, and what a drained node does.
+//! Several nodes over one store: leadership, placement, and draining.
 
 use std::collections::HashSet;
 
@@ -49,7 +49,7 @@ async fn the_next_leader_follows_a_dead_one_within_fifteen_seconds() {
         }
     };
     assert!(second > first && waited <= 15, "{waited}");
-    // The old one was only asleep: it leads no more, before it has heard of it and after.
+    // The old one was only suspended: it does not lead any more, before it has read that and after.
     assert_eq!(dead.leads(), Some(first));
     assert_eq!(dead.claim_placed().await.unwrap(), 0);
     assert_eq!(dead.elect().await.unwrap(), None);
@@ -123,7 +123,7 @@ async fn labels_choose_the_node_and_a_change_moves_what_is_prepared() {
     let job = us.create("in eu", Definition { run_on, ..cron("* * * * *") }).await;
     assert!(attend_and_start(&us).await.is_empty());
     assert_eq!(eu.attend().await.unwrap().placed, 1);
-    // Somebody moves the job while its next run is in the wrong hands.
+    // A user moves the job while its next run is held by the wrong node.
     us.alter_job(job.id, |job| job.definition.run_on = "zone=us".parse().unwrap()).await.unwrap();
     world.pass(8);
     eu.renew().await.unwrap();
@@ -222,7 +222,7 @@ async fn without_a_quorum_a_run_is_put_off_and_neither_fails_nor_is_lost() {
     assert!((4..9).contains(&waits), "in ten minutes, each wait as long as all before: {waits}");
     let view = world.store.run(run).await.unwrap().unwrap();
     assert_eq!((view.state.to_string().as_str(), view.attempts, view.lost), ("PENDING", 0, 0));
-    // Somebody says that the other one will not come back.
+    // An administrator removes the other one.
     world.store.steer(dead.id(), NodeControl::Remove).await.unwrap();
     assert_eq!(alive.attend().await.unwrap().acknowledged, 1);
     assert_eq!(alive.work_and_complete().await, 1);

@@ -19,8 +19,8 @@ fn in_line() -> Definition {
     Definition { overlap: Overlap::Skip, ..Definition::default() }
 }
 
-/// Takes steps until nothing happens any more, and completes what starts. Answers the runs in the
-/// order of their starts, and how often the store was told of ends or asked for work.
+/// Takes steps until nothing happens any more, and completes started runs. Returns the runs in the
+/// order of their starts, and the number of calls that reported ends or claimed runs.
 async fn drain(nodes: &[&TestNode]) -> (Vec<RunId>, usize) {
     let (mut started, mut calls) = (Vec::new(), 0);
     loop {
@@ -160,7 +160,7 @@ async fn a_line_outlives_its_node() {
     }
     let first = lost.work().await.remove(0);
     assert!(lost.complete(first.run.grant, AttemptResult::completed()));
-    // The second began when the first had ended, and the store was told of neither.
+    // The second began when the first had ended, and neither was reported to the store.
     assert_eq!(lost.start_due().await.unwrap().len(), 0);
     let second = lost.work().await.remove(0);
     assert!(lost.complete(second.run.grant, AttemptResult::completed()));

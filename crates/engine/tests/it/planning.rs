@@ -1,4 +1,4 @@
-//! Very many jobs: each scheduler plans a share ahead, and nobody's share is lost with them.
+//! Very many jobs: each scheduler plans its buckets ahead, and no bucket is lost with a scheduler.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

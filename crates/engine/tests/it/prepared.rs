@@ -192,8 +192,8 @@ async fn a_tick_that_was_in_line_before_a_suspension_is_not_missed() {
     assert_eq!(ledger, expected);
 }
 
-/// All processes of a cluster are killed while one of them holds prepared ticks. The other is
-/// back first; it must not take for begun what the folder of the first can tell.
+/// All processes of a cluster are killed while one of them holds prepared ticks. The other is back
+/// first; it must not take ticks for begun that the start log of the first can decide about.
 #[tokio::test]
 async fn an_outage_of_a_whole_cluster_follows_the_catch_up_policy() {
     use CatchUpPolicy::{All, Last, None};
@@ -201,7 +201,7 @@ async fn an_outage_of_a_whole_cluster_follows_the_catch_up_policy() {
         (None, true, ["10 SKIPPED CATCH_UP", "20 SKIPPED CATCH_UP", "30 COMPLETED"]),
         (Last, true, ["10 SKIPPED CATCH_UP", "20 COMPLETED", "30 COMPLETED"]),
         (All, true, ["10 COMPLETED", "20 COMPLETED", "30 COMPLETED"]),
-        // A folder that does not come back tells nothing, so the tick may have begun.
+        // Without the folder there is no start log, so the tick may have begun.
         (None, false, ["10 COMPLETED", "20 SKIPPED CATCH_UP", "30 COMPLETED"]),
     ];
     for (catch_up, is_back, expected) in rows {

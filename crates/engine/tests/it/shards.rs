@@ -174,7 +174,7 @@ async fn shards_move_when_a_node_is_lost_drained_or_comes() {
             assert_eq!(owner, &before[shard], "{shard} has not moved");
         }
     }
-    // Somebody drains the second one: the first has everything.
+    // An administrator drains the second one: the first has everything.
     let drained = cluster.nodes[1].id();
     cluster.world.store.steer(drained, NodeControl::Drain).await.unwrap();
     cluster.second(&mut done).await;
@@ -221,7 +221,7 @@ async fn s2_118_the_node_that_split_a_run_may_die() {
     let job = cluster.nodes[1].create("analyze", partitioned(Partition::AllShards)).await;
     let run = cluster.nodes[0].triggered(job.id, Trigger::default()).await.unwrap();
     cluster.nodes[0].submit(std::slice::from_ref(&run)).await.unwrap();
-    // It splits the run and is gone before it has told the store that the run waits.
+    // It splits the run and stops before the wait of the run is recorded.
     cluster.nodes[0].start_due().await.unwrap();
     assert_eq!(progress(&cluster, run.id).await.parts, 16);
     cluster.silence(0);
@@ -318,7 +318,7 @@ async fn who_cancels_a_run_cancels_its_parts() {
     assert!(outcomes.iter().all(|part| part.outcome == Some(Outcome::Cancelled)));
 }
 
-/// Nothing guards the job, so that nothing but its division makes anybody look.
+/// The job has no guard, so only its split makes a node read the store.
 #[tokio::test]
 async fn a_run_that_is_cancelled_before_it_is_split_ends() {
     let mut cluster = TestCluster::create(1, 4).await;
@@ -509,7 +509,7 @@ async fn a_stale_owner_claims_nothing() {
     cluster.world.store.steer(stale, NodeControl::Drain).await.unwrap();
     cluster.nodes[0].attend().await.unwrap();
     cluster.world.store.steer(stale, NodeControl::Resume).await.unwrap();
-    // It has not heard of anything, and nobody has given the shards back to it.
+    // It has read nothing yet, and the leader has not assigned the shards to it again.
     let run = triggered(&cluster, &job, None).await;
     cluster.nodes[0].work().await;
     assert_eq!(cluster.nodes[1].claim_placed().await.unwrap(), 0);
@@ -517,8 +517,8 @@ async fn a_stale_owner_claims_nothing() {
     assert_eq!(state(&cluster, run).await, "COMPLETED");
 }
 
-/// Agents elsewhere do not know the databases of the servers' settings. They own shards in other
-/// databases, and those that somebody has given to them.
+/// Remote agents do not know the databases of the servers' settings. They own shards in other
+/// databases, and those that an administrator has assigned to them.
 #[tokio::test]
 async fn a_shard_in_a_database_of_the_servers_is_owned_by_a_server() {
     let mut cluster = TestCluster::with(3, 0, |settings| {

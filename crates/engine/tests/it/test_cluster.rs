@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::world::{Steps, TestNode, World};
 
-/// A cluster that works when it is told to.
+/// A cluster that works only when it is stepped.
 pub struct TestCluster {
     pub world: World,
     pub nodes: Vec<TestNode>,
@@ -90,7 +90,7 @@ impl TestCluster {
             .map(|(_, node)| node)
     }
 
-    /// Everybody does what a node does as one of several.
+    /// Every node takes its step of cluster work.
     pub async fn attend(&self) {
         for node in self.awake() {
             node.attend().await.unwrap();

@@ -1,4 +1,4 @@
-//! A store in a temporary folder, a clock that stands still, and nodes that work when told.
+//! A store in a temporary folder, a clock that stands still, and nodes that work only when stepped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -64,7 +64,7 @@ impl World {
         self.node_by(settings, behind_us, Arc::default()).await
     }
 
-    /// The same, and for whom so many microseconds more have passed than for the store.
+    /// The same, with so many microseconds more on its clock than on the store's.
     pub async fn node_by(
         &self,
         settings: Settings,
@@ -173,7 +173,7 @@ pub trait Steps {
     async fn work(&self) -> Vec<Started>;
     /// Works, and completes whatever starts, until nothing starts any more.
     async fn work_and_complete(&self) -> usize;
-    /// Tells the store what ended.
+    /// Reports results to the store.
     async fn flush(&self);
     /// Raises alerts and carries them to a channel. Answers how many arrived.
     async fn notify(&self, notifier: &dyn Notifier) -> usize;

@@ -86,7 +86,8 @@ impl Node {
         for (((_, header), dag), begun) in new.into_iter().zip(versions).zip(begun) {
             let run = header.run;
             if !begun {
-                // It repeats another run, or was begun by a node that has not told: a look tells.
+                // It repeats another run, or was begun by a node that has not reported it: a read
+                // shows which.
                 self.dags.note(run, DagNews::Look);
                 continue;
             }

@@ -15,7 +15,7 @@ use crate::dags::{CompiledDag, DagRunDiff, DagRunView, StepDiff, StepView};
 use crate::error::Result;
 use crate::node::Node;
 
-/// Earlier runs whose durations tell how long steps take.
+/// Earlier runs that the durations of steps are estimated from.
 const EARLIER_RUNS: u32 = 5;
 
 impl Node {
