@@ -82,7 +82,7 @@ pub struct Guard {
 pub struct Blocked {
     /// The host, and the address that it has.
     pub target: String,
-    /// Why.
+    /// Reason of the refusal.
     pub why: String,
 }
 
@@ -124,7 +124,7 @@ impl Guard {
         Guard { rules: rules.into(), lookup }
     }
 
-    /// Whether a request may go to this URL, as far as the URL alone tells.
+    /// Whether a request may go to this URL, judged by the URL alone.
     pub fn check(&self, url: &Url) -> Result<(), Blocked> {
         let blocked = |why: &str| Err(Blocked { target: origin(url), why: why.to_owned() });
         if !matches!(url.scheme(), "http" | "https") {
@@ -240,7 +240,7 @@ impl Client {
         Ok(Client { guard, inner })
     }
 
-    /// Whether a request may go to this URL, as far as the URL alone tells.
+    /// Whether a request may go to this URL, judged by the URL alone.
     pub fn check(&self, url: &Url) -> Result<(), Blocked> {
         self.guard.check(url)
     }
@@ -250,8 +250,8 @@ impl Client {
         self.guard.check_known(url)
     }
 
-    /// Begins a request, if its target is allowed as far as the URL tells. The addresses of its
-    /// name are checked when it connects; [`Blocked::within`] finds that refusal in the error.
+    /// Begins a request, if its target is allowed by its URL alone. The addresses of its name are
+    /// checked when it connects; [`Blocked::within`] finds that refusal in the error.
     pub fn request(&self, method: Method, url: Url) -> Result<RequestBuilder, Blocked> {
         self.guard.check(&url)?;
         Ok(self.inner.request(method, url))

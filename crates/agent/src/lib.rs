@@ -78,7 +78,7 @@ pub(crate) struct Attempt<'a> {
     pub output: Masked,
     /// Where the values of `${secrets.NAME}` come from.
     pub secrets: &'a dyn Secrets,
-    /// Tells when it must end.
+    /// Signal to stop.
     pub stop: Stop,
 }
 
@@ -121,8 +121,8 @@ impl Agent {
         }
     }
 
-    /// Why this agent's policy refuses an action, as far as the definition alone tells; none when
-    /// it permits it. A run of an action that is refused fails without a retry.
+    /// Why this agent's policy refuses an action, judged by the definition alone; none when it
+    /// permits it. A run of an action that is refused fails without a retry.
     pub fn objection(&self, tenant: TenantId, definition: &Definition) -> Option<String> {
         let permitted = match &definition.action {
             Action::Http(action) => self.http.permitted(tenant, action),

@@ -71,7 +71,7 @@ impl Default for Limits {
 #[derive(Clone)]
 pub struct Outputs(Arc<Owner>);
 
-/// Tells the writing thread to end when the last handle is dropped.
+/// Ends the writing thread when the last handle is dropped.
 struct Owner {
     shared: Arc<SharedOutputs>,
 }
@@ -218,7 +218,7 @@ impl Outputs {
         Ok(slice)
     }
 
-    /// Follows an output from this position: it tells when there may be more.
+    /// Follows an output from this position: it is notified when there may be more.
     pub fn follow(&self, run: RunId, attempt: u32, from: u64) -> Follower {
         let live = self.live(run, attempt).map(|live| live.progress.subscribe());
         Follower { outputs: self.clone(), run, attempt, live, seen: from }

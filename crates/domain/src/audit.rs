@@ -1,4 +1,4 @@
-//! The audit trail: who did what, and how a chain of hashes shows that it was not changed since.
+//! The audit trail: actors and their actions, protected by a chain of hashes.
 //!
 //! ```text
 //!   anchor ──▶ row 1 ──▶ row 2 ──▶ … ──▶ head        hash(n) = H(hash(n − 1), n, row n)
@@ -74,7 +74,7 @@ pub enum Kind {
     Tested,
     /// A user exported the definitions of jobs.
     JobsExported,
-    /// A user decided what becomes of a run whose node was lost.
+    /// A user decided about a run whose node was lost.
     RunDecided,
     /// A delivery at a hook triggered a run.
     HookDelivered,
@@ -183,7 +183,7 @@ pub struct Event {
 pub struct Record {
     /// Where it was written: later rows have larger places.
     pub place: i64,
-    /// When.
+    /// Time of the event.
     pub at: Timestamp,
     /// The event.
     pub event: Event,

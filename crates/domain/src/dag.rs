@@ -206,7 +206,7 @@ pub enum StepWork {
     },
     /// Waits until a member of a role approves or rejects.
     Approval {
-        /// The name of the role; every user who may execute the DAG if absent.
+        /// The name of the role; every user that may execute the DAG if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         role: Option<String>,
         /// After this time the default answer counts; never if absent.

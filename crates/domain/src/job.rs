@@ -31,7 +31,7 @@ pub struct Job {
     pub id: JobId,
     /// The tenant that owns it.
     pub tenant: TenantId,
-    /// The user who created it: it runs with the privileges of this user.
+    /// Creator: it runs with the privileges of this user.
     pub owner: UserId,
     /// Unique among the tenant's jobs that are not deleted.
     pub name: String,
@@ -440,7 +440,7 @@ impl LostAnswer {
     }
 }
 
-/// How long a run that is HELD waits for a decision, and what becomes of it afterwards.
+/// How long a run that is HELD waits for a decision, and the decision after that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LostQuestion {
@@ -476,7 +476,7 @@ pub struct Dependency {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum DependsOn {
-    /// COMPLETED.
+    /// COMPLETED only.
     #[default]
     Success,
     /// Any outcome.

@@ -44,8 +44,8 @@ impl JobDefaults {
         own.keep_completed = own.keep_completed.or(tenant.keep_completed);
     }
 
-    /// The defaults that count when a definition is replaced. What it left open stays open, so that
-    /// its own document changes nothing.
+    /// The defaults that apply when a definition is replaced. Fields that it left open stay open,
+    /// so that its own document changes nothing.
     pub fn for_replaced(mut self, replaced: &Definition) -> JobDefaults {
         if replaced.has_default_timeout() {
             self.timeout = None;

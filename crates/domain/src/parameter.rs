@@ -28,7 +28,7 @@ const PATTERN_SIZE_MAX: usize = 1 << 20;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ParameterType {
-    /// Text.
+    /// Any text.
     #[default]
     Text,
     /// A whole number.

@@ -87,7 +87,7 @@ pub enum KeepCompleted {
     All,
     /// One of so many, chosen at random.
     Sample(u32),
-    /// None.
+    /// None of them.
     None,
 }
 

@@ -160,7 +160,7 @@ pub enum ReasonCode {
     Calendar,
     /// It lies in a blackout of the tenant or the cluster.
     Blackout,
-    /// Its node was lost, and a user or the rule of its job decided what becomes of it.
+    /// Its node was lost, and a user or the policy of its job decided about it.
     Decided,
     /// The trigger rule of the step, given the outcomes of its parents.
     TriggerRule,
@@ -254,9 +254,9 @@ pub struct NewRun {
     pub place: Placement,
     /// The kind of slot that it takes.
     pub slot: SlotKind,
-    /// The user who asked for it; none for what the schedule, a dependency or an upstream run asked
-    /// for. The store keeps it with the run. A claim does not bring it back: no step of a node
-    /// depends on it.
+    /// The user that requested it; none for a run of a schedule, a dependency or an upstream run.
+    /// The store keeps it with the run. A claim does not return it: no step of a node depends on
+    /// it.
     pub requested_by: Option<UserId>,
 }
 

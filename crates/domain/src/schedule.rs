@@ -42,7 +42,7 @@ pub enum Schedule {
     Cron(CronSchedule),
     /// At a fixed interval.
     Every(Every),
-    /// Once.
+    /// A single time.
     At(Timestamp),
     /// At some of the times of another one.
     Filtered(Box<FilteredSchedule>),

@@ -39,7 +39,7 @@ pub struct EndedRun {
     pub attempts: u32,
     /// Whether it is a dead letter.
     pub dead_letter: bool,
-    /// The user who asked for it.
+    /// The user that requested it.
     pub requested_by: Option<UserId>,
 }
 

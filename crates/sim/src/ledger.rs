@@ -1,4 +1,4 @@
-//! The ledger as it stands in the store, and what it says about every nominal time.
+//! The ledger in the store, and its rows for every nominal time.
 
 use std::collections::{BTreeMap, BTreeSet};
 

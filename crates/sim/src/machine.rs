@@ -61,9 +61,9 @@ pub struct MachineStep {
 /// The steps of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepKind {
-    /// Plans.
+    /// Plans jobs.
     Plan,
-    /// Tells what ended and asks for more.
+    /// Reports results and claims runs.
     Exchange,
     /// Starts what is due.
     Start,
@@ -75,7 +75,7 @@ pub enum StepKind {
     Prune,
     /// Takes part in the cluster: leadership, acknowledgements, claims by placement.
     Attend,
-    /// Registers.
+    /// Registers the node.
     Join,
     /// Goes in good order.
     Leave,

@@ -21,8 +21,8 @@ pub struct Profile {
     pub jobs_max: usize,
     /// How much people ask for, in a hundred steps.
     pub commands: u64,
-    /// Whether people only trigger jobs, many at a time, and nothing goes wrong: what is left is
-    /// the question who comes first.
+    /// Whether users only trigger jobs, many at a time, and there are no faults: this tests the
+    /// order of runs.
     pub flood: bool,
     /// The settings of every node.
     pub settings: Settings,

@@ -1,9 +1,9 @@
 //! A world of one queue: producers, workers that die and come back late, nodes that reap, and a way
 //! to the store on which calls fail and answers are lost.
 //!
-//! The world keeps its own record of what it was told, and compares it with the store: no message is
-//! lost, none is acknowledged twice, no workspace has more holders than allowed, no ordering key has
-//! two, and every workspace gets its turn.
+//! The world keeps its own record of replies, and compares it with the store: no message is lost,
+//! none is acknowledged twice, no workspace has more holders than allowed, no ordering key has two,
+//! and every workspace is served.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -44,9 +44,9 @@ const ROUNDS_MAX: usize = 4_000;
 pub struct QueueStats {
     /// Messages that were recorded.
     pub sent: u64,
-    /// Leases that a worker heard of.
+    /// Leases whose replies reached a worker.
     pub leased: u64,
-    /// Messages that ended as completed, as a worker was told.
+    /// Messages that ended as completed, by the replies to workers.
     pub acknowledged: u64,
     /// Reports that came too late.
     pub stale: u64,
@@ -419,7 +419,7 @@ impl QueueWorld {
         Ok(())
     }
 
-    /// No limit is exceeded, whatever workers were told.
+    /// No limit is exceeded, whatever the replies to workers were.
     fn within_limits(&mut self) -> Sound {
         let line = self.runtime.block_on(self.store.queue_line(self.queue.id));
         let line = line.unwrap_or_default();

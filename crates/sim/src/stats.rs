@@ -26,7 +26,7 @@ pub struct SimStats {
     pub ended: [u64; 6],
     /// Attempts that another one follows.
     pub retried: u64,
-    /// Runs that were told to wait.
+    /// Runs that began to wait.
     pub waited: u64,
     /// Grants that were lost with their node.
     pub lost: u64,
@@ -40,7 +40,7 @@ pub struct SimStats {
     pub elected: u64,
     /// Runs that were handed to a node for its labels or its leadership.
     pub placed: u64,
-    /// Runs that were told to wait for a quorum.
+    /// Runs that began to wait for a quorum.
     pub proposed: u64,
     /// Jobs that were planned by another scheduler than the one whose share they were in.
     pub helped: u64,

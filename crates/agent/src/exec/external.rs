@@ -178,7 +178,7 @@ impl ExternalOptions {
         }
     }
 
-    /// As whom commands run, where that is not the agent's user.
+    /// User of commands, if it is not the agent's user.
     fn user(&self) -> Option<User> {
         let is_root = nix::unistd::geteuid().is_root();
         self.user.or((is_root && self.sandbox != Level::Off).then_some(NOBODY))

@@ -1,4 +1,5 @@
-//! Calls endpoints. `docs/http-jobs.md` tells users what is sent and what counts as success.
+//! Calls endpoints. `docs/http-jobs.md` describes for users what is sent and what counts as
+//! success.
 //!
 //! An endpoint is not trusted: it may be slow, endless, broken or hostile. The guard decides where
 //! a request may go; here everything that comes back has a limit, and every failure has a code.
@@ -121,8 +122,8 @@ impl Http {
         }
     }
 
-    /// Whether policy permits a request, as far as its definition alone tells: names are not looked
-    /// up, and a definition that is not valid is left to the attempt.
+    /// Whether policy permits a request, judged by its definition alone: names are not looked up,
+    /// and a definition that is not valid is left to the attempt.
     pub fn permitted(&self, tenant: TenantId, action: &HttpAction) -> Result<(), Failure> {
         for name in action.headers.keys() {
             if let Ok(name) = HeaderName::from_bytes(name.as_bytes()) {

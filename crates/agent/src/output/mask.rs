@@ -10,7 +10,7 @@ use forms::{Form, Found};
 const STARS: &[u8] = b"***";
 
 /// Replaces secrets in a stream, also where one is cut in two. It helps against accidents: a
-/// program that wants to tell a secret writes it backwards.
+/// program that leaks on purpose writes a secret backwards.
 #[derive(Clone, Debug, Default)]
 pub struct Mask {
     forms: Arc<Forms>,

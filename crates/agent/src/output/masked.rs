@@ -6,8 +6,8 @@ use domain::run::AttemptResult;
 
 use super::{Mask, Output, Stream, locked};
 
-/// Takes the output of one attempt and hides what the attempt must not show: the secrets that it
-/// was given so far. Whatever executor it is, everything that it says passes here.
+/// Takes the output of one attempt and masks the secrets that the attempt got so far. The output of
+/// every executor passes here.
 #[derive(Clone, Default)]
 pub(crate) struct Masked {
     output: Output,

@@ -84,8 +84,8 @@ pub(super) fn run() -> io::Result<()> {
     rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
     // A signal that a terminal sends to the agent must not reach the launcher.
     let _ = setsid();
-    // The agent waits for this process in the thread that started it. Should the agent have died
-    // before, the socket will tell.
+    // The agent waits for this process in the thread that started it. If the agent has died before,
+    // reading the socket fails.
     prctl::set_pdeathsig(Signal::SIGKILL)?;
     let Some(setup) = unless_gone(spec::receive::<Setup>(&mut socket))? else { return Ok(()) };
     let namespaces = match setup.sandbox {

@@ -210,7 +210,7 @@ async fn wait_for(what: &str, is_so: impl Fn() -> bool) {
     panic!("waited a minute for {what}");
 }
 
-/// Whether a feature is in force; it says so when it is not, because the test then proves less.
+/// Whether a feature is in force; prints a note when it is not, because the test then proves less.
 fn has(outcome: &Outcome, feature: &str) -> bool {
     let report = &outcome.details["sandbox"]["report"];
     match report["in_force"].get(feature) {

@@ -34,8 +34,8 @@ pub struct Actor {
     pub requests_per_second: Option<u32>,
 }
 
-/// An operation. An operation on a job names its owner, who is known only if the actor and the job
-/// are in the same tenant.
+/// An operation. An operation on a job names its owner, which is known only if the actor and the
+/// job are in the same tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
     /// Create a job.

@@ -13,7 +13,7 @@ pub struct Broken {
     pub number: u64,
     /// The last number that is lost with it; the same when it is one row.
     pub until: u64,
-    /// Cause.
+    /// Cause, for the administrator.
     pub problem: String,
 }
 
@@ -227,7 +227,7 @@ mod tests {
             (5, young, None, Some((1, 5))),
             (5, None, None, Some((1, 5))),
             (5, young, head(7, young), Some((1, 5))),
-            // The anchor's time was forged, the head tells.
+            // The anchor's time was forged, which the head reveals.
             (5, old, head(5, young), Some((5, 5))),
             (9, old, head(3, young), Some((3, 9))),
             (5, old, other, Some((5, 5))),

@@ -2,8 +2,8 @@
 //!
 //! An event becomes one rule or a few: its dates, or its yearly or weekly repetition. An event with
 //! a time of day stands for the whole of its days. Alarms, attendees and other properties do not
-//! matter for days and are ignored; a repetition that cannot be told in rules is refused, because
-//! leaving it out would leave days out.
+//! matter for days and are ignored; a repetition that cannot be expressed in rules is refused,
+//! because leaving it out would leave days out.
 
 use jiff::ToSpan;
 use jiff::civil::{Date, Weekday};

@@ -1,5 +1,5 @@
-//! Where templates may stand: not inside the quotes of a statement, where they could not be bound,
-//! and not where an address names its server, which decides who receives secrets.
+//! Positions of templates: not inside the quotes of a statement, where they could not be bound, and
+//! not in the host of an address, which decides where secrets are sent.
 
 use std::ops::Range;
 

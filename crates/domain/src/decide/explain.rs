@@ -55,7 +55,7 @@ pub struct Report {
     pub cause: Option<String>,
     /// The run that it is about.
     pub run: Option<RunId>,
-    /// Everything, in the order in which it is told.
+    /// All lines, in the order in which they are shown.
     pub lines: Vec<Line>,
     /// Obstacles to a run that has not started.
     pub obstacles: Vec<String>,
@@ -226,7 +226,7 @@ impl StepName {
 pub enum StepStatus {
     /// The time went past it.
     Passed,
-    /// It decided what became of the time, or the run waits at it.
+    /// It decided about the time, or the run waits at it.
     Decided,
     /// A step before it decided.
     NotReached,

@@ -77,8 +77,8 @@ pub fn plan(job: &Job, schedule: &Schedule, next: Timestamp, window: &PlanWindow
     plan
 }
 
-/// Plans the times of a pause that ends at `now`: all of them were missed. They follow the policy that
-/// the user names who resumes the job, or else the job's.
+/// Plans the times of a pause that ends at `now`: all of them were missed. They follow the policy
+/// that is given with the resume, or else the job's.
 pub fn plan_resume(
     job: &Job,
     schedule: &Schedule,
@@ -439,7 +439,7 @@ mod tests {
             let mut lines = shown(&plan_resume(&job, &schedule, at(next), at(now), None));
             assert_eq!(lines.pop().unwrap(), "next 2026-01-01T00:06:00Z");
             assert_eq!(lines, expected, "{policy:?}");
-            // The user who resumes it can name a policy.
+            // The resume can name a policy.
             job.definition.catch_up = CatchUpPolicy::default();
             let plan = plan_resume(&job, &schedule, at(next), at(now), Some(policy));
             let mut lines = shown(&plan);

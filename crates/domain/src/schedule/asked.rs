@@ -21,7 +21,7 @@ pub struct AskedTime {
 /// How many instants a local time has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AskedKind {
-    /// One.
+    /// One instant.
     Once,
     /// None: clocks jump over it.
     Missing {

@@ -12,7 +12,7 @@ use super::{Schedule, SkippedRange};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum CatchUpPolicy {
-    /// None.
+    /// No missed time is caught up.
     None,
     /// The most recent one; it stands for the others.
     #[default]
@@ -123,8 +123,8 @@ pub struct CatchUp {
     pub skipped: Vec<SkippedRange>,
 }
 
-/// Decides about everything that `schedule` names after `last` and up to `now`. What lies at or
-/// before `missed_until` was missed and follows the policy; what comes after it is live.
+/// Decides about all times of `schedule` after `last` and up to `now`. Times at or before
+/// `missed_until` were missed and follow the policy; later ones are live.
 ///
 /// ```
 /// use punctual_domain::schedule::{CatchUpRules, Every, Schedule, catch_up};

@@ -2,8 +2,8 @@
 //!
 //! An expression becomes plain lists of numbers. A [`Walk`] visits every minute of a
 //! stretch of UTC time (every second where a zone's offset has seconds), asks the zone what the
-//! clock on the wall shows, and notes each jump of that clock. What fires follows from reading
-//! the notes: a wall time seen twice is repeated, a wall time never seen is missing.
+//! clock on the wall shows, and notes each jump of that clock. The times that fire follow from the
+//! notes: a wall time seen twice is repeated, a wall time never seen is missing.
 //!
 //! Nothing is skipped over, nothing is computed backwards from a wall time to an instant.
 //! Expressions are assumed to be well formed: refusing them is the engine's work, not ours.

@@ -70,7 +70,7 @@ const ACCEPTED: &[(&str, &str)] = &[
     ("@daily", "0 0 * * *"),
     ("@midnight", "0 0 * * *"),
     ("@hourly", "0 0-23 * * *"),
-    // Blanks.
+    // Blanks between fields.
     ("  0   9\t*  *   MON-FRI ", "0 9 * * 1,2,3,4,5"),
     ("\t@daily ", "0 0 * * *"),
 ];
@@ -242,7 +242,7 @@ const REFUSED: &[(&str, Option<Field>, &[&str])] = &[
     ("«0 0 * *»", None, &["Expected 5 fields"]),
     ("0 0 0 * * «*»", None, &["Expected 5 fields", "EVERY"]),
     ("0 0 0 * * «* 2026»", None, &["Expected 5 fields"]),
-    // Macros.
+    // Unknown and unsupported macros.
     ("«@reboot»", None, &["@reboot"]),
     ("«@dialy»", None, &["@daily"]),
     ("«@»", None, &["@daily"]),

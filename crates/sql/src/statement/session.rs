@@ -2,7 +2,7 @@
 
 use super::Spanned;
 
-/// SET.
+/// SET of a session variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetStatement {
     /// The name of the setting, in lower case.
@@ -69,7 +69,7 @@ pub enum SavepointVerb {
 /// Scope of DISCARD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Discard {
-    /// Everything.
+    /// DISCARD ALL.
     All,
     /// Cached plans.
     Plans,

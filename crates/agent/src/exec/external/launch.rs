@@ -22,7 +22,7 @@ use crate::sandbox::spec::{self, Command, Ended, HelperMessage, Limits, Spec};
 use crate::sandbox::{Feature, Report};
 use crate::stop::Stop;
 
-/// How long the helpers may take to kill what they were told to kill.
+/// How long the helpers may take to kill processes after a request.
 const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long output that is still under way is waited for when everything has ended.
@@ -259,7 +259,7 @@ impl Ender<'_, '_> {
     ) {
         let end = stop.requested().await;
         let _ = stopped.set(end);
-        // A helper that cannot be told has ended.
+        // A helper that cannot be reached has ended.
         let _ = self.writer.write_all(&[spec::TERMINATE]).await;
         sleep(if end == AttemptEnd::Lost { grace.min(LOST_GRACE) } else { grace }).await;
         was_killed.store(true, Ordering::Relaxed);

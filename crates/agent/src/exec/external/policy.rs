@@ -28,7 +28,7 @@ const NEVER: &[&str] = &[
     "TRACEPARENT",
     "HOME",
     "TMPDIR",
-    // Shells.
+    // Variables of shells.
     "BASH_*",
     "BASHOPTS",
     "SHELL",
@@ -44,7 +44,7 @@ const NEVER: &[&str] = &[
     "INPUTRC",
     "TERMCAP",
     "TERMINFO*",
-    // Languages.
+    // Variables of language runtimes.
     "PYTHON*",
     "PYENV_*",
     "VIRTUAL_ENV",

@@ -1,4 +1,4 @@
-//! Attacks of a user who may write the command and tries to reach the machine beyond the sandbox.
+//! Attacks by a user that may write the command and tries to reach the machine beyond the sandbox.
 
 use std::fs;
 use std::io::ErrorKind;

@@ -86,7 +86,7 @@ fn children(of: i32) -> Vec<i32> {
     children.collect()
 }
 
-/// An agent in a process of its own, which carries an assignment out, and again when it is told to.
+/// An agent in a process of its own, which executes an assignment, and again on request.
 struct Other {
     process: Child,
     stdin: ChildStdin,

@@ -91,7 +91,7 @@ async fn a_flood_leaves_its_head_its_tail_and_a_note() {
     assert!(head.ends_with(format!("{:015}\n", (5 << 20) - 16).as_bytes()));
     assert!(slice.bytes[5 << 20..].starts_with(note.as_bytes()));
     assert!(slice.bytes.ends_with(format!("{:015}\n", FLOOD - 16).as_bytes()));
-    // The tail has no hole, and a reader in the middle of the gap is told of the rest of it.
+    // The tail has no hole, and a reader in the middle of the gap gets a note about the rest of it.
     let tail = &slice.bytes[(5 << 20) + note.len()..];
     let first: u64 = std::str::from_utf8(&tail[..15]).unwrap().parse().unwrap();
     assert_eq!(first, FLOOD - tail.len() as u64);

@@ -19,7 +19,7 @@ pub struct Subject<'a> {
     pub job: &'a Job,
     /// Its schedule; none if it has no scheduled times.
     pub schedule: Option<&'a Schedule>,
-    /// The zone in which times are told.
+    /// Time zone of the explanation.
     pub zone: &'a Zone,
     /// Its creation and changes, newest first.
     pub events: &'a [JobEvent],
@@ -51,7 +51,7 @@ pub struct KeptFor {
 /// A change of a job, as the audit knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobEvent {
-    /// When.
+    /// Time of the change.
     pub at: Timestamp,
     /// The user.
     pub actor: String,
@@ -90,7 +90,7 @@ impl JobEvent {
 /// A deed of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deed {
-    /// When.
+    /// Time of the action.
     pub at: Timestamp,
     /// The user.
     pub actor: String,
@@ -139,7 +139,7 @@ pub struct RunFacts {
     pub node: Option<String>,
     /// Whether it is a dead letter that was not acknowledged.
     pub is_dead_letter: bool,
-    /// The name of the user who asked for it.
+    /// The name of the user that requested it.
     pub requested_by: Option<String>,
     /// The version of the job that it was made from.
     pub job_version: u32,
@@ -283,7 +283,7 @@ pub struct OtherRun {
     pub finished_at: Option<Timestamp>,
     /// The name of its node.
     pub node: Option<String>,
-    /// The name of the user who asked for it.
+    /// The name of the user that requested it.
     pub requested_by: Option<String>,
 }
 
@@ -361,6 +361,6 @@ pub struct NodeFacts {
     pub renewed_at: Timestamp,
     /// When its lease ends.
     pub lease_until: Timestamp,
-    /// The user who drained it, and when.
+    /// The user that drained it, and when.
     pub drained: Option<Deed>,
 }

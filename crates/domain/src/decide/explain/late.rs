@@ -8,7 +8,7 @@ use crate::job::JobState;
 use crate::run::Origin;
 use crate::schedule::jitter;
 
-/// A start that is later than this is told as late.
+/// A start that is later than this is reported as late.
 const LATE: SignedDuration = SignedDuration::from_secs(1);
 
 /// A run that waited for another one begins within this after that one has ended.

@@ -15,7 +15,7 @@ use crate::cluster::Class;
 use crate::job::{JobState, When};
 use crate::run::{Origin, Outcome, RunState};
 
-/// So many attempts are told, the last ones.
+/// Maximum number of attempts in an explanation: the last ones.
 const ATTEMPTS_TOLD: usize = 10;
 
 /// Parts of the explanation of one run.
@@ -160,7 +160,7 @@ pub(super) fn job_line(subject: &Subject<'_>) -> Line {
     line(Aspect::Job, None, text).code(state_word(job.state).to_uppercase())
 }
 
-/// The state of the job, who gave it that state, and the last change.
+/// The state of the job, the user that set it, and the last change.
 pub(super) fn state_line(subject: &Subject<'_>) -> Line {
     let (job, clock) = (subject.job, subject.clock());
     let since = subject.events.first().filter(|event| event.state == Some(job.state));

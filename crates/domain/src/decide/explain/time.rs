@@ -9,10 +9,10 @@ use super::{Aspect, Line, Report, line, local};
 use crate::run::Origin;
 use crate::schedule::{AskedKind, AskedTime};
 
-/// So many times to come are told.
+/// Maximum number of future times in an explanation.
 const NEXT_TOLD: usize = 5;
 
-/// So many runs of the same time are told.
+/// Maximum number of runs of the same time in an explanation.
 const RUNS_TOLD: usize = 10;
 
 /// A run and what is known of it.

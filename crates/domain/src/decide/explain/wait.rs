@@ -11,7 +11,7 @@ use crate::dependency::DependencyRule;
 use crate::job::{Definition, DependsOn, JobState, OnLost, Overlap};
 use crate::run::{Outcome, RunState, Wait};
 
-/// So many renewals of a lease may be missing before the node is told to be silent.
+/// Missed renewals of a lease after which an explanation mentions missed heartbeats.
 const RENEWALS_MISSED: i32 = 3;
 
 /// Decisive step about a live run.
@@ -211,7 +211,7 @@ fn running(subject: &Subject<'_>, run: &RunFacts, detail: &RunDetail) -> Cause {
     Cause::new(StepName::Execution, "RUNNING", text)
 }
 
-/// The words of a request, unless they only repeat who made it.
+/// Comment of a request, unless it only repeats the actor.
 pub(super) fn said(text: &str, actor: &str) -> String {
     let repeats = text.is_empty()
         || text.contains(&format!("by {actor}"))
@@ -219,7 +219,7 @@ pub(super) fn said(text: &str, actor: &str) -> String {
     if repeats { String::new() } else { format!(" ({text})") }
 }
 
-/// Whether a node has not been heard of for so long that it may be dead.
+/// Whether a node has missed heartbeats for so long that it may be dead.
 fn is_silent(subject: &Subject<'_>, node: &NodeFacts, cluster: &ClusterFacts) -> bool {
     let silence = subject.now.duration_since(node.renewed_at);
     matches!(node.state, NodeState::Down | NodeState::Gone)

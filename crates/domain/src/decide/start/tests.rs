@@ -42,7 +42,7 @@ fn held() -> StartFacts {
     StartFacts { held: true, job_state: Some(JobState::Enabled), ..StartFacts::default() }
 }
 
-/// Another run of the same job; before the one in question, unless it says otherwise.
+/// Another run of the same job; before the one in question by default.
 #[derive(Clone, Copy, Debug)]
 enum Other {
     /// This node has started it.

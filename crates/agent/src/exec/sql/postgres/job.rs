@@ -62,7 +62,7 @@ fn statements_of(script: &str) -> Result<Vec<Statement>, Failure> {
     })
 }
 
-/// Whether a script may be carried out, as far as its text alone tells.
+/// Whether a script may be executed, judged by its text alone.
 pub(in crate::exec::sql) fn permitted(script: &str, run_as: Option<&str>) -> Result<(), Failure> {
     let statements = statements_of(script)?;
     maintenance::share_a_transaction(&statements)?;

@@ -1,5 +1,5 @@
 //! A connection for one attempt: notices of the server go to the output, and when the attempt is
-//! dropped the server is told to cancel.
+//! dropped a cancel request is sent to the server.
 
 use std::future::poll_fn;
 use std::time::Duration;
@@ -72,7 +72,7 @@ impl AttemptSession {
         Ok(session)
     }
 
-    /// Tells the server to stop what it is doing for us.
+    /// Sends a cancel request to the server.
     pub fn cancel(&self) {
         self.guard.cancel();
     }
