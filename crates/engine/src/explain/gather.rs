@@ -34,7 +34,7 @@ const OTHERS_MAX: u32 = 50;
 /// Maximum number of ended child runs in an explanation, and of live ones.
 const PARTS_TOLD: usize = 10;
 
-/// Maximum number of runs with a slot of a pool in an explanation.
+/// Maximum number of runs with a place in a pool in an explanation.
 const HOLDERS_TOLD: usize = 10;
 
 /// So many changes of nodes are searched for those that drained one.

@@ -1,5 +1,5 @@
 -- Live runs of a tenant by state. A run that is neither queued nor waiting is held by a node. One
--- that waits for earlier runs of its job (1) or for a slot of a pool (6) is queued; one that waits
+-- that waits for earlier runs of its job (1) or for a place in a pool (6) is queued; one that waits
 -- for its child runs (4) is running. $2 lanes of runs that any node may execute. A message that no
 -- worker has leased is queued.
 SELECT

@@ -1,5 +1,5 @@
 -- Live runs by state: all; waiting for child runs; waiting for something else, and how many of
--- those wait for earlier runs of their job or for a slot of a pool; queued and due; queued and not
+-- those wait for earlier runs of their job or for a place in a pool; queued and due; queued and not
 -- due; the due time of the oldest due run that any node may execute; messages that are not due;
 -- messages that no worker has leased.
 SELECT
