@@ -421,7 +421,7 @@ pub struct Assignment {
 /// The right to record the effect of one attempt in the store's own database, once.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EffectKey {
-    /// The turn of the claim.
+    /// The claim generation.
     pub generation: u32,
     /// The secret of the attempt.
     pub secret: String,

@@ -1,8 +1,8 @@
 //! Tenants, users, roles, keys and grants, as far as the actor may see or change them.
 //!
-//! No actor grants or revokes what it does not have: an actor that changes a user, a role or a key must have every
-//! privilege that it reaches. So an administrator of a tenant never becomes one of the cluster by
-//! way of an account that is.
+//! No actor grants or revokes what it does not have: an actor that changes a user, a role or a key
+//! must have every privilege that it reaches. So an administrator of a tenant never becomes one of
+//! the cluster by way of an account that is.
 
 use domain::access::{
     ApiKey, Award, Awarded, Deed, Entry, GrantText, Kind, NAME_BYTES_MAX, Privileges, QueueGrant,

@@ -161,13 +161,13 @@ struct State {
     held: HashMap<RunId, Held>,
     /// Runs that wait here for other runs of their job.
     lines: Lines,
-    /// Ended grants that the store does not know about yet.
+    /// Ended claims that the store has not recorded yet.
     done: Vec<Finish>,
     /// Attempts whose ends are in a call to the store that may fail.
     telling: BegunRuns,
     /// Asked of the store and not answered yet.
     asked_soon: u32,
-    /// Calls under way that end or take grants.
+    /// Calls in flight that end or make claims.
     calls_in_flight: u32,
     /// Those among them that report ends.
     reports_in_flight: u32,
@@ -179,7 +179,7 @@ struct State {
     claim_reply_lost: bool,
     /// The node for which the store is being asked what it holds.
     asking: Option<NodeId>,
-    /// Fences of grants that ended elsewhere a moment ago.
+    /// Fences of claims that ended elsewhere a moment ago.
     recently_released: VecDeque<i64>,
     /// Whether the store may have work for a kind of slot that was not asked for yet.
     claim_wanted: PerSlot<bool>,
@@ -277,7 +277,7 @@ impl State {
 struct Held {
     /// Its slot is the kind that it occupies or waits for here.
     run: Arc<ClaimedRun>,
-    /// When this node learnt of its grant.
+    /// When this node got the claim.
     claimed_at: Timestamp,
     /// Set when the executor has it.
     running: Option<Running>,
@@ -439,8 +439,8 @@ impl Node {
         open && self.has_role(NodeRole::Agent)
     }
 
-    /// An attempt has ended. Answers false when the grant is not this node's any more, even if
-    /// the node was handed the same run again meanwhile.
+    /// An attempt has ended. Returns false when the claim is not this node's any more, even if the
+    /// node has claimed the same run again meanwhile.
     pub fn complete(&self, grant: Grant, result: AttemptResult) -> bool {
         self.end(grant, result, true)
     }

@@ -133,8 +133,8 @@ struct Shared {
     lines: Lines,
     /// Sessions of workers.
     sessions: Sessions,
-    /// The executors' stop signals, each with the fence that it belongs to: a run can be here
-    /// again while the executor of an older grant has not stopped yet.
+    /// The executors' stop signals, each with its fence: a run can be here again while the executor
+    /// of an older claim has not stopped yet.
     stops: Mutex<HashMap<RunId, (i64, StopSender)>>,
     pulse: Pulse,
     /// Whether the store answers; the same for every agent that this process stands in for.

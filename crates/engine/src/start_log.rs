@@ -42,7 +42,7 @@ pub trait StartLog: Send + Sync {
     /// From now on, the log is that of this node; what was written before is over.
     fn restart(&self, node: NodeId);
 
-    /// A run begins under a grant.
+    /// A run begins under a claim.
     fn begin(&self, grant: Grant, begun: BegunRun);
 
     /// The node decided about starts under its lease at this time, by the clock of the store.
@@ -51,6 +51,6 @@ pub trait StartLog: Send + Sync {
     /// A run whose start is in the log has not begun after all.
     fn retract(&self, grant: Grant);
 
-    /// The store knows that the run of a grant has ended or goes on without it.
+    /// The store has recorded that the run of a claim has ended or goes on without it.
     fn end(&self, grant: Grant);
 }

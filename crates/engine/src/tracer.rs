@@ -16,7 +16,7 @@ pub trait Tracer: Send + Sync + 'static {
     /// A run was recorded.
     fn planned(&self, planned: Planned<'_>);
 
-    /// The store knows how a grant ended.
+    /// The store has recorded the end of a claim.
     fn settled(&self, settled: Settled<'_>);
 }
 
@@ -34,9 +34,9 @@ pub struct Planned<'a> {
     pub recorded_at: Timestamp,
 }
 
-/// A grant that has ended, and the store knows.
+/// A claim whose end the store has recorded.
 pub struct Settled<'a> {
-    /// The run and the grant.
+    /// The run and the claim.
     pub run: &'a ClaimedRun,
     /// Its job.
     pub job: &'a Arc<Job>,

@@ -31,7 +31,7 @@ pub enum SimEvent {
     Submitted { at: Timestamp, run: NewRun },
     /// A node was handed a run.
     Claimed { at: Timestamp, node: NodeId, run: ClaimedRun },
-    /// A grant was to be ended.
+    /// A node tried to end a claim.
     Finished {
         /// The node that held it.
         node: NodeId,

@@ -28,9 +28,9 @@ pub struct SimStats {
     pub retried: u64,
     /// Runs that began to wait.
     pub waited: u64,
-    /// Grants that were lost with their node.
+    /// Claims that were lost with their node.
     pub lost: u64,
-    /// Writes that were refused because their grant was over.
+    /// Writes that were refused because their claim was over.
     pub stale: u64,
     /// Answers that were lost on their way.
     pub lost_replies: u64,

@@ -22,10 +22,10 @@ pub(crate) const TOKENS_SINCE: i64 = 1_767_225_600;
 /// The bits of a token that count within a second.
 pub(crate) const TOKEN_BITS: u32 = 20;
 
-/// The end of a grant.
+/// The end of a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finish {
-    /// The grant.
+    /// The claim.
     pub grant: Grant,
     /// The decision about the run.
     pub verdict: Verdict,
@@ -42,7 +42,7 @@ pub struct Finish {
 }
 
 impl Finish {
-    /// The end of a grant under which no attempt was made.
+    /// The end of a claim without an attempt.
     pub fn untried(grant: Grant, verdict: Verdict) -> Self {
         let (attempt, job_state) = (None, None);
         Finish { grant, verdict, attempt, job_state, followers: 1, has_effect: false }
@@ -106,9 +106,9 @@ pub(crate) const LINE_WAKE: u32 = 16;
 pub enum Applied {
     /// The run ended like this.
     Ended(Outcome),
-    /// The run goes on without the grant.
+    /// The run goes on without the claim.
     Again,
-    /// The grant was not valid any more; nothing was written.
+    /// The claim was not valid any more; nothing was written.
     Stale,
 }
 
@@ -131,8 +131,8 @@ pub struct ClaimRequest {
 pub struct Exchanged {
     /// Result of each [`Finish`], in their order.
     pub applied: Vec<Applied>,
-    /// New grants. Those that are due come first, by kind of slot: fair between tenants, then by
-    /// priority with ageing, then by time.
+    /// New claims. Due runs come first, by kind of slot: fair between tenants, then by priority
+    /// with ageing, then by time.
     pub claimed: Vec<ClaimedRun>,
     /// Jobs that were changed lately and their versions: a node that remembers an older version
     /// forgets it before it starts what it was handed. With more than [`CHANGED_JOBS_MAX`], it

@@ -19,7 +19,7 @@
 //! ```text
 //!   node joins ──▶ lease ──renew──▶ lease ──renew──▶ … ──(silence)──▶ expired ──▶ dead
 //!                    │                                                  │
-//!   claim ───────────┴─▶ Grant { run, fence, turn } ──▶ finish          └─▶ its grants are lost
+//!   claim ───────────┴─▶ Grant { run, fence, turn } ──▶ finish          └─▶ its claims are lost
 //! ```
 //!
 //! A node has one lease, for all runs that it holds. A [`Grant`] is the claim of one run: its fence
@@ -145,7 +145,7 @@ pub trait Store: Send + Sync + 'static {
         claim: Option<ClaimFor>,
     ) -> impl Future<Output = Result<Submitted>> + Send;
 
-    /// Ends grants and takes new ones, in one commit.
+    /// Ends claims and makes new ones, in one commit.
     fn complete_and_claim(
         &self,
         node: NodeId,
@@ -222,11 +222,11 @@ pub trait Store: Send + Sync + 'static {
     /// to the reapers. The node is listed as gone for a day.
     fn leave(&self, node: NodeId, begun: &[Grant]) -> impl Future<Output = Result<()>> + Send;
 
-    /// Buries the nodes whose lease ran out, makes runs claimable whose wait is over, and returns
-    /// up to `limit` grants of dead nodes. They are settled with [`Store::settle_lost`].
+    /// Declares the nodes dead whose lease expired, makes runs claimable whose wait is over, and
+    /// returns up to `limit` claims of dead nodes. They are settled with [`Store::settle_lost`].
     fn reap(&self, limit: u32) -> impl Future<Output = Result<Reaped>> + Send;
 
-    /// Settles grants of dead nodes, each with the node that held it.
+    /// Settles claims of dead nodes, each with the node that held it.
     fn settle_lost(
         &self,
         lost: &[(NodeId, Finish)],
@@ -443,7 +443,7 @@ pub const CHANGED_JOBS_MAX: usize = 1_000;
 /// A question about a run that is about to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FactsFor {
-    /// The grant.
+    /// The claim.
     pub grant: Grant,
     /// Its job.
     pub job: JobId,
@@ -512,7 +512,7 @@ pub struct Renewed {
 pub struct Reaped {
     /// Nodes that were declared dead now.
     pub dead: Vec<NodeId>,
-    /// Grants that their nodes can no longer use.
+    /// Claims that their nodes can no longer use.
     pub lost: Vec<LostRun>,
     /// How many waiting runs became claimable.
     pub woken: u64,
@@ -527,9 +527,9 @@ pub struct LostRun {
     pub node: NodeId,
     /// The end of the node's lease: it cannot have begun anything after it.
     pub lease_until: Timestamp,
-    /// Whether its start was written down under this grant.
+    /// Whether its start was recorded under this claim.
     pub is_begun: bool,
-    /// The run and the grant.
+    /// The run and the claim.
     pub run: ClaimedRun,
 }
 

@@ -10,7 +10,7 @@
 //!     │
 //!     ├── live ──── it has not ended      (job, place in line)
 //!     ├── queue ─── it can be claimed     (tenant, lane, time)
-//!     └── claims ── nodes hold it         (a batch of grants in a row)
+//!     └── claims ── nodes hold it         (a batch of runs in a row)
 //! ```
 //!
 //! A run comes into `runs`, `live` and `queue`. A claim takes the front of the queue away and writes

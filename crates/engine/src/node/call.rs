@@ -1,12 +1,12 @@
-//! Calls that end grants or take new ones, and what is left of one whose answer never came.
+//! Calls that end claims or make new ones, and the recovery of one whose reply was lost.
 //!
 //! ```text
-//!   leave ──▶ committed ──▶ answer            nothing to do
-//!   leave ──▶ committed ──▶ ✗ (or never sent) unsure: end the same grants again, and ask the
-//!                                             store what this node holds before claiming more
+//!   leave ──▶ committed ──▶ reply             nothing to do
+//!   leave ──▶ committed ──▶ ✗ (or never sent) unknown: end the same claims again, and read from
+//!                                             the store what this node holds before claiming
 //! ```
 //!
-//! Ending a grant twice is harmless. A claim whose reply was lost is not: the node would renew
+//! Ending a claim twice is harmless. A claim whose reply was lost is not: the node would renew
 //! the lease of runs that it does not know, and no node would ever start them.
 
 use std::collections::HashSet;
@@ -101,8 +101,8 @@ pub(super) fn begun(finish: &Finish) -> Option<(Grant, BegunRun)> {
     Some((finish.grant, BegunRun { started_at, token }))
 }
 
-/// The question what a node holds, until it is answered or given up. Only one is asked at a time:
-/// an answer that comes after the next call knows grants that this call has ended.
+/// A read of the claims of a node, until it is answered or given up. Only one is made at a time: a
+/// reply that comes after the next call lists claims that this call has ended.
 struct Asking<'a> {
     state: &'a Mutex<State>,
     node: NodeId,

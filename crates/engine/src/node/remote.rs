@@ -18,7 +18,7 @@ use store::{Applied, ClaimRequest, Finish, Verdict};
 use super::split::is_split;
 use super::{Ended, Held, Node, Running, Skill, Started, State, settle, start};
 
-/// How many ended grants are remembered: more than end while the store answers a question.
+/// How many ended claims are remembered: more than end while the store replies to a read.
 const RECENTLY_RELEASED_MAX: usize = 16_384;
 
 /// An attempt that ended elsewhere.
@@ -54,7 +54,7 @@ const CLAIM_BACKOFF: SignedDuration = SignedDuration::from_secs(1);
 const ALONE: SignedDuration = SignedDuration::from_secs(5);
 
 impl State {
-    /// A grant is over. The store may be telling just now that the node holds it.
+    /// A claim is over. A reply of the store that is under way may still list it.
     fn remember_released(&mut self, grant: Grant) {
         self.recently_released.push_back(grant.fence);
         if self.recently_released.len() > RECENTLY_RELEASED_MAX {

@@ -261,8 +261,8 @@ impl Node {
         state.done.push(finish);
     }
 
-    /// The rows are there by which a run is split, or the question failed. Answers false when the
-    /// grant is not this node's any more.
+    /// The rows by which a run is split have arrived, or their query failed. Returns false when the
+    /// claim is not this node's any more.
     pub async fn split_by(&self, grant: Grant, answer: AttemptResult) -> store::Result<bool> {
         let (node, run, job) = {
             let state = self.state();

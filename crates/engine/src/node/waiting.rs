@@ -94,7 +94,7 @@ impl Node {
         }
     }
 
-    /// New grants, asked for at this time: those that are due get in line, the others are prepared.
+    /// New claims, requested at this time: due runs get in line, the others are prepared.
     pub(super) fn accept_claims(&self, claimed: Vec<ClaimedRun>, claimed_at: Timestamp) {
         let now = self.now();
         let mut state = self.state();
@@ -137,7 +137,7 @@ impl State {
         true
     }
 
-    /// Whether a grant is held and its run has neither started nor been turned away.
+    /// Whether a claim is held and its run has neither started nor been rejected.
     pub(super) fn is_waiting(&self, grant: Grant) -> bool {
         self.held(grant).is_some_and(|held| held.running.is_none())
     }

@@ -20,7 +20,7 @@ use crate::notifier::{Notifier, Notifiers};
 /// The least time between two looks for runs that ask for a place, as far as hints make them.
 const HINT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How many turns what ends at once gets, as long as more of it comes.
+/// Maximum number of yields to runs that end at once, as long as more of them end.
 const GATHER_MAX: u32 = 64;
 
 /// How often what ended is added up.

@@ -121,7 +121,7 @@ soon AS (
     ) AS r
     WHERE $5::integer IS NULL AND l.tenant_id NOT IN (SELECT tenant_id FROM shares WHERE n IS NOT NULL)
 ),
--- Grants are numbered in this order.
+-- Fences are numbered in this order.
 chosen AS MATERIALIZED (
     (
         SELECT

@@ -1,7 +1,7 @@
--- Grants end and their runs go on: due again, waiting, or as they were. Under the gate.
--- $1 is the holder; without one, the grants are those of dead nodes. $15 are the claims to look into, if known.
--- The time of a decision (7) counts from now on.
--- A column that has no value at all may be left empty: unnest fills it up.
+-- Ends claims of runs that go on: due again, waiting, or as they were. Runs under the gate. $1 is
+-- the holder; without one, the claims are those of dead nodes. $15 are the rows of claims to read,
+-- if known. The time of a decision (7) counts from now on. A column that has no value at all may be
+-- left empty: unnest fills it up.
 WITH clock AS MATERIALIZED (SELECT clock() AS now),
 held AS (
     SELECT h.run_id, c.id + h.k AS fence

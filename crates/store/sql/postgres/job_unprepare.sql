@@ -42,8 +42,8 @@ gone AS (
     DELETE FROM runs r USING doomed d WHERE r.id BETWEEN d.id AND d.id
     RETURNING r.id, r.job_id, r.scheduled_for
 ),
--- The same tick may be planned again, with the same id and a first turn of its own: an old grant
--- must not be mistaken for a new one.
+-- The same tick may be planned again, with the same id and a first claim generation of its own: an
+-- old claim must not be mistaken for a new one.
 listed AS MATERIALIZED (
     SELECT c.id FROM claims c
     WHERE EXISTS (SELECT 1 FROM unnest(c.run_ids) AS h (id) WHERE (h.id IN (SELECT id FROM gone)) IS TRUE)

@@ -1,4 +1,4 @@
-//! The hot path: ends grants and takes new ones, in one transaction and one round trip.
+//! The hot path: ends claims and makes new ones, in one transaction and one round trip.
 //!
 //! ```text
 //!   BEGIN ─ node's lock, shared ─ end runs ─ waits, shared ─ wake ─ COMMIT
@@ -147,7 +147,7 @@ impl Shared {
         }
     }
 
-    /// A finish that found no grant was either sent before, or comes too late.
+    /// A finish without a valid claim was either sent before, or comes too late.
     pub(super) async fn known(
         &self,
         done: Vec<&Finish>,

@@ -1,4 +1,4 @@
-//! The end of grants and of runs.
+//! The end of claims and of runs.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -15,7 +15,7 @@ use super::row::{outcome, signed, span_us, state_name, text, us};
 use crate::author::SYSTEM;
 use crate::{Applied, Finish, Result, Verdict};
 
-/// The part of a transaction that ends grants, and where its answers are.
+/// The part of a transaction that ends claims, and the position of its replies.
 pub(super) struct Ending<'a> {
     done: Vec<&'a Finish>,
     /// Runs whose ends give their jobs another state, and those states.
@@ -218,7 +218,7 @@ fn keep_outputs<'a>(done: &[&'a Finish], pipeline: &mut Pipeline<'a>) {
     }
 }
 
-/// Grants by column.
+/// Claims by column.
 #[derive(Default)]
 struct Grants {
     run: Vec<Uuid>,

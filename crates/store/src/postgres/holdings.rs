@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::id::{JobId, NodeId, RunId};
 
-/// Grants that are over and still listed are tolerated up to this many, and up to three for each
-/// that is not.
+/// Ended entries that are still listed are tolerated up to this many, and up to three for each that
+/// has not ended.
 const SLACK: usize = 4_096;
 
 /// The claims of this process.
@@ -19,7 +19,7 @@ const SLACK: usize = 4_096;
 pub(super) struct Holdings {
     claims: BTreeMap<i64, Claim>,
     spent: BTreeSet<i64>,
-    /// Grants in `claims`.
+    /// Entries in `claims`.
     listed: usize,
     /// Those of them that are not over.
     open: usize,
@@ -41,7 +41,7 @@ impl Holdings {
         self.insert(claim, node, runs.into_iter().map(Some).collect());
     }
 
-    /// A claim turned out to be a node's, with these grants left.
+    /// A claim turned out to be a node's, with these entries left.
     pub fn find(&mut self, claim: i64, node: NodeId, found: &[(i64, Held)]) {
         let mut grants = Vec::new();
         for (fence, held) in found {
@@ -66,12 +66,12 @@ impl Holdings {
         Some((*id, (*claim.grants.get(place(*id, fence)?)?)?))
     }
 
-    /// The job of a grant that is not over.
+    /// The job of a run that has not ended.
     pub fn job(&self, fence: i64) -> Option<JobId> {
         self.held(fence).map(|(_, (_, job))| job)
     }
 
-    /// The claims of these grants, if all are known and none is over.
+    /// The claims of these runs, if all are known and none has ended.
     pub fn claims(&self, grants: impl IntoIterator<Item = (RunId, i64)>) -> Option<Vec<i64>> {
         let mut claims = BTreeSet::new();
         for (run, fence) in grants {
@@ -89,12 +89,12 @@ impl Holdings {
         self.claims.contains_key(&claim) || self.spent.contains(&claim)
     }
 
-    /// Whether a claim has grants that are not over.
+    /// Whether a claim has runs that have not ended.
     pub fn has(&self, claim: i64) -> bool {
         self.claims.contains_key(&claim)
     }
 
-    /// A grant is over, and the store has committed that.
+    /// A claimed run has ended, and the store has committed that.
     pub fn close(&mut self, fence: i64) {
         let Some((&id, claim)) = self.claims.range_mut(..fence).next_back() else { return };
         let held = place(id, fence).and_then(|place| claim.grants.get_mut(place));
@@ -130,7 +130,7 @@ impl Holdings {
         thin.map(|(id, _)| *id).collect()
     }
 
-    /// Claims were replaced by a claim for each grant that was left, with these fences.
+    /// Claims were replaced by a claim for each run that was left, with these fences.
     pub fn split(&mut self, claims: &[i64], fences: &[i64]) {
         let mut singles = Vec::new();
         for &fence in fences {

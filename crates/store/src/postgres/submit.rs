@@ -164,7 +164,7 @@ fn made_of(new: &[&NewRun]) -> (Vec<Uuid>, Vec<i32>) {
     pairs.into_iter().unzip()
 }
 
-/// The statement that records what was asked for and grants what was wished for.
+/// The statement that records the submitted runs and claims as many as were requested.
 fn record_new<'a>(new: &[&'a NewRun], claim: Option<ClaimFor>) -> Pipeline<'a> {
     let mut values = columns(new);
     let node = claim.map(|claim| claim.node);

@@ -17,7 +17,7 @@ const NOTES_MAX: usize = 4_096;
 
 /// Read when the file is opened, and written with the commands that move them.
 pub(super) struct Counters {
-    /// The latest number that was given to a grant or a run. None is given twice.
+    /// The latest number that was allocated to a claim or a run. None is allocated twice.
     pub fence: i64,
     /// The fencing tokens of starts.
     pub tokens: Arc<Tokens>,
@@ -82,7 +82,7 @@ impl Notes {
         self.jobs.insert(job, fence);
     }
 
-    /// Whether it may have happened after the grant with this fence was given.
+    /// Whether it may have happened after the claim with this fence was made.
     pub fn since(&self, job: JobId, fence: i64) -> bool {
         self.jobs.get(&job).copied().unwrap_or(0).max(self.others) >= fence
     }

@@ -56,7 +56,7 @@ struct HeldElsewhere {
 struct Claims(BTreeMap<i64, (NodeId, Vec<Entry>)>);
 
 impl Claims {
-    /// Whether a node was handed this run with this grant.
+    /// Whether a node has this run under this claim.
     fn list(&mut self, moment: &Connection, node: NodeId, grant: Grant, seq: i64) -> Result<bool> {
         let entry = Entry { fence: grant.fence, seq, turn: grant.turn };
         let lists = |claims: &BTreeMap<i64, (NodeId, Vec<Entry>)>| {

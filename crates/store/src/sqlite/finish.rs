@@ -1,4 +1,4 @@
-//! The end of grants and of runs.
+//! The end of claims and of runs.
 
 use std::collections::HashSet;
 
@@ -31,7 +31,7 @@ pub(super) struct Finished {
     pub woken: HashSet<Uuid>,
 }
 
-/// Ends the grants of a node that may write, and that takes so many runs with the same call.
+/// Ends the claims of a node that may write, and that claims so many runs with the same call.
 pub(super) fn finish(
     tx: &mut Tx<'_>,
     node: NodeId,
@@ -72,7 +72,7 @@ fn keep_output(tx: &Tx<'_>, finish: &Finish) -> Result<()> {
     Ok(())
 }
 
-/// Ends grants of nodes that were declared dead.
+/// Ends claims of nodes that were declared dead.
 pub(super) fn settle_lost(tx: &mut Tx<'_>, lost: &[(NodeId, Finish)]) -> Result<Vec<Applied>> {
     let mut applied = Vec::with_capacity(lost.len());
     for (node, finish) in lost {
@@ -310,7 +310,7 @@ fn record_attempt(tx: &Tx<'_>, finish: &Finish, job: JobId, attempt: &EndedAttem
     Ok(())
 }
 
-/// A finish that finds no grant was either sent before, or comes too late.
+/// A finish without a valid claim was either sent before, or comes too late.
 fn ended_before(tx: &Tx<'_>, finish: &Finish) -> Result<Applied> {
     let known: Option<(i64, Option<i64>)> = tx
         .connection

@@ -16,11 +16,11 @@ use uuid::Uuid;
 use crate::lane::slot_of;
 use crate::{Result, StoreError};
 
-/// Grants that are over and still listed are tolerated up to this many, and up to three for each
-/// that is not.
+/// Ended entries that are still listed are tolerated up to this many, and up to three for each that
+/// has not ended.
 const SLACK: usize = 4_096;
 
-/// Bytes of a grant on disk.
+/// Bytes of an entry of a claim on disk.
 const ENTRY: usize = 20;
 
 /// A run that a node holds, and what its end needs to know.
@@ -49,15 +49,15 @@ pub(super) struct Holdings {
     tenants: Tenants,
     /// Claims of which nothing is left.
     spent: Vec<i64>,
-    /// Grants that are listed, and those among them that are not over.
+    /// Entries that are listed, and those among them that have not ended.
     listed: usize,
     open: usize,
 }
 
-/// Grants that were handed out together.
+/// Runs that were claimed together.
 #[derive(Default)]
 struct Claim {
-    /// By fence. None is left of a grant that is over.
+    /// By fence. None for a run that has ended.
     grants: Vec<(i64, Option<Held>)>,
     open: usize,
     is_on_disk: bool,
@@ -75,7 +75,7 @@ impl Claim {
         Some(&mut self.grants[at].1)
     }
 
-    /// Whether a grant that is handed out now goes along.
+    /// Whether a run that is claimed now joins this claim.
     fn takes(&self, node: NodeId) -> bool {
         let last = self.grants.last().and_then(|(_, held)| held.as_ref());
         !self.is_on_disk && last.is_some_and(|last| last.node == node)
@@ -87,7 +87,7 @@ impl Claim {
     }
 }
 
-/// A grant as a claim lists it.
+/// An entry of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub fence: i64,
@@ -191,7 +191,7 @@ impl Holdings {
         self.claims.insert(held.fence, Claim { grants, open: 1, is_on_disk: false });
     }
 
-    /// The run of a grant that is valid.
+    /// The run of a valid claim.
     pub fn of_grant(&mut self, node: NodeId, grant: Grant) -> Option<Held> {
         let (_, claim) = self.claims.range_mut(..=grant.fence).next_back()?;
         let held = (*claim.find(grant.fence)?)?;
@@ -225,7 +225,7 @@ impl Holdings {
         }
     }
 
-    /// A grant is over.
+    /// A claimed run has ended.
     pub fn close(&mut self, held: &Held) {
         let Some((id, claim)) = self.claims.range_mut(..=held.fence).next_back() else { return };
         if claim.find(held.fence).and_then(Option::take).is_none() {

@@ -24,7 +24,7 @@ use crate::{
     START_LOG_WAIT, StoreError,
 };
 
-/// Bytes of a run that is under way: its id, its turn, and since when.
+/// Bytes of a run that is under way: its id, its claim generation, and its start time.
 const START_BYTES: usize = 16 + 4 + 8;
 
 /// Whether a node may write.
@@ -139,7 +139,7 @@ pub(super) fn begin(tx: &mut Tx<'_>, node: NodeId, grants: &[Grant]) -> Result<V
     for grant in grants {
         let held = tx.holdings().of_grant(node, *grant);
         if let Some(held) = &held {
-            // A run begins under the grant of this turn.
+            // A run begins under the claim of this generation.
             let sql = "UPDATE runs SET begun = turn + 1 WHERE seq = ?1 AND turn = ?2";
             let mut begin = tx.connection.prepare_cached(sql)?;
             begin.execute((held.seq, held.turn))?;
@@ -240,7 +240,7 @@ pub(super) fn record_starts(
     Ok(())
 }
 
-/// Since when runs are under way, by run and turn, as their nodes have said.
+/// Start times of runs under way, by run and claim generation, as their nodes reported them.
 pub(super) fn starts(connection: &Connection) -> Result<HashMap<(RunId, u32), Timestamp>> {
     // Runs under way on all nodes, with their start times.
     let sql = "SELECT starts FROM node_starts";

@@ -129,7 +129,7 @@ fn running(
     }
     found.retain(|run| run.id >= since && run.id < until);
     found.sort_unstable_by_key(|run| std::cmp::Reverse(run.id));
-    // A run whose grant is over may have another one.
+    // A run whose claim is over may have another one.
     found.dedup_by_key(|run| run.id);
     Ok(found)
 }
@@ -165,7 +165,7 @@ impl<'a> Holders<'a> {
         Holders { snapshot, known: None, starts: None }
     }
 
-    /// The holder of a run in its present turn.
+    /// The holder of a run in its current claim generation.
     fn of_run(&mut self, seq: i64, turn: u32) -> Result<Option<NodeId>> {
         let known = match self.known.take() {
             Some(known) => known,
@@ -174,7 +174,8 @@ impl<'a> Holders<'a> {
         Ok(self.known.insert(known).get(&(seq, turn)).copied())
     }
 
-    /// Since when the attempt of a run in its present turn is under way, if its node has said.
+    /// Start time of the attempt of a run in its current claim generation, if its node has reported
+    /// it.
     fn start_of(&mut self, run: RunId, turn: u32) -> Result<Option<Timestamp>> {
         let starts = match self.starts.take() {
             Some(starts) => starts,
@@ -302,7 +303,7 @@ pub(super) fn counts(connection: &Connection, now: Timestamp) -> Result<Counts> 
             let counts = [count(0)?, count(1)?, count(2)?, count(3)?, count(4)?, count(5)?];
             Ok((counts, row.get(6)?, [count(7)?, count(8)?]))
         })?;
-    // Whether a grant is for a run whose time has not come.
+    // Whether a claim is for a run whose time has not come.
     let sql = "SELECT 1 FROM runs WHERE seq = ?1 AND turn = ?2 AND due_at > ?3";
     let mut is_prepared = snapshot.prepare_cached(sql)?;
     let mut prepared = 0;

@@ -184,8 +184,8 @@ pub(super) fn wake(tx: &Tx<'_>, run: &Waiting) -> Result<()> {
     Ok(())
 }
 
-/// Whether what a run of the job waits for may have happened since its grant, or the job may have
-/// changed.
+/// Whether the event that a run of the job waits for may have happened since its claim, or the job
+/// may have changed.
 pub(super) fn is_over(
     tx: &Tx<'_>,
     wait: Wait,

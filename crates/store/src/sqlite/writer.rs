@@ -53,7 +53,7 @@ pub(super) struct Tx<'a> {
 }
 
 impl Tx<'_> {
-    /// A number for a grant or a run, larger than all before it.
+    /// A number for a claim or a run, larger than all before it.
     pub fn next_number(&mut self) -> i64 {
         self.counters.fence += 1;
         self.counters.dirty = true;
@@ -76,7 +76,7 @@ impl Tx<'_> {
         self.counters.ends.note(job, self.counters.fence);
     }
 
-    /// Whether that may have happened after the grant with this fence was given.
+    /// Whether that may have happened after the claim with this fence was made.
     pub fn ended_since(&self, job: JobId, fence: i64) -> bool {
         self.counters.ends.since(job, fence)
     }
@@ -86,7 +86,7 @@ impl Tx<'_> {
         self.counters.changes.note(job, self.counters.fence);
     }
 
-    /// Whether that may have happened after the grant with this fence was given.
+    /// Whether that may have happened after the claim with this fence was made.
     pub fn changed_since(&self, job: JobId, fence: i64) -> bool {
         self.counters.changes.since(job, fence)
     }

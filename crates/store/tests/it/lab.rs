@@ -1,4 +1,4 @@
-//! Short words for what every test needs: nodes, jobs, runs, and the ends of grants.
+//! Helpers of all tests: nodes, jobs, runs, and the ends of claims.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -150,7 +150,7 @@ pub fn lost(node: NodeId, claimed: &ClaimedRun) -> (NodeId, Finish) {
     (node, finish)
 }
 
-/// The grant ends without an attempt.
+/// The claim ends without an attempt.
 pub fn untried(claimed: &ClaimedRun, verdict: Verdict) -> Finish {
     Finish::untried(claimed.grant, verdict)
 }

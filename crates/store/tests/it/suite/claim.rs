@@ -134,8 +134,8 @@ pub async fn a_later_grant_of_a_run_has_a_larger_fence_and_turn<B: Bench>(lab: &
     }
 }
 
-/// A claim may begin where the one before ended, but not for long: what is given back, and what
-/// comes late with an early time, has its turn before the others are through.
+/// A claim may begin where the one before ended, but not for long: released runs, and runs that
+/// come late with an early time, are claimed before the others are through.
 pub async fn large_claims_find_what_comes_back<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     let due_at = lab.ago(3_600).await;

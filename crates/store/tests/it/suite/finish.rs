@@ -1,4 +1,4 @@
-//! The end of grants: outcomes, retries, and writes that come too late.
+//! The end of claims: outcomes, retries, and writes that come too late.
 
 use domain::id::NodeId;
 use domain::job::{Job, JobState, When};
@@ -199,7 +199,7 @@ pub async fn a_live_run_shows_its_last_attempt<B: Bench>(lab: &Lab<B>) {
     assert_eq!(listed, [view]);
 }
 
-/// Everything a holder could send under a grant that is over.
+/// Everything a holder could send under a claim that is over.
 async fn refuses<B: Bench>(lab: &Lab<B>, node: NodeId, old: &ClaimedRun, how: &str) {
     let before = lab.view(old.run.id).await;
     let mut attempts = lab.store.attempts(old.run.id).await.unwrap();
@@ -234,7 +234,7 @@ pub async fn a_grant_that_is_over_writes_nothing<B: Bench>(lab: &Lab<B>) {
     lab.finish(node, untried(&old, Verdict::Release)).await;
     refuses(lab, node, &old, "a release").await;
     let held = lab.claim_one(node).await;
-    // The same node holds it again: its older grant is as worthless as another node's.
+    // The same node holds it again: its older claim is as invalid as another node's.
     refuses(lab, node, &old, "a new grant").await;
     let until = Some(lab.ago(1).await);
     lab.finish(node, untried(&held, Verdict::Wait(Wait::Upstream, until))).await;

@@ -91,7 +91,7 @@ pub async fn a_run_that_was_tried_is_not_prepared<B: Bench>(lab: &Lab<B>) {
     assert_eq!(remaining(lab, &job).await, times[..1]);
 }
 
-/// A holder of a prepared run that vanished finds out, and its old grant stays worthless when the
+/// A holder of a prepared run that vanished finds out, and its old claim stays invalid when the
 /// same tick is planned and claimed again.
 pub async fn a_grant_of_a_vanished_run_is_worthless<B: Bench>(lab: &Lab<B>) {
     let (mut job, times) = prepared(lab).await;

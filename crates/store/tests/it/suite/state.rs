@@ -32,7 +32,7 @@ impl<B: Bench> Seen<'_, B> {
         done
     }
 
-    /// The end of a grant.
+    /// The end of a claim.
     async fn finish(&mut self, event: Event, finish: Finish) {
         let (lab, node) = (self.lab, self.node);
         self.step(finish.grant.run, event, lab.finish(node, finish)).await;
