@@ -126,7 +126,7 @@ pub struct AuditedEvent {
     pub actor: String,
     /// The kind of event.
     pub kind: Kind,
-    /// The outcome of what the user did.
+    /// Result of the action.
     pub outcome: String,
     /// Details, as JSON or as a sentence.
     pub details: String,
@@ -135,7 +135,7 @@ pub struct AuditedEvent {
 /// Where a chain begins and ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chain {
-    /// The last row that was forgotten; what comes before the first if none was.
+    /// The last row that was pruned; the genesis seal if none was.
     pub anchor: Seal,
     /// When that row was written; none if none was forgotten.
     pub anchor_at: Option<Timestamp>,

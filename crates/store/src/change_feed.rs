@@ -1,10 +1,10 @@
 //! The change feed: ended runs in the order in which they ended, jobs in the order of their changes,
 //! and the statistics that are counted from it.
 //!
-//! A [`Cursor`] says how far a reader has come. The node that saw a run end stamps its end, and
+//! A [`Cursor`] is the position of a reader. The node that saw a run end stamps its end, and
 //! records it a moment later, so a row can appear behind a cursor that is close to the present: a
 //! reader that must see everything stays [`Cursor::settled`] behind; one that must be fast reads
-//! that time once more and drops what it knows already.
+//! that time once more and drops rows that it has seen already.
 //!
 //! Nothing is written when a run starts, so there is no such event.
 

@@ -33,7 +33,7 @@ use jiff::Timestamp;
 use crate::records::{Records, Row, Statement, params};
 use crate::{ClaimRequest, NodeView, Result, Store};
 
-/// The setting in which the leader says what every node should run with.
+/// The setting in which the leader publishes the settings that every node should have.
 pub const POLICY: &str = "cluster.policy";
 
 /// A store that several nodes share.
@@ -52,8 +52,8 @@ pub trait Cluster: Store {
     /// node's any more, or when the node holds runs that only the leader may execute.
     fn resign(&self, node: NodeId, epoch: i64) -> impl Future<Output = Result<bool>> + Send;
 
-    /// Hands runs to a node that ask for what it offers: its labels, and leadership if it leads in
-    /// this epoch. Nothing is handed to a node that is declared dead or drained.
+    /// Claims runs with a placement request for a node that satisfies it: with its labels, and as
+    /// the leader if it leads in this epoch. A node that is declared dead or drained gets nothing.
     fn claim_placed(
         &self,
         node: NodeId,
@@ -73,7 +73,7 @@ pub trait Cluster: Store {
         attempts: &[(Grant, String)],
     ) -> impl Future<Output = Result<Vec<bool>>> + Send;
 
-    /// Whether jobs can work in the store's own database, and record there what they did.
+    /// Whether jobs can work in the store's own database, and record their effects there.
     fn has_effects(&self) -> impl Future<Output = Result<bool>> + Send;
 
     /// Calls the first runs in line of pools that have places for them, and makes those claimable
@@ -89,8 +89,8 @@ pub trait Cluster: Store {
         run: RunId,
     ) -> impl Future<Output = Result<Vec<Acknowledgement>>> + Send;
 
-    /// Says in the leader's name what every node should run with: the setting
-    /// [`POLICY`](crate::POLICY), whose version is the epoch of the configuration. Answers that
+    /// Publishes, as the leader, the settings that every node should have: the setting
+    /// [`POLICY`](crate::POLICY), whose version is the epoch of the configuration. Returns that
     /// version; none, and nothing is written, when the node does not lead in this epoch.
     fn publish_policy(
         &self,
@@ -128,11 +128,11 @@ pub struct Acknowledgement {
 /// A change of a node that an administrator requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeControl {
-    /// It shall finish what it has and take nothing new.
+    /// It finishes its runs and takes no new ones.
     Drain,
     /// It shall do its part again.
     Resume,
-    /// It fell silent and will not come back: it does not count any more.
+    /// It missed heartbeats and will not come back: it does not count any more.
     Remove,
 }
 
@@ -154,7 +154,7 @@ pub enum NodeControlOutcome {
     Done,
     /// There is no such node, or it is gone.
     NotFound,
-    /// The node is alive: only one that fell silent can be removed.
+    /// The node is alive: only one that missed heartbeats can be removed.
     Alive,
     /// The node missed its heartbeats: there is no process to drain or resume.
     Down,

@@ -45,9 +45,9 @@ pub trait Dags: Store {
         adopted: &[StepRecord],
     ) -> impl Future<Output = Result<bool>> + Send;
 
-    /// Records decisions, each of which is based on a revision of its DAG run, and hands up to
-    /// `claim` of the new runs to the node. Each counts on its own: one whose revision is not the
-    /// present one writes nothing. A DAG run that no step is left of can be claimed.
+    /// Records decisions, each of which is based on a revision of its DAG run, and claims up to
+    /// `claim` of the new runs for the node. Each is applied on its own: one whose revision is not
+    /// the current one writes nothing. A DAG run without remaining steps can be claimed.
     fn advance(
         &self,
         batch: &[Advance],
@@ -446,7 +446,7 @@ pub struct Advanced {
     pub written: Vec<bool>,
     /// New runs that the node holds.
     pub claimed: Vec<ClaimedRun>,
-    /// Jobs that were changed lately, with their versions, if runs were handed out.
+    /// Jobs that were changed lately, with their versions, if runs were claimed.
     pub changed_jobs: Vec<(JobId, u32)>,
 }
 

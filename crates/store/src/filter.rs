@@ -21,7 +21,7 @@ pub struct RunFilter {
     pub of: RunsOf,
     /// In one of these states; in any when empty.
     pub states: Vec<RunState>,
-    /// Only what this asked for.
+    /// Only runs of this origin.
     pub origin: Option<Origin>,
     /// Leaves out the runs of steps of DAG runs.
     pub without_steps: bool,

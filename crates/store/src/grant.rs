@@ -10,8 +10,8 @@ use jiff::{SignedDuration, Timestamp};
 use crate::CHANGED_JOBS_MAX;
 
 /// The fencing tokens of a second begin at this number. A store goes on there when it is opened, or
-/// when a database comes back after a restore or a failover: what was drawn before is smaller, at
-/// fewer than a million starts a second.
+/// when a database comes back after a restore or a failover: earlier tokens are smaller, at fewer
+/// than a million starts a second.
 pub(crate) fn token_floor(now: Timestamp) -> i64 {
     (now.as_second() - TOKENS_SINCE).max(0) << TOKEN_BITS
 }
@@ -84,13 +84,13 @@ pub enum Verdict {
     Line {
         /// [`Wait::Overlap`] for all runs, [`Wait::Backfill`] for backfilled ones.
         wait: Wait,
-        /// So many.
+        /// Maximum number of concurrent runs.
         places: u32,
     },
     /// It is HELD for a decision, at most for so long: [`crate::Store::decide`]. If its cancellation
     /// was requested, it ends cancelled.
     Hold {
-        /// So long.
+        /// Maximum time of the wait.
         timeout: SignedDuration,
     },
     /// It goes back as it was.
@@ -118,7 +118,7 @@ pub struct ClaimRequest {
     /// Runs that are due, by their kind of slot.
     pub due: PerSlot<u32>,
     /// Runs that become due soon, to be prepared: of any kind, as they take no slot yet. None of a
-    /// tenant that may hold only so many: what is prepared starts by itself.
+    /// tenant with a limit: a prepared run starts without another claim.
     pub soon: u32,
     /// How soon.
     pub ahead: SignedDuration,
@@ -134,9 +134,9 @@ pub struct Exchanged {
     /// New claims. Due runs come first, by kind of slot: fair between tenants, then by priority
     /// with ageing, then by time.
     pub claimed: Vec<ClaimedRun>,
-    /// Jobs that were changed lately and their versions: a node that remembers an older version
-    /// forgets it before it starts what it was handed. With more than [`CHANGED_JOBS_MAX`], it
-    /// forgets all. Empty on a store whose changes are all made by the same process.
+    /// Jobs that were changed lately and their versions: a node that caches an older version drops
+    /// it before it starts the claimed runs. With more than [`CHANGED_JOBS_MAX`], it drops all.
+    /// Empty on a store whose changes are all made by the same process.
     pub changed_jobs: Vec<(JobId, u32)>,
     /// The store's clock.
     pub now: Timestamp,

@@ -9,9 +9,9 @@ use crate::{Result, Store};
 
 /// A store that remembers idempotency keys and the answers to their requests.
 pub trait IdempotencyKeys: Store {
-    /// A request begins that its client may send again under the same key, with a fingerprint of
-    /// what it asks for. Keys are remembered for a day. An answer that does not come within five
-    /// minutes is given up, and the next request of the key is the first again.
+    /// A request begins that its client may repeat under the same key, with a fingerprint of its
+    /// content. Keys are kept for a day. An answer that does not come within five minutes is given
+    /// up, and the next request of the key is the first again.
     fn begin_request(
         &self,
         tenant: TenantId,
@@ -35,13 +35,13 @@ pub trait IdempotencyKeys: Store {
 /// How a request stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestState {
-    /// It is the first of its key: it shall be carried out.
+    /// It is the first of its key: it has to be executed.
     New,
     /// It was answered before.
     Replay(Answer),
     /// The key belongs to a request that asks for something else.
     Conflict,
-    /// The first one is being carried out.
+    /// The first one is under way.
     InProgress,
 }
 

@@ -1,10 +1,10 @@
 //! Identity: tenants, users, roles, keys and grants.
 //!
 //! Every change begins with the generation, whose row PostgreSQL locks until commit (SQLite has one
-//! writer): changes of identity come one after the other, and what was checked in one (a name is
-//! free, a role does not contain itself, nothing is left of a tenant) is still true when it is
-//! written. Each is recorded in the audit with it; what goes along with something that is removed
-//! has no row of its own, and neither has a key that expired.
+//! writer): changes of identity are serialized, and a condition that was checked in one (a name is
+//! free, a role does not contain itself, a tenant is empty) still holds when it is written. Each is
+//! audited in the same transaction; rows that are removed along with another one have no audit row
+//! of their own, and neither has a key that expired.
 
 use std::future::Future;
 
@@ -21,7 +21,8 @@ use crate::{Page, Result, Store, StoreError};
 
 /// A store of tenants, users, roles, keys and grants.
 pub trait Identity: Store {
-    /// Grows with every change: what was read at one generation is true as long as it lasts.
+    /// Grows with every change: rows that were read at one generation are valid as long as it
+    /// lasts.
     fn generation(&self) -> impl Future<Output = Result<i64>> + Send;
 
     /// Entries by id, in no particular order; unknown ones are left out.
@@ -496,7 +497,7 @@ fn awarded(role: Option<Uuid>, privilege: Option<String>) -> Result<Awarded> {
     }
 }
 
-/// The columns of what is given.
+/// The columns of a grant.
 fn columns(what: &Awarded) -> (Option<Uuid>, Option<String>) {
     match what {
         Awarded::Role(role) => (Some(role.0), None),
@@ -541,7 +542,7 @@ fn audit_state(entry: &Entry) -> Value {
     }
 }
 
-/// Adds up what a search found.
+/// Collects the grants that a search found.
 fn reached(rows: impl Iterator<Item = Result<Awarded>>) -> Result<EffectiveGrants> {
     let (mut privileges, mut roles) = (Vec::new(), Vec::new());
     let (mut databases, mut queues) = (Vec::new(), Vec::new());

@@ -1,7 +1,7 @@
 //! The state of Punctual: traits, and a module for each database behind them.
 //!
-//! The kernel ([`Store`], [`Cluster`], [`Shards`]) is what the loops of the scheduler need, written
-//! by hand for each database. Everything else is made of [`records`], written once.
+//! The kernel ([`Store`], [`Cluster`], [`Shards`]) has the operations of the scheduler's loops,
+//! written by hand for each database. Everything else is made of [`records`], written once.
 //!
 //! An operation is one transition of the domain, atomic and durable when it returns, in one round
 //! trip for any number of items. Operations know nothing of cron, retries or dependencies: the caller has
@@ -107,15 +107,15 @@ pub use view::{AttemptView, NodeView, Page, RunView};
 
 /// A place that keeps jobs, runs and their history.
 pub trait Store: Send + Sync + 'static {
-    /// The store's clock, which decides what is due and what has expired.
+    /// The store's clock, by which runs are due and leases expire.
     fn now(&self) -> impl Future<Output = Result<Timestamp>> + Send;
 
     /// Creates and changes jobs, each on its own: one that conflicts does not stop the others.
     fn define(&self, changes: &[Change]) -> impl Future<Output = Result<Vec<Changed>>> + Send;
 
-    /// Creates and changes jobs in one transaction, all of them or none: unless every answer is
-    /// [`Changed::Done`], nothing was written, and the other answers say why. The changes concern
-    /// different jobs with different names.
+    /// Creates and changes jobs in one transaction, all of them or none: unless every result is
+    /// [`Changed::Done`], nothing was written, and the other results have the cause. The changes
+    /// concern different jobs with different names.
     fn define_together(
         &self,
         changes: &[Change],
@@ -130,15 +130,15 @@ pub trait Store: Send + Sync + 'static {
         of: &Buckets,
     ) -> impl Future<Output = Result<DueJobs>> + Send;
 
-    /// Records what a plan made of due jobs and moves each one's next time forward, if it still
-    /// is what the plan was based on. Answers for each whether it was.
+    /// Records the plans of due jobs and moves each job's next time forward, if it still is the one
+    /// that the plan was based on. Returns for each whether it was.
     fn fire(&self, batch: &[RecordPlan]) -> impl Future<Output = Result<Vec<bool>>> + Send;
 
-    /// Records runs that a client asked for, and hands up to `claim` of those that are due to the
-    /// asking node in the same commit. A run whose id is known already is not recorded again. A run
-    /// that was made of another version of its job than the present one, or of a deleted job, is
-    /// not recorded either: the caller reads the job again. So a caller may make runs of a job that
-    /// it read any time before.
+    /// Records requested runs, and claims up to `claim` of those that are due for the submitting
+    /// node in the same commit. A run whose id exists already is not recorded again. A run that was
+    /// made of another version of its job than the current one, or of a deleted job, is not
+    /// recorded either: the caller reads the job again. So a caller may make runs of a job that it
+    /// read any time before.
     fn submit(
         &self,
         runs: &[NewRun],
@@ -172,8 +172,8 @@ pub trait Store: Send + Sync + 'static {
     fn cancel(&self, run: RunId, reason: &Reason)
     -> impl Future<Output = Result<Cancelled>> + Send;
 
-    /// Registers a node with a lease. A node of the same name that fell silent has come back with
-    /// it, and is gone; if it was draining, so is this one. The leases of the nodes that it
+    /// Registers a node with a lease. A node of the same name that missed heartbeats is replaced by
+    /// it, and is gone; if that one was draining, so is this one. The leases of the nodes that it
     /// replaces end. If it is a scheduler and no other one is alive, the time since the last one
     /// was is recorded as an outage.
     fn join(
@@ -199,15 +199,16 @@ pub trait Store: Send + Sync + 'static {
         reason: &Reason,
     ) -> impl Future<Output = Result<Decided>> + Send;
 
-    /// Extends a node's lease; none when the lease has ended, and its runs are handed on.
+    /// Extends a node's lease; none when the lease has expired and its runs may be claimed by
+    /// others.
     fn renew(
         &self,
         node: NodeId,
         lease: SignedDuration,
     ) -> impl Future<Output = Result<Option<Renewed>>> + Send;
 
-    /// Keeps what a node executes and since when, in place of what it said before. Nothing is
-    /// written when a run starts, so readers on other nodes learn of the time from this.
+    /// Replaces the recorded runs under way of a node, with their start times. Nothing is written
+    /// when a run starts, so readers on other nodes have the time from here.
     fn record_starts(
         &self,
         node: NodeId,
@@ -414,7 +415,7 @@ pub struct RecordPlan {
     pub ledger: Vec<LedgerEntry>,
 }
 
-/// A node with room for some runs.
+/// A node with free slots for some runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClaimFor {
     /// The node.

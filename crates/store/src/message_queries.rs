@@ -10,7 +10,7 @@ use crate::messages::state;
 use crate::records::{Records, Row, Sql, Statement, params};
 use crate::{Result, Store};
 
-/// So many workspaces of a queue are listed.
+/// Maximum number of listed workspaces of a queue.
 const WORKSPACES_MAX: i64 = 10_000;
 
 /// A store that answers queries about messages.

@@ -53,7 +53,7 @@ pub trait Messages: Store {
         leases: &[(RunId, i64)],
     ) -> impl Future<Output = Result<Vec<HeldLease>>> + Send;
 
-    /// Applies reports and what was decided about messages that no worker leases, in one commit. The
+    /// Applies reports, and decisions about messages that no worker has leased, in one commit. The
     /// node is the one that reports.
     fn settle_messages(
         &self,
@@ -140,7 +140,7 @@ pub struct LeaseRequest {
     /// How many messages a workspace gets in one round; one if it is not listed.
     pub weights: Vec<(String, u32)>,
     /// The time limit of each message, if it begins with the lease. Otherwise it begins when the
-    /// worker says that it has begun.
+    /// worker reports that it has begun.
     pub time_limit: Option<SignedDuration>,
 }
 
@@ -329,8 +329,8 @@ pub(crate) fn share(max: u32, workspaces: usize) -> u32 {
     max.div_ceil(workspaces).saturating_mul(2).clamp(1, max.max(1))
 }
 
-/// The tokens of a rate limit: what is left of `tokens` after `elapsed_us` more, at most what one
-/// second brings and at least room for one.
+/// The tokens of a rate limit: the rest of `tokens` after `elapsed_us` more, at most those of one
+/// second and at least one.
 pub(crate) fn refilled(tokens: f64, elapsed_us: i64, rate: f64) -> f64 {
     let earned = elapsed_us.max(0) as f64 / 1e6 * rate;
     (tokens + earned).min(rate.max(1.0))

@@ -27,8 +27,8 @@ pub trait NamedResources: Store {
         expected: u32,
     ) -> impl Future<Output = Result<Put>> + Send;
 
-    /// Removes an object if it still has the version that was seen, and with it its secrets, grants
-    /// of its use, and what was recorded of deliveries under its id.
+    /// Removes an object if it still has the version that was read, and with it its secrets, grants
+    /// of its use, and the recorded deliveries under its id.
     fn remove_object(
         &self,
         tenant: TenantId,

@@ -32,8 +32,8 @@ pub struct NodeInfo {
     pub acted: Option<(NodeId, Timestamp)>,
 }
 
-/// Nodes that ended before their leases did. The join ends their leases, and what they held can be
-/// handed on at once.
+/// Nodes that ended before their leases did. The join ends their leases, and their runs can be
+/// claimed at once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Replaces {
     /// None is known of.

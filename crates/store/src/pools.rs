@@ -69,8 +69,8 @@ const GET_IN_LINE: &str = "
             THEN pool_runs.turn END,
         tenant_id = $2, pool = $3, weight = $5, priority = $6, due_at = $7, called_at = NULL";
 
-/// A run takes its place, if it has one already or if the pool has room and no run before it in
-/// line is on its way. A run that needs more than the whole pool keeps no other waiting.
+/// A run takes its place, if it has one already or if the pool has a free place and no run before
+/// it in line was called. A run that needs more than the whole pool keeps no other waiting.
 const TAKE: Sql = Sql::Differs {
     postgres: "
         UPDATE pool_runs SET turn = $8, since = CASE WHEN turn = $8 THEN since ELSE {now} END

@@ -26,8 +26,8 @@ pub trait RunQueries: Store {
     /// Wait of a live run; none if the run has ended or does not exist.
     fn live_run(&self, run: RunId) -> impl Future<Output = Result<Option<LiveRun>>> + Send;
 
-    /// For each of these jobs the newest of its latest runs that was carried out and has ended; a
-    /// job without one is left out.
+    /// For each of these jobs the newest of its latest runs that was executed and has ended; a job
+    /// without one is left out.
     fn last_runs(&self, jobs: &[JobId]) -> impl Future<Output = Result<Vec<LastRun>>> + Send;
 
     /// The newest ended runs of each of these jobs, at most `limit` of each, newest first. Times
@@ -117,7 +117,7 @@ pub struct LiveRun {
     pub line_ahead: u32,
 }
 
-/// So many runs before another one are counted.
+/// Maximum number of runs that are counted before another one.
 pub const AHEAD_MAX: u32 = 1_000;
 
 /// The reason of a request to cancel.

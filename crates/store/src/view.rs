@@ -59,8 +59,8 @@ pub struct RunView {
     pub node: Option<NodeId>,
     /// The fence of its last ended attempt.
     pub fence: Option<i64>,
-    /// When its last attempt began; while one is under way, when that one did, as far as its node
-    /// has said.
+    /// Start of its last attempt; while one is under way, the start of that one, as far as its node
+    /// has reported it.
     pub started_at: Option<Timestamp>,
     /// When it ended.
     pub finished_at: Option<Timestamp>,

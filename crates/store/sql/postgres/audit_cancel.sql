@@ -1,4 +1,4 @@
--- Audit row of a cancellation request. It goes by rows that this transaction has written.
+-- Audit row of a cancellation request, if this transaction has written it.
 INSERT INTO audit (tenant_id, at, actor, kind, job_id, run_id, outcome, details, runs)
 SELECT r.tenant_id, clock(), $2, 'JOB_CANCELLED', r.job_id, $1, r.outcome, $3, ''
 FROM (

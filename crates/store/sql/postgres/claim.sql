@@ -1,11 +1,12 @@
--- Hands runs to a node, under the gate: fair between tenants by their weights, then by priority with ageing, then by time,
--- for each kind of slot. A lane is ten times its kind of slot, and a priority.
--- $1 node, $2 how many due runs of each kind of slot, $3 how many that are due soon, $4 how soon, $5 the most a tenant may
--- hold, $6 how deep to look, for each kind: where there are many tenants, only so much of each one's work is looked at.
--- $7 so much is a large claim: to step over what is held already would cost most of it. $8 so many large claims in a row
--- begin where the one before ended, of any node; the next one looks at what has come back since. $9 what a point of
--- priority is worth in waiting, $10 the weight of a tenant without one, $11 a round: every weight divides it.
--- Goes on behind lanes.
+-- Claims runs for a node, under the gate: fair between tenants by their weights, then by priority
+-- with ageing, then by time, for each kind of slot. A lane is ten times its kind of slot, plus a
+-- priority. $1 node, $2 how many due runs of each kind of slot, $3 how many that are due soon, $4
+-- how soon, $5 the limit of a tenant, $6 the depth for each kind: where there are many tenants,
+-- only that many runs of each are read. $7 the size of a large claim: stepping over runs that are
+-- held already would cost most of it. $8 how many large claims in a row begin where the one before
+-- ended, of any node; the next one also reads runs that were released since. $9 the waiting time
+-- that a point of priority is worth, $10 the weight of a tenant without one, $11 a round: every
+-- weight divides it. Continues lanes.
 , clock AS MATERIALIZED (SELECT clock() AS now),
 want AS MATERIALIZED (
     SELECT slot - 1 AS slot, n, depth FROM unnest($2::bigint[], $6::bigint[]) WITH ORDINALITY AS u (n, depth, slot)
@@ -47,8 +48,8 @@ quota AS MATERIALIZED (
     JOIN busy b ON b.slot = w.slot
     GROUP BY w.slot, w.n, w.depth
 ),
--- The front of each lane. It begins at the first time, so that what has ended since the last vacuum
--- is stepped over only once.
+-- The front of each lane. It begins at the first time, so that index entries of runs that ended
+-- since the last vacuum are stepped over only once.
 due AS NOT MATERIALIZED (
     SELECT r.*, b.slot
     FROM busy b
@@ -76,8 +77,8 @@ held AS MATERIALIZED (
     WHERE (SELECT yes FROM counted) OR (SELECT tenants > 1 FROM plain)
     GROUP BY r.tenant_id, r.lane / 10
 ),
--- Tenants take turns by their weights, what they hold included. A point of priority is worth some waiting, so the order of
--- two runs never changes while they wait.
+-- Tenants take turns by their weights, counting runs that they hold. A point of priority is worth
+-- some waiting, so the order of two runs never changes while they wait.
 ranked AS NOT MATERIALIZED (
     SELECT d.*, d.due_at - d.lane % 10 * $9::bigint AS rank FROM due d WHERE NOT (SELECT yes FROM plain)
 ),

@@ -10,7 +10,7 @@ written AS MATERIALIZED (
     SELECT id, id = ANY ($2::uuid[]) AS returned FROM jobs
     WHERE id = ANY ($1::uuid[]) AND xmin = pg_current_xact_id()::xid
 ),
--- The ids of history are sorted by time, so only what is to come is looked at.
+-- The ids of history are sorted by time, so only future ones are read.
 settled AS MATERIALIZED (
     SELECT
         w.id,

@@ -1,2 +1,2 @@
--- Serializes changes of leadership: the next statement sees what the previous holder committed.
+-- Serializes changes of leadership: the next statement sees the changes of the previous holder.
 SELECT 1 FROM roles WHERE name = 'LEADER' FOR UPDATE

@@ -1,7 +1,7 @@
--- Goes on behind audit_requested, to hand what was just recorded to the node that asked. No other node can claim it, so the
--- gate is passed on the way, for the numbers. A tenant that is counted gets its runs from the queue.
--- $18 lock of the node, $19 node, $20 how many at most that take a process slot, $21 that take an HTTP slot, $22 and $23 as
--- in job_changed_lately.
+-- Continues audit_requested, and claims the runs that were just recorded for the submitting node.
+-- No other node can claim them, so the gate is passed on the way, for the fences. A tenant with a
+-- limit gets its runs from the queue. $18 lock of the node, $19 node, $20 how many at most that
+-- take a process slot, $21 that take an HTTP slot, $22 and $23 as in job_changed_lately.
 , due AS MATERIALIZED (
     SELECT id, due_at, order_at, lane
     FROM born

@@ -241,7 +241,7 @@ impl Shared {
     }
 }
 
-/// A run that was claimed, and what it asked for.
+/// A claimed run, and its placement request.
 fn placed(row: &Row) -> Result<ClaimedRun> {
     let mut run = claimed(row)?;
     run.run.place = Placement::from_words(row.try_get(16)?);

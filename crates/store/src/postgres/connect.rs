@@ -22,7 +22,7 @@ mod embedded {
     embed_migrations!("migrations/postgres");
 }
 
-/// The oldest release that has what the statements use.
+/// The oldest server release that has the features of the statements.
 const SERVER_VERSION_MIN: i32 = 13_00_00;
 
 /// Held while tables are created or changed: "punctual" in ASCII.
@@ -102,7 +102,7 @@ async fn advance_tokens(client: &Client) -> std::result::Result<(), tokio_postgr
     client.execute(&advance, &values).await.map(|_| ())
 }
 
-/// Refuses a server that no store can be on, and says how well the way to it is protected.
+/// Refuses a server that no store can be on, and logs how well the connection is protected.
 async fn look_at(client: &Client, address: &PostgresAddress) -> Result<()> {
     let look = "SELECT current_setting('server_version_num')::integer,
         current_setting('search_path') = 'punctual' AND current_setting('enable_seqscan') = 'off',
@@ -138,7 +138,7 @@ fn too_old(server: i32) -> Option<StoreError> {
     })
 }
 
-/// Applies what is missing, one process at a time. Refuses tables that were changed by a newer
+/// Applies missing migrations, one process at a time. Refuses tables that were changed by a newer
 /// release so that this one cannot use them, and tables that were made before the first release.
 async fn migrate(client: &mut Client, address: &PostgresAddress, known: i32) -> Result<()> {
     client.execute("SELECT pg_advisory_lock($1)", &[&MIGRATION_LOCK]).await?;

@@ -17,7 +17,7 @@ use super::{PostgresStore, lock_of};
 use crate::dags::{is_called, item_number};
 use crate::{Advance, Advanced, ClaimFor, DagRun, Dags, Result};
 
-/// So many new runs are left to the queue.
+/// From this number on, new runs are left to the queue.
 const CLAIM_MAX: usize = 500;
 
 impl Dags for PostgresStore {

@@ -175,7 +175,7 @@ fn has_follow_up(wave: &[Change]) -> bool {
     wave.iter().any(follows)
 }
 
-/// Takes what a wave with consequences needs before it writes, in the order of
+/// Takes the locks of a wave with consequences before it writes, in the order of
 /// docs/decisions/023-ends-beside-each-other.md: runs that do not wait, the lock of waits, the
 /// gate. Jobs and runs that wait come behind these.
 fn lock(wave: &[Change], pipeline: &mut Pipeline<'_>) {

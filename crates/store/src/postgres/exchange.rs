@@ -35,10 +35,10 @@ use super::runs::known;
 use super::{Shared, first, lock_of};
 use crate::{Applied, CHANGED_JOBS_MAX, ClaimRequest, Exchanged, Finish, Result};
 
-/// So much is a large claim.
+/// Size of a large claim.
 const FRONT_CLAIM_MIN: i64 = 100;
 
-/// So many large claims in a row begin where the one before ended.
+/// Maximum number of large claims in a row that begin where the one before ended.
 const FRONT_LOOKS_MAX: i32 = 8;
 
 /// How much deeper than an even share a claim looks at most.
@@ -127,7 +127,7 @@ impl Shared {
         }
     }
 
-    /// Brings the list of holdings in line with what was committed.
+    /// Applies the committed changes to the list of holdings.
     pub(super) fn settle(
         &self,
         node: NodeId,

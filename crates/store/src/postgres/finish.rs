@@ -72,9 +72,10 @@ impl<'a> Ending<'a> {
         Ending { done, job_states, ends, agains: None, wake: None }
     }
 
-    /// Lets runs go on, gives jobs the states that follow from ends, and wakes the runs that waited for
-    /// one of the runs, behind the locks that this needs. The gate hands out so many fences, and the caller takes so many runs with the same
-    /// call. The second column at the place that is returned is the time.
+    /// Lets runs go on, gives jobs the states that follow from ends, and wakes the runs that waited
+    /// for one of the runs, behind the locks that this needs. The gate allocates so many fences,
+    /// and the caller claims so many runs with the same call. The second column of the returned
+    /// step is the time.
     pub fn pass_gate(
         &mut self,
         pipeline: &mut Pipeline<'a>,
@@ -272,7 +273,7 @@ impl<'a> Attempts<'a> {
         self.version.push(attempt.and_then(|attempt| attempt.job_version).map(signed));
     }
 
-    /// The same without columns that say nothing. An attempt was made by the holder, if no other
+    /// The same without columns of default values. An attempt was made by the holder, if no other
     /// node is named.
     fn sparse(mut self, holder: Option<NodeId>) -> Self {
         let others = |node: &Option<Uuid>| node.is_some() && *node != holder.map(|node| node.0);
@@ -429,7 +430,7 @@ impl Room {
     }
 }
 
-/// Runs that may have made room for others.
+/// Runs whose ends may wake others.
 #[derive(Default)]
 pub(super) struct Freed {
     jobs: BTreeMap<JobId, Room>,
@@ -463,7 +464,8 @@ impl Freed {
         self.places.push(i64::from(places));
     }
 
-    /// Wakes the runs that waited for them. The gate has just handed out so many fences.
+    /// Wakes the runs that waited for them. `fences` is the number that the gate has just
+    /// allocated.
     pub fn into_step(self, pipeline: &mut Pipeline<'_>, fences: i64) -> Option<usize> {
         if self.runs.is_empty() && self.aside.is_empty() {
             return None;

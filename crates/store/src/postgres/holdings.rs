@@ -36,7 +36,7 @@ struct Claim {
 pub(super) type Held = (RunId, JobId);
 
 impl Holdings {
-    /// A node was handed these runs, in the order of their fences.
+    /// A node has claimed these runs, in the order of their fences.
     pub fn take(&mut self, claim: i64, node: NodeId, runs: Vec<Held>) {
         self.insert(claim, node, runs.into_iter().map(Some).collect());
     }

@@ -205,9 +205,9 @@ impl Shared {
         Ok(runs)
     }
 
-    /// A claim whose answer was lost on the way belongs to this node, and no process knows it: the
-    /// runs would never start. It is given back. While no claim is under way, what the holdings
-    /// do not list is such a claim.
+    /// A claim whose reply was lost belongs to this node, and no process knows it: the runs would
+    /// never start. It is released. While no claim is under way, a claim that the holdings do not
+    /// list is such a claim.
     async fn release_orphans(&self, node: NodeId, claims: Vec<i64>) {
         let unknown = |claims: Vec<i64>| -> Vec<i64> {
             let holdings = self.holdings();

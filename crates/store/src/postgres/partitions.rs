@@ -34,11 +34,11 @@ const PARTITION_LOCK: i64 = 0x68_6973_746f_7279;
 /// How long a change waits for a lock, and others behind it.
 const LOCK_TIMEOUT: &str = "100ms";
 
-/// So many rows are moved to another partition while nothing else can be read.
+/// Maximum number of rows that are moved to another partition while nothing else can be read.
 const MOVED_MAX: i64 = 10_000;
 
-/// So many rows of old partitions are written once more. Where more have to stay, the others are
-/// deleted one by one.
+/// Maximum number of rows of old partitions that are rewritten. Where more have to stay, the others
+/// are deleted one by one.
 const KEPT_MAX: i64 = 200_000;
 
 /// Result of a change of partitions.
@@ -165,7 +165,7 @@ impl Shared {
         Ok(Change::Done(0))
     }
 
-    /// Makes one partition of several, with what of them has to stay.
+    /// Makes one partition of several, with the rows that have to stay.
     async fn merge(&self, old: &[Range], cut: &RetentionCutoff) -> Changed {
         let mut client = self.pool.get().await?;
         let tx = client.transaction().await?;
@@ -223,7 +223,7 @@ impl Shared {
         Ok(Change::Done((rows - kept).max(0).cast_unsigned()))
     }
 
-    /// Too much has to stay: what goes, goes row by row.
+    /// Too many rows have to stay: the others are deleted row by row.
     async fn leave_to_rows(&self, ranges: &[&Range]) -> Changed {
         let numbers: Vec<i32> = ranges.iter().map(|range| range.number).collect();
         // Partitions whose rows are deleted one by one from now on.

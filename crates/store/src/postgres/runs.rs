@@ -38,8 +38,8 @@ impl Shared {
     }
 }
 
-/// Adds plans to a transaction, at most one for each job. Returns the step that reports what was
-/// done.
+/// Adds plans to a transaction, at most one for each job. Returns the step that reports the
+/// results.
 pub(super) fn push_fires<'a>(batch: Vec<&'a RecordPlan>, pipeline: &mut Pipeline<'a>) -> usize {
     let mut ordered = batch.clone();
     // Always in the same order, so that two of these cannot wait for each other.

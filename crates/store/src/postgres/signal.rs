@@ -46,7 +46,7 @@ struct Hints {
     changed: Notify,
     placed: Notify,
     outbox: Notify,
-    /// Whether what is to be said is about runs that ask for something of their node.
+    /// Whether the next hint is about runs with a placement request.
     says_placed: AtomicBool,
 }
 

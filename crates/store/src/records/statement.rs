@@ -101,7 +101,7 @@ impl From<String> for Sql {
     }
 }
 
-/// One statement with its parameters and what is expected of it.
+/// One statement with its parameters and its expected result.
 #[derive(Clone, Debug)]
 pub struct Statement {
     sql: Sql,

@@ -24,7 +24,7 @@ use super::writer::Tx;
 use crate::lane::{LANES, slot_of};
 use crate::{Applied, ClaimRequest, Exchanged, Finish, Result, StoreError};
 
-/// A run in the queue, and what the writer has to remember of it.
+/// A run in the queue, with the columns that the writer keeps in memory.
 pub(super) struct Queued {
     pub claimed: ClaimedRun,
     pub lane: i64,
@@ -93,7 +93,7 @@ fn claim(tx: &mut Tx<'_>, node: NodeId, want: ClaimRequest) -> Result<Vec<Claime
     Ok(taken.into_iter().map(|queued| queued.claimed).collect())
 }
 
-/// Hands the fronts of lanes to a node.
+/// Claims the fronts of lanes for a node.
 pub(super) fn claim_from(
     tx: &mut Tx<'_>,
     node: NodeId,
@@ -223,8 +223,8 @@ fn soon(tx: &Tx<'_>, lanes: &[Lane], want: ClaimRequest, shares: &Shares) -> Res
     Ok(runs)
 }
 
-/// The runs that go first, of each kind of slot. Tenants take turns by their weights, counting what
-/// they hold already.
+/// The runs that go first, of each kind of slot. Tenants take turns by their weights, counting runs
+/// that they hold already.
 fn choose(
     tx: &mut Tx<'_>,
     mut due: Vec<Queued>,

@@ -1,9 +1,9 @@
-//! A copy of a database while others work on it, and what a copy needs before it is a store again.
+//! A copy of a database while others work on it, and the steps that make a store of a copy.
 //!
 //! The copy is made by a reader that holds one snapshot from the first page to the last. In WAL
-//! mode that blocks no writer: the writer goes on, and only the end of its log waits for the reader.
-//! SQLite would begin anew whenever another connection wrote between two steps; holding the snapshot
-//! is what keeps it from doing so.
+//! mode that blocks no writer: the writer goes on, and only the end of its log waits for the
+//! reader. SQLite would begin anew whenever another connection wrote between two steps; holding the
+//! snapshot prevents that.
 
 use std::fs::File;
 use std::path::Path;
@@ -21,11 +21,11 @@ const STEP_PAGES: i32 = 256;
 
 /// The bits of a fence below its epoch.
 ///
-/// An epoch is a second: that of the restore, counted from [`EPOCH_ZERO`]. Fences that were given
-/// after the backup was made are not in it, yet no new one may repeat them, so a restore cannot
-/// count on from what it finds. It can know the time: as long as a store gives out fewer than four
-/// million numbers a second, none has reached the epoch of a second to come. All of it stays below
-/// 2^53 until 2094, which is as far as numbers go in JavaScript.
+/// An epoch is a second: that of the restore, counted from [`EPOCH_ZERO`]. Fences that were
+/// allocated after the backup was made are not in it, yet no new one may repeat them, so a restore
+/// cannot count on from its own data. It can use the time: as long as a store allocates fewer than
+/// four million numbers a second, none has reached the epoch of a future second. All of it stays
+/// below 2^53 until 2094, the limit of integers in JavaScript.
 const EPOCH_SHIFT: u32 = 22;
 
 /// The second 0 of epochs: the first of 2026.
@@ -45,7 +45,8 @@ pub struct CopyProgress {
 pub struct Revived {
     /// Jobs that are not deleted.
     pub jobs: u64,
-    /// Runs that nodes held when the copy was made: they are lost, and tried again as their jobs say.
+    /// Runs that nodes held when the copy was made: they are lost, and attempted again by the
+    /// policies of their jobs.
     pub running: u64,
     /// The counter of fences before.
     pub fence_before: i64,

@@ -64,8 +64,7 @@ impl Counters {
         self.order = us(self.clock).max(self.order) + 1;
     }
 
-    /// Something was rolled back: what it had counted did not happen. Its numbers are not used
-    /// again.
+    /// A rollback: counts in memory are read again. Allocated numbers are not used again.
     pub fn recount(&mut self, connection: &Connection) -> Result<()> {
         self.holdings = Holdings::read(connection)?;
         Ok(())

@@ -96,7 +96,7 @@ struct Ending {
 }
 
 impl Ending {
-    /// Writes what was taken, so that the tables show it.
+    /// Writes the collected ends, so that the tables show them.
     fn flush(&mut self, tx: &Tx<'_>) -> Result<()> {
         self.leaving.flush(tx.connection)?;
         self.recorder.flush(tx)

@@ -173,7 +173,7 @@ impl Holdings {
         Ok(holdings)
     }
 
-    /// A node is handed a run.
+    /// A node claims a run.
     pub fn take(&mut self, held: Held) {
         self.tenants.add(&held, 1);
         self.listed += 1;
@@ -239,7 +239,7 @@ impl Holdings {
         self.tenants.add(held, -1);
     }
 
-    /// Writes down what was handed out, and clears away what is over.
+    /// Writes new claims, and deletes those that are over.
     pub fn write(&mut self, connection: &Connection) -> Result<()> {
         let fresh = self.claims.iter_mut().rev().take_while(|(_, claim)| !claim.is_on_disk);
         for (id, claim) in fresh {
@@ -260,7 +260,7 @@ impl Holdings {
         Ok(())
     }
 
-    /// Writes thin claims anew, with what is left of them.
+    /// Rewrites sparse claims, with the runs that are left of them.
     fn compact(&mut self, connection: &Connection) -> Result<()> {
         let thin = |claim: &Claim| claim.open * 4 <= claim.grants.len();
         for (id, claim) in self.claims.iter_mut().filter(|(_, claim)| thin(claim)) {

@@ -55,8 +55,8 @@ pub(super) fn join(
     if let Some((old, at)) = info.acted {
         note_act(tx, old, us(at))?;
     }
-    // Nodes of a name that fell silent: they have come back as another one. Whether they were to
-    // take nothing new.
+    // Nodes of this name that missed heartbeats: this one replaces them. Returns whether they were
+    // draining.
     let sql = "UPDATE nodes SET gone_at = ?2 WHERE name = ?1 AND id <> ?3 AND dead
                AND gone_at IS NULL RETURNING draining";
     let mut back = tx.connection.prepare_cached(sql)?;
@@ -89,7 +89,8 @@ pub(super) fn join(
     Ok(Joined { outages: outages.collect::<Result<_>>()? })
 }
 
-/// The processes of nodes have ended: so do their leases, and what they had not begun goes back.
+/// The processes of nodes have ended: their leases end, and runs that they had not begun are
+/// released.
 fn replace(tx: &mut Tx<'_>, node: NodeId, replaces: &Replaces) -> Result<()> {
     match replaces {
         Replaces::None => {}

@@ -139,7 +139,7 @@ pub(super) fn submit_one(tx: &mut Tx<'_>, run: &NewRun) -> Result<bool> {
     Ok(!new.is_empty())
 }
 
-/// Records the runs of steps. The node holds those that it has room for from the beginning.
+/// Records the runs of steps. The node claims those that it has slots for at once.
 pub(super) fn submit_steps(
     tx: &mut Tx<'_>,
     runs: &[NewRun],

@@ -17,7 +17,7 @@ use crate::{TOKEN_BITS, token_floor};
 pub(super) struct Tokens(AtomicI64);
 
 impl Tokens {
-    /// Goes on behind what was drawn before, and writes that down.
+    /// Continues after the tokens that were allocated before, and writes that to disk.
     pub fn open(connection: &Connection, now: Timestamp) -> Result<Self> {
         // The latest fencing token that was written down.
         let sql = "SELECT token FROM meta";

@@ -18,7 +18,7 @@ use crate::Result;
 use crate::pools::POOLS_CLEAR;
 use crate::records::Statement;
 
-/// Jobs whose runs made room, and what their last ends were.
+/// Jobs whose waiting runs may go on, and their last ends.
 #[derive(Default)]
 pub(super) struct Freed {
     jobs: BTreeMap<JobId, Room>,
@@ -56,9 +56,9 @@ impl Freed {
         self.jobs.entry(job).or_default().places += 1;
     }
 
-    /// Wakes the runs that waited for this, and says which. The caller takes so many with the same
-    /// call: beyond the places that are free, no more are woken, so that no other node takes one
-    /// that has to wait for those before it.
+    /// Wakes the runs that waited for this, and returns them. The caller claims so many with the
+    /// same call: beyond the free places, no more are woken, so that no other node claims one that
+    /// has to wait for those before it.
     pub fn wake(self, tx: &mut Tx<'_>, taken_at_once: u32) -> Result<Vec<Uuid>> {
         let mut woken = Vec::new();
         let mut upstream_known = tx.connection.prepare_cached(sql!("upstream_known"))?;
@@ -86,7 +86,7 @@ impl Freed {
     }
 }
 
-/// Wakes the first in a line of a job, all of them when `places` is negative, and says which.
+/// Wakes the first in a line of a job, all of them when `places` is negative, and returns them.
 pub(super) fn line(tx: &Tx<'_>, job: JobId, wait: Wait, places: i64) -> Result<Vec<Uuid>> {
     let waiting = waiting(tx, sql!("waiting_line"), (job.0, places, wait as u8))?;
     waiting.iter().try_for_each(|run| wake(tx, run))?;
@@ -99,7 +99,7 @@ pub(super) fn changed(tx: &Tx<'_>, job: JobId) -> Result<()> {
     waiting.iter().try_for_each(|run| wake(tx, run))
 }
 
-/// Wakes runs that waited long enough, and says how many.
+/// Wakes runs that waited long enough, and returns their number.
 pub(super) fn expired(tx: &Tx<'_>) -> Result<u64> {
     let waiting = waiting(tx, sql!("waiting_expired"), (tx.now_us(),))?;
     waiting.iter().try_for_each(|run| wake(tx, run))?;

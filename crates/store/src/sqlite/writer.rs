@@ -1,4 +1,4 @@
-//! The one thread that writes: what waits is applied together and shares a commit.
+//! The one thread that writes: waiting commands are applied together and share a commit.
 //!
 //! ```text
 //!   caller ─┐
@@ -9,9 +9,9 @@
 //! An answer leaves only after the commit. A command that fails is rolled back to its savepoint,
 //! or to the beginning if nothing was written before it, and its neighbours go on. A command that
 //! changes much is the last one of its commit: those behind it are no reason to keep its caller
-//! waiting. When the commit itself fails (disk full, failed fsync), no caller gets
-//! a yes, and the connection is opened anew: after a failed fsync, what the old one believes
-//! about the file is worth nothing.
+//! waiting. When the commit itself fails (disk full, failed fsync), no caller gets a success, and
+//! the connection is opened anew: after a failed fsync, the state of the old connection cannot be
+//! trusted.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -91,7 +91,7 @@ impl Tx<'_> {
         self.counters.changes.since(job, fence)
     }
 
-    /// The place in line of what this group of commands brings.
+    /// The order of the items of this group of commands.
     pub fn order(&self) -> i64 {
         self.counters.order
     }
@@ -138,7 +138,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         self.queue = None;
         if let Some(thread) = self.thread.take() {
-            // It has nothing to say: what went wrong was answered and logged.
+            // Its result carries nothing: errors were answered and logged.
             let _ = thread.join();
         }
     }

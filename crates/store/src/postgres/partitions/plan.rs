@@ -10,8 +10,8 @@ const DAY: i64 = 24 * 60 * 60 * 1_000;
 /// when they come back.
 const AHEAD: i64 = DAY + DAY / 2;
 
-/// A partition goes when its last nominal time is so much older than it has to be: what began last
-/// has ended by then, mostly.
+/// A partition is dropped when its last nominal time is this much older than it has to be: the last
+/// runs to begin have mostly ended by then.
 const GRACE: i64 = DAY / 24;
 
 /// A partition that is larger cannot be cut in two quickly enough: its rows are read again while
@@ -22,7 +22,7 @@ const CUT_BYTES_MAX: i64 = 256 << 20;
 /// about a tenth of the rows that may be written at a time.
 const RESTS_BYTES_MAX: i64 = 4 << 20;
 
-/// So many partitions become one at a time.
+/// Maximum number of partitions that are merged at a time.
 const MERGED_MAX: usize = 8;
 
 /// Retention that is shorter is not left waiting for a whole partition.
