@@ -64,8 +64,8 @@ impl AuthorizedEngine<'_> {
         self.node().job_defaults(self.actor).await
     }
 
-    /// A definition that says what it leaves open, where the tenant decides about it in new jobs.
-    /// And the tenant's timeout.
+    /// A definition with explicit values for open fields that have a default of the tenant in new
+    /// jobs. And the tenant's timeout.
     pub async fn spelled_out(
         &self,
         definition: &Definition,
@@ -94,7 +94,7 @@ impl AuthorizedEngine<'_> {
         self.node().audit(filter, from, limit).await
     }
 
-    /// Looks at a tenant's whole chain of what was done.
+    /// Verifies the whole audit chain of a tenant.
     pub async fn verify_audit(
         &self,
         tenant: TenantId,

@@ -15,7 +15,7 @@ use store::{Cursor, JobFilter};
 use crate::error::{EngineError, Result};
 use crate::node::Node;
 
-/// So many jobs are read at a time.
+/// Number of jobs that are read at a time.
 const PAGE: u32 = 500;
 
 /// A job is changed again so often if other changes come between.

@@ -23,7 +23,7 @@ mod together;
 pub use backfill::Backfill;
 pub use together::{CHANGES_MAX, ChangeRefused, JobChange, JobChanges};
 
-/// So many runs of a deleted job are looked at at a time.
+/// Number of runs of a deleted job that are cancelled at a time.
 const CANCELLED_AT_ONCE: u32 = 200;
 
 /// A change that time overtakes is tried this often.

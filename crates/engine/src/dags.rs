@@ -1,4 +1,4 @@
-//! DAGs as interfaces see them: what is asked of a DAG run, and what is answered.
+//! Requests and responses about DAG runs, for interfaces.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -139,7 +139,7 @@ pub struct GridRun {
     pub states: Vec<Option<StepState>>,
 }
 
-/// A re-run, or what it would do.
+/// A re-run, or its preview.
 #[derive(Clone, Debug)]
 pub struct RerunReport {
     /// The new DAG run; none if this was a dry run.
@@ -187,7 +187,7 @@ pub struct StepExplanation {
 pub struct ReplayReport {
     /// Decisions that were made again and are the same.
     pub reproduced: usize,
-    /// Decisions that differ: the step, what is recorded, what was decided now.
+    /// Decisions that differ: the step, the recorded decision, the replayed one.
     pub differences: Vec<(String, String, String)>,
     /// With assumed outcomes: what each step that was not decided would come to.
     pub predicted: Vec<(String, Outcome)>,

@@ -32,7 +32,7 @@ pub enum EngineError {
     /// The schedule cannot be read.
     #[error("schedule: {0}")]
     Schedule(#[from] WhenError),
-    /// The action cannot be carried out.
+    /// The action cannot be executed.
     #[error("action.{0}")]
     Action(#[from] ActionError),
     /// The steps of a DAG are invalid.

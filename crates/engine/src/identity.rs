@@ -43,7 +43,7 @@ impl AuthorizedEngine<'_> {
         if kind == Kind::Tenant { TenantId(Uuid::nil()) } else { self.actor.tenant }
     }
 
-    /// Whether the actor sees an entry; what they do not see is not there.
+    /// Whether the actor sees an entry; entries that it does not see do not exist for it.
     fn sees_entry(&self, entry: &Entry) -> bool {
         let is_admin = self.may(Deed::SeeAccess).is_ok();
         match entry {
@@ -161,7 +161,7 @@ impl AuthorizedEngine<'_> {
                     self.may(Deed::ChangeAccess)?;
                     return self.covers(&rights);
                 }
-                // A narrow key has no say about wider ones.
+                // A narrow key may not change wider ones.
                 let is_itself = self.actor.key == Some(key.id);
                 let scopes = key.scopes.unwrap_or(Privileges::ALL);
                 if is_itself { Ok(()) } else { self.covers(&scoped(rights, scopes)) }
@@ -436,7 +436,7 @@ fn scoped(rights: Rights, scopes: Privileges) -> Rights {
     Rights { privileges: rights.privileges.within(scopes), ..rights }
 }
 
-/// Names of what people name.
+/// Validates names that users choose.
 fn check_name(entry: &Entry) -> Result<()> {
     let name = entry.name();
     let well = |c: char| c.is_alphanumeric() || "-_.@ ".contains(c);
@@ -489,7 +489,8 @@ impl crate::run::Engine {
         }
     }
 
-    /// Keeps what the SQL interface recognises a password or a key by, if it was not changed meanwhile.
+    /// Stores the verifier of a password or a key for the SQL interface, if it was not changed
+    /// meanwhile.
     pub async fn keep_verifier(&self, id: Uuid, verifier: Box<Verifier>) -> Result<()> {
         let store = &self.node().store;
         let Some(record) = store.entries(&[id]).await?.pop() else { return Ok(()) };

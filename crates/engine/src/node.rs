@@ -1,4 +1,4 @@
-//! A node: what it holds, and the steps that change it.
+//! A node: its state in memory, and the steps that change it.
 //!
 //! ```text
 //!             plan                 exchange                    start_due
@@ -11,7 +11,7 @@
 //!                                          history
 //! ```
 //!
-//! The steps may run side by side: what they share is behind one lock that is never held across
+//! The steps may run side by side: their shared state is behind one lock that is never held across
 //! a call to the store.
 
 use std::collections::hash_map::Entry;
@@ -111,7 +111,7 @@ pub struct Node {
     offset_us: AtomicI64,
     /// How far it is ahead of this process's steady clock.
     ahead_us: AtomicI64,
-    /// How what it saw ended.
+    /// Outcomes of the runs that it saw end.
     pub(crate) ends: Ends,
     traces: Traces,
     /// The skills of a remote agent; all of them for the server's own executor.
@@ -177,7 +177,7 @@ struct State {
     starts_in_flight: usize,
     /// Whether a claim may have gone unheard.
     claim_reply_lost: bool,
-    /// The node for which the store is being asked what it holds.
+    /// The node whose claims are being read from the store.
     asking: Option<NodeId>,
     /// Fences of claims that ended elsewhere a moment ago.
     recently_released: VecDeque<i64>,
@@ -213,7 +213,7 @@ struct State {
     parts_ended: Vec<RunId>,
     /// How many runs of each job are under way here.
     begun: BegunCounts,
-    /// Runs whose ends may make room in a pool.
+    /// Runs whose ends may free a place in a pool.
     pooled: HashSet<RunId>,
     /// Times in which no scheduler was alive, newest first.
     outages: Arc<[Outage]>,
@@ -430,7 +430,7 @@ impl Node {
         self.settings.info.roles.contains(&role)
     }
 
-    /// Whether this node may be handed anything.
+    /// Whether this node may claim anything.
     fn takes(&self, state: &State) -> bool {
         let open = !state.draining
             && !state.drained
@@ -512,8 +512,8 @@ impl Node {
         Ok(cancelled)
     }
 
-    /// Remembers what may wake a run that was split: the end of a part, and the beginning of its
-    /// wait, before which the last part may have ended.
+    /// Remembers events that may wake a parent run: the end of a child run, and the beginning of
+    /// its wait, before which the last child run may have ended.
     fn note_parts(&self, finish: &Finish, applied: Applied) {
         if self.note_step_end(finish, applied) {
             return;

@@ -18,7 +18,7 @@ pub trait Notifier: Send + Sync + 'static {
         Channel::of_all(self.channel())
     }
 
-    /// Delivers an alert, or says why it could not.
+    /// Delivers an alert, or returns the error.
     fn deliver<'a>(
         &'a self,
         alert: &'a Alert,

@@ -5,10 +5,10 @@
 //!   RESUME ALL, or its end ──▶ record ENDED ──▶ every marked job is resumed ──▶ record removed
 //! ```
 //!
-//! Each job is paused and resumed as if a user had done it: prepared ticks go back, and what was
-//! missed follows the catch-up policy of the job. While the pause lasts, a job that would become
-//! enabled becomes PAUSED with the mark. The leader carries on what a node began and did not finish
-//! ([`Node::reconcile_pauses`]), and ends a pause whose time has come.
+//! Each job is paused and resumed as if a user had done it: prepared ticks are deleted, and missed
+//! times follow the catch-up policy of the job. While the pause lasts, a job that would become
+//! enabled becomes PAUSED with the mark. The leader completes changes that a node began and did not
+//! finish ([`Node::reconcile_pauses`]), and ends a pause whose time has come.
 
 use std::collections::HashMap;
 

@@ -42,7 +42,7 @@ pub struct Message {
     pub process_after: Option<Timestamp>,
     /// It ends as MISSED if no worker has leased it within this time; that of the queue if absent.
     pub time_to_live: Option<SignedDuration>,
-    /// How long its deduplication key is kept; as the queue says if absent.
+    /// How long its deduplication key is kept; the setting of the queue if absent.
     pub deduplication: Option<SignedDuration>,
 }
 

@@ -1,8 +1,8 @@
-//! Refused attempts, so many that they need not each have a row of the audit.
+//! Denied requests, counted where they are too many for an audit row each.
 //!
-//! The first refusal of a deed to an actor is recorded before it is answered. Those of the next
-//! minute are counted, and one row says afterwards how many there were. So a client that is refused a
-//! thousand times a second writes two rows a minute.
+//! The first denied request of a kind by an actor is recorded before its response. Those of the
+//! next minute are counted, and one row records their number afterwards. So a client that is denied
+//! a thousand times a second writes two rows a minute.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -39,7 +39,7 @@ impl Counted {
         now.duration_since(self.since).abs() >= WINDOW
     }
 
-    /// The row that says how many there were after the first; none if that was all.
+    /// The row with their number after the first; none if that was all.
     fn told(&self) -> Option<Event> {
         let Counted { first, since, more } = self;
         let details = format!(r#"{{"more":{more},"since":"{since}","first":{}}}"#, first.details);
@@ -82,7 +82,7 @@ impl DeniedRequests {
         self.all().retain(|_, counted| counted.more > 0 || counted.first != *event);
     }
 
-    /// Takes what is over, or everything.
+    /// Takes the counts of windows that are over, or all.
     fn take(&self, now: Option<Timestamp>) -> Vec<(Key, Counted)> {
         let is_over = |counted: &Counted| now.is_none_or(|now| counted.is_over(now));
         self.all().extract_if(|_, counted| is_over(counted)).collect()

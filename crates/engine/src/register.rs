@@ -103,8 +103,8 @@ fn remember<K: std::hash::Hash + Eq, V>(memory: &mut HashMap<K, V>, key: K, valu
 }
 
 impl Node {
-    /// Makes sure that memory is of the present generation, as far as that can be known. Answers
-    /// the generation, under which what is read next may be remembered.
+    /// Makes sure that the cache is of the current generation, as far as that can be known. Returns
+    /// the generation, under which the next reads may be cached.
     async fn look(&self) -> Result<i64> {
         let (known, age) = {
             let memory = self.register.memory();
@@ -158,7 +158,7 @@ impl Node {
         self.standing_of(user, reach).await
     }
 
-    /// A user with what they reach; none when their tenant is not there.
+    /// A user with effective grants; none when their tenant does not exist.
     pub(crate) async fn standing_of(
         &self,
         user: User,
@@ -256,7 +256,7 @@ impl Node {
 
     /// The tenant of a name.
     pub async fn tenant_named(&self, name: &str) -> Result<Option<TenantId>> {
-        // Whatever strangers say is remembered: none of it may be long.
+        // Names from unauthenticated clients are cached: none of them may be long.
         if name.len() > NAME_BYTES_MAX {
             return Ok(None);
         }

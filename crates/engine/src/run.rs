@@ -71,7 +71,7 @@ fn changed_meanwhile() -> EngineError {
 
 /// Executes the attempts of runs.
 pub trait Executor: Send + Sync + 'static {
-    /// Does the work of a run. It must end soon after `stop` says so.
+    /// Executes an attempt. It must end soon after `stop` requests it.
     fn execute(&self, run: Started, stop: Stop) -> impl Future<Output = AttemptResult> + Send;
 }
 
@@ -82,12 +82,12 @@ type StopSender = watch::Sender<Option<AttemptEnd>>;
 pub struct Stop(watch::Receiver<Option<AttemptEnd>>);
 
 impl Stop {
-    /// The wish itself, for an executor that hands it on.
+    /// The request itself, for an executor that passes it on.
     pub fn into_requests(self) -> watch::Receiver<Option<AttemptEnd>> {
         self.0
     }
 
-    /// Waits until the run must stop, and says why: cancelled, or out of time.
+    /// Waits until the run must stop, and returns the cause: cancelled, or timed out.
     pub async fn requested(&mut self) -> AttemptEnd {
         loop {
             if let Some(end) = *self.0.borrow_and_update() {
@@ -364,8 +364,8 @@ impl Engine {
         self.proxies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stops gracefully: claims nothing more, gives back what has not started, lets what runs
-    /// finish within `grace`, and stops the rest.
+    /// Stops gracefully: claims nothing more, releases runs that have not started, lets running
+    /// ones finish within `grace`, and stops the rest.
     pub async fn stop(&self, grace: Duration) {
         self.shared.stopping.store(true, Ordering::Relaxed);
         // Workers ask another server, or this one again.

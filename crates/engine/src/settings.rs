@@ -33,7 +33,7 @@ pub struct Settings {
     pub tenant_max_concurrent: Option<u32>,
     /// The database of SQL jobs of the tenant `default` that name none.
     pub default_database: Option<String>,
-    /// The longest that an attempt may take, whatever its job says.
+    /// Upper limit of the timeout of an attempt, for all jobs.
     pub job_timeout_max: Option<SignedDuration>,
     /// Jobs that are due within this time are planned now.
     pub look_ahead: SignedDuration,
@@ -43,7 +43,7 @@ pub struct Settings {
     pub prepare_ahead: SignedDuration,
     /// How many runs are prepared at the same time.
     pub prepare_max: u32,
-    /// How long a silent node keeps what it holds.
+    /// Duration of the lease: how long a node that misses heartbeats keeps its runs.
     pub lease: SignedDuration,
     /// How long a worker that does not poll keeps the messages of its session.
     pub worker_lease: SignedDuration,
@@ -52,7 +52,7 @@ pub struct Settings {
     /// A node that could not renew stops its work this long before its lease ends.
     pub stop_before_lease_end: SignedDuration,
     /// A node whose clock is further away from the store's plans and claims nothing. None for a
-    /// store that goes by the clock of the same machine: there, no other node could do better, and a
+    /// store that uses the clock of the same machine: there, no other node could do better, and a
     /// clock that was set back must not stop everything until it has caught up.
     pub clock_offset_max: Option<SignedDuration>,
     /// How often the store is asked for work when nothing hints at any.

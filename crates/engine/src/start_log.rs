@@ -1,9 +1,9 @@
-//! The start log: what a process had begun, for the process after it.
+//! The start log: begun runs of a process, for its successor.
 //!
 //! Nothing is written to the store when a run begins. If its process is killed, the next one in the
-//! same data folder reads here what had begun: that was lost, and everything else that was prepared
-//! goes on untouched. A record is in the file before the action begins. It need not survive the
-//! machine: after a reboot, every due run may have begun.
+//! same data folder reads the begun runs here: these were lost, and all other prepared runs go on
+//! untouched. A record is in the file before the action begins. It need not survive the machine:
+//! after a reboot, every due run may have begun.
 
 use std::collections::HashMap;
 
@@ -39,7 +39,7 @@ pub trait StartLog: Send + Sync {
     /// The node that the process before this one was, if there was one.
     fn predecessor(&self) -> Option<&Predecessor>;
 
-    /// From now on, the log is that of this node; what was written before is over.
+    /// From now on, the log is that of this node; earlier records are void.
     fn restart(&self, node: NodeId);
 
     /// A run begins under a claim.

@@ -215,7 +215,7 @@ impl AuthorizedEngine<'_> {
         }
     }
 
-    /// Runs a DAG run again as a new one, or says what that would do.
+    /// Runs a DAG run again as a new one, or returns a preview.
     pub async fn rerun_dag(&self, run: RunId, rerun: Rerun, dry_run: bool) -> Result<RerunReport> {
         let (view, header, old) = self.seen_dag_run(run).await?;
         self.run_for(run).await?;

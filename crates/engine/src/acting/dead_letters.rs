@@ -107,7 +107,7 @@ impl AuthorizedEngine<'_> {
         self.record(ids.iter().map(deed).collect()).await
     }
 
-    /// The dead letters that a request is about, and whether there are more of them.
+    /// The dead letters of a request, and whether there are more of them.
     async fn dead_messages(
         &self,
         queue: &Job,

@@ -1,4 +1,4 @@
-//! Databases, alert channels and shards: things with a name, and what a channel delivered.
+//! Databases, alert channels, shards and other named resources, and the deliveries of channels.
 
 use domain::access::Deed;
 use domain::id::{ObjectId, TenantId};
@@ -27,7 +27,7 @@ const BLACKOUTS_MAX: u32 = 1_000;
 
 impl AuthorizedEngine<'_> {
     /// Whether the actor may change objects of a kind. A database is an address that this machine
-    /// connects to, or a file of it: that is for the cluster to say.
+    /// connects to, or a file of it: only administrators of the cluster may change it.
     fn may_change(&self, object: &Object) -> Result<()> {
         // Every user may change their own preferences.
         if object.kind == ObjectKind::Preferences && object.name == self.actor.user.to_string() {

@@ -213,7 +213,7 @@ impl AuthorizedEngine<'_> {
         Ok(self.node().store.message_place(id).await?)
     }
 
-    /// Says where a message stands, or how it ended. None of the first if it has ended.
+    /// Explains the position of a message, or how it ended. None of the first if it has ended.
     pub async fn explain_message(&self, id: RunId) -> Result<(Option<MessageLine>, Explained)> {
         let run = self.node().run(id).await?.filter(|run| run.origin == Origin::Message);
         let run = run.ok_or_else(|| no_message(id))?;
@@ -335,7 +335,7 @@ impl AuthorizedEngine<'_> {
         let job = self.queue_for(queue, QueueRight::Consume).await?;
         let usual = job.definition.queue.as_ref().map(|settings| settings.lease);
         let lease = lease.or(usual).unwrap_or(SignedDuration::from_secs(30));
-        // Such a worker does not say when it begins.
+        // Such a worker does not report when it begins.
         let terms = LeaseTerms { lease, limit_begins: true };
         let leased = self.engine.lease_messages(job.id, max, terms, wait).await?;
         Ok((job, leased))

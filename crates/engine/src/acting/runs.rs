@@ -19,10 +19,11 @@ use super::{AuthorizedEngine, no_job, no_run};
 use crate::commands::{Backfill, Trigger};
 use crate::error::{EngineError, Result};
 
-/// So many runs are looked at at once for those that the actor sees, if they do not see all.
+/// Minimum number of runs that are read at once to find visible ones, for an actor that does not
+/// see all.
 const LOOK_MIN: u32 = 200;
 
-/// So often for one page; a page that is short has a next one.
+/// Maximum number of such reads for one page; a page that is short has a next one.
 const LOOKS_MAX: u32 = 10;
 
 impl AuthorizedEngine<'_> {
@@ -100,8 +101,7 @@ impl AuthorizedEngine<'_> {
         self.node().backfill(id, backfill).await
     }
 
-    /// Records what the actor is about to do, before it is done: what cannot be recorded does not
-    /// happen.
+    /// Audits an action before it is done: an action that cannot be audited is not done.
     pub(super) async fn record(
         &self,
         deeds: Vec<(Kind, Option<JobId>, Option<RunId>, String)>,

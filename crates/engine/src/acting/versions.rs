@@ -1,4 +1,4 @@
-//! The versions of a job, the names that it had, and what is left of deleted jobs.
+//! The versions of a job, its former names, and the records of deleted jobs.
 
 use std::collections::{HashMap, HashSet};
 

@@ -66,8 +66,8 @@ async fn wait_unless(time: Duration, is_so: impl Fn() -> bool) {
 }
 
 impl AuthorizedEngine<'_> {
-    /// Takes the results of a worker, keeps what it holds, and answers with messages as soon as
-    /// there are some. None if all that it named is another worker's by now, or has ended.
+    /// Takes the results of a worker, renews its leases, and answers with messages as soon as there
+    /// are some. None if all messages that it named belong to another worker by now, or have ended.
     pub async fn poll(&self, request: PollRequest) -> Result<Option<PollAnswer>> {
         let (seq, engine) = (request.seq, self.engine);
         let key = (self.actor.tenant, self.actor.user, request.session.clone());
@@ -131,7 +131,7 @@ impl AuthorizedEngine<'_> {
                 () = open.superseded() => {}
             }
         } else if cancel.is_empty() && !request.wait.is_zero() && open.state() == WorkerState::Run {
-            // It wants nothing more, and hears at once of what it should stop.
+            // It takes nothing more, and gets the messages that it should stop at once.
             tokio::select! {
                 biased;
                 stopped = engine.keep_renewing(&mut held, &mut until) => cancel = stopped?,

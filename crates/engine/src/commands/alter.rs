@@ -22,7 +22,7 @@ pub(super) struct Altered {
 }
 
 impl Altered {
-    /// Drops what was prepared, and plans from the change on.
+    /// Drops prepared runs, and plans from the change on.
     pub(super) fn replan(&mut self) {
         self.prepared = Prepared::Drop;
     }

@@ -25,7 +25,7 @@ pub struct Backfill {
     pub concurrency: Option<u32>,
     /// Newest first instead of oldest first.
     pub newest_first: bool,
-    /// Only say what would run.
+    /// Preview only.
     pub dry_run: bool,
     /// Values for the action, as a JSON object.
     pub parameters: Option<String>,

@@ -24,7 +24,7 @@ const SHIFTED_A_DAY_MAX: u64 = 24;
 const NAME_BYTES_MAX: usize = 255;
 
 impl Node {
-    /// Whether a job can be what it is said to be.
+    /// Validates a job.
     pub(super) fn check(&self, job: &Job) -> Result<()> {
         let invalid =
             |field, problem: &str| Err(EngineError::Invalid { field, problem: problem.to_owned() });

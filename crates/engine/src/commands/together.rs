@@ -68,7 +68,7 @@ impl JobChange {
     }
 }
 
-/// Why changes were not made: the job that one of them is about, and what is wrong with it.
+/// Why changes were not made: the job of one of them, and its error.
 #[derive(Debug)]
 pub struct ChangeRefused {
     /// The name of the job; empty if no job is the cause.
@@ -181,8 +181,8 @@ impl Node {
         Ok(Job { definition, ..job })
     }
 
-    /// Checks the change of one job among others, where it is asked for: its name is free, and the
-    /// job can be what it shall be.
+    /// Validates the change of one job among others, where it is requested: its name is free, and
+    /// its definition is valid.
     pub(crate) async fn check_change(&self, id: JobId, among: &JobChanges) -> Result<()> {
         let Some(change) = among.iter().find(|change| change.id() == id) else { return Ok(()) };
         let before = change.before();

@@ -25,10 +25,10 @@ use store::{AuditFilter, NodeView, RunFilter, RunView};
 use crate::error::Result;
 use crate::node::Node;
 
-/// So many changes of a job are read.
+/// Maximum number of changes of a job that are read.
 const EVENTS_MAX: u32 = 500;
 
-/// So many other runs of the job are looked at.
+/// Maximum number of other runs of the job that are read.
 const OTHERS_MAX: u32 = 50;
 
 /// Maximum number of ended child runs in an explanation, and of live ones.
@@ -37,7 +37,7 @@ const PARTS_TOLD: usize = 10;
 /// Maximum number of runs with a place in a pool in an explanation.
 const HOLDERS_TOLD: usize = 10;
 
-/// So many changes of nodes are searched for those that drained one.
+/// Maximum number of changes of nodes that are searched for drains.
 const NODE_EVENTS_MAX: u32 = 100;
 
 /// A job, its past and its cluster.

@@ -11,7 +11,7 @@ use store::{RunFilter, RunView};
 use super::gather::Gathered;
 use crate::error::Result;
 
-/// So many rows of an upstream job are looked at.
+/// Maximum number of rows of an upstream job that are read.
 const ROWS_MAX: u32 = 100;
 
 impl Gathered<'_> {

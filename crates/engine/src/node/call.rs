@@ -62,7 +62,7 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// The answer came, and what it brought is taken in.
+    /// The reply came, and its claims were accepted.
     pub fn answered(mut self) {
         self.answered = true;
     }
@@ -118,15 +118,15 @@ impl Drop for Asking<'_> {
 }
 
 impl State {
-    /// Whether the store is being asked what this node holds.
+    /// Whether the claims of this node are being read.
     pub(super) fn is_asking(&self) -> bool {
         self.asking == Some(self.id)
     }
 }
 
 impl Node {
-    /// Asks the store what this node holds, if a claim may have gone unheard. Answers false while
-    /// that is not known: other calls are still under way.
+    /// Reads the claims of this node, if the reply to a claim may have been lost. Returns false
+    /// while that is not known: other calls are still under way.
     pub(super) async fn recollect(&self) -> store::Result<bool> {
         let (node, _asking) = {
             let mut state = self.state();

@@ -1,8 +1,8 @@
 //! The node's clock, and how far it can be trusted.
 //!
-//! A node goes by the store's time: the last time that the store returned, plus the time since then
-//! by a monotonic clock. So nothing begins early or late because an administrator sets the
-//! machine's clock, not even until the store replies again.
+//! A node uses the store's time: the last time that the store returned, plus the time since then by
+//! a monotonic clock. So nothing begins early or late because an administrator sets the machine's
+//! clock, not even until the store replies again.
 //!
 //! Every reply of the store that carries its time is also compared with the machine's clock. A
 //! small difference is only logged; a large one means that something is wrong with the machine, and
@@ -90,8 +90,8 @@ impl Node {
         Asked::now(&self.parts)
     }
 
-    /// Asks the store what time it is, and nothing else: no other call is answered as fast, so none
-    /// says it as exactly.
+    /// Reads the store's clock, and nothing else: no other call is answered as fast, so none is as
+    /// exact.
     pub async fn hear_clock(&self) -> store::Result<()> {
         let asked = self.ask();
         let now = self.store.now().await?;
@@ -116,7 +116,7 @@ impl Node {
         self.watch(before, after, store_now);
     }
 
-    /// Says it when the machine's clock got worse or better.
+    /// Logs when the machine's clock got worse or better.
     fn watch(&self, before: i64, after: i64, store_now: Timestamp) {
         let [before, after] = [before, after].map(SignedDuration::from_micros);
         match (self.health(before), self.health(after)) {

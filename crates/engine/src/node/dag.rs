@@ -1,4 +1,4 @@
-//! DAG runs: what the ends of steps release, skip and wake.
+//! DAG runs: the steps that are released, skipped and woken by the ends of others.
 //!
 //! ```text
 //!   DAG run due ──▶ begun ──▶ first steps released ──▶ it waits, no node holds it
@@ -96,7 +96,7 @@ struct Desk {
     steps: HashMap<RunId, (RunId, StepKey)>,
     /// Runs of other jobs that ended and that a step waits for.
     called: Vec<RunId>,
-    /// DAG runs that are over and have not ended yet, with what they come to.
+    /// DAG runs that are over and have not ended yet, with their outcomes.
     over: HashMap<RunId, DagEnd>,
     /// Steps that wait for messages.
     waits: Waits,
@@ -190,7 +190,7 @@ impl DagDesk {
         desk.busy.contains(&run) || desk.news.contains_key(&run)
     }
 
-    /// Forgets what is known, for a node that is another one by now.
+    /// Clears the cache, for a node that has another id by now.
     pub(super) fn clear(&self) {
         let mut desk = self.lock();
         desk.news.clear();
@@ -376,7 +376,7 @@ impl Node {
         self.note_waits(known).await
     }
 
-    /// Writes decisions; new runs of steps start here if there is room.
+    /// Writes decisions; new runs of steps start here if there are free slots.
     async fn write_advances(&self, batch: &[Advance]) -> store::Result<Vec<bool>> {
         let mut wanted: PerSlot<u32> = PerSlot::default();
         for run in batch.iter().flat_map(|advance| &advance.runs) {

@@ -1,8 +1,8 @@
 //! Jobs that were read before, so that a thousand runs of one job read it once.
 //!
-//! A start trusts what was read a few seconds ago. A trigger trusts what was read at any time: the
-//! store records no run of another version of its job than the present one, so a job that has
-//! changed since is found out in the same call, and read again.
+//! A start trusts an entry for a few seconds. A trigger trusts an entry of any age: the store
+//! records no run of another version of its job than the current one, so a job that has changed
+//! since is detected in the same call, and read again.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ const REMEMBERED_MAX: usize = 50_000;
 const DEFINITION_TTL: SignedDuration = SignedDuration::from_secs(5);
 
 pub(super) struct Definitions {
-    /// The longest that an attempt may take, whatever its job says.
+    /// Upper limit of the timeout of an attempt, for all jobs.
     timeout_max: Option<SignedDuration>,
     remembered: Mutex<Remembered>,
 }
@@ -76,7 +76,7 @@ impl Definitions {
         remembered.changes += 1;
     }
 
-    /// Forgets what is older than these versions.
+    /// Drops entries that are older than these versions.
     pub(super) fn forget_older(&self, changed: &[(JobId, u32)]) {
         if changed.is_empty() {
             return;
@@ -148,7 +148,7 @@ impl Definitions {
         remembered.changes += 1;
     }
 
-    /// A job as it is carried out: no attempt takes longer than any may.
+    /// A job as it is executed: its timeout is at most the upper limit.
     fn limit(&self, mut job: Job) -> Arc<Job> {
         if let Some(most) = self.timeout_max {
             job.definition.timeout = job.definition.timeout.min(most);
@@ -299,7 +299,7 @@ impl Node {
         }))
     }
 
-    /// A job changed here: what is remembered of it is old.
+    /// A job changed here: its entry is outdated.
     pub(crate) fn forget_job(&self, id: JobId) {
         self.definitions.forget(id);
     }

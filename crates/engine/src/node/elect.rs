@@ -1,16 +1,17 @@
-//! The elector: one node leads, and every scheduler says what it has seen.
+//! The elector: one node leads, and every scheduler acknowledges the runs that it has seen.
 //!
 //! ```text
-//!            ┌────────────── no leader ◀─────────────────┐
-//!            │ take_leadership: epoch + 1                      │ resigned (drained, clock off),
-//!            ▼                                           │ left, or declared dead
-//!        A leads in epoch n ── claims what only the leader may, under (A, n) ──┘
+//!            ┌────────────── no leader ◀───────────────────────────────────────┐
+//!            │ take_leadership: epoch + 1                                      │ resigned,
+//!            ▼                                                                 │ left, or
+//!        A leads in epoch n ── claims runs of the leader, under (A, n) ────────┘ declared dead
 //! ```
 //!
-//! Leadership is not renewed: it lasts as long as the lease of the node. A node that cannot renew its
-//! lease stops its work before the lease ends, is declared dead by the others, and only then is there room
-//! for another leader. So a leader that slept for an hour and wakes holds nothing, and every write
-//! that it tries is refused, before it has found out by itself.
+//! Leadership is not renewed: it lasts as long as the lease of the node. A node that cannot renew
+//! its lease stops its work before the lease ends, is declared dead by the others, and only then
+//! can another node take the leadership. So a leader that was suspended for an hour and wakes holds
+//! nothing, and every write that it tries is refused, before it has found out by itself. A leader
+//! resigns when it is drained or its clock is off.
 //!
 //! # Lease and epoch
 //!
@@ -24,25 +25,25 @@
 //!
 //! ```text
 //!  lease of A   ├──────── 10 s ────────┤
-//!  A            r   r   r   ✗ cut off, or asleep
-//!  A's own end              ├── 8 s after its last renewal: it stops what it runs ──┤
-//!  store                               ├ lease over ┤ reap: A is declared dead │ take_leadership: epoch + 1
-//!  B                                                └── a second later ──┘ and leads
+//!  A            r   r   r   ✗ cut off, or suspended
+//!  A's own end              ├── 8 s after its last renewal: it stops its runs ──┤
+//!  store                               ├ lease over ┤ reap: A is declared dead │ epoch + 1
+//!  B                                                └── a second later ──┘ take_leadership
 //! ```
 //!
-//! *What must not happen* is that A and B both write as the leader. It cannot, and no clock of a
-//! node is part of the argument. Whether a lease is over is decided by the store's clock, in the
-//! statement that declares it dead. That statement takes the node's lock alone, and every write of a node takes it
-//! for sharing; so a write of A is before it, and then the statement waits for the write, or after
-//! it, and then it finds that it was declared dead. `take_leadership` locks the row of the leader and looks whether the
-//! node in it still counts. So between the last write of A as leader and the first of B lies a
-//! death, a resignation or a leave, in one order for all nodes.
+//! *Excluded*: A and B both write as the leader. No clock of a node is part of the argument.
+//! Whether a lease is over is decided by the store's clock, in the statement that declares the node
+//! dead. That statement takes the node's lock exclusively, and every write of a node takes it
+//! shared; so a write of A is before it, and then the statement waits for the write, or after it,
+//! and then the write finds that the node was declared dead. `take_leadership` locks the row of the
+//! leader and checks whether the node in it is alive. So between the last write of A as leader and
+//! the first of B lies a death, a resignation or a leave, in one order for all nodes.
 //!
-//! *What may happen* is that A is still at work when B begins: the job's effect elsewhere is not
-//! ours to refuse. Two things make it rare and one makes it harmless. A measures by a clock that
-//! cannot be set, from when it *asked* for its last renewal and not from the answer, and stops
-//! two seconds before the others may begin; what it runs gets the fence of its own attempt, and the
-//! next attempt a larger one.
+//! *Possible*: A is still at work when B begins, because the store cannot refuse effects of a job
+//! in other systems. Two things make it rare and one makes it harmless. A measures by a monotonic
+//! clock, from when it *requested* its last renewal and not from the reply, and stops two seconds
+//! before the others may begin; its runs get the fencing token of their own attempt, and the next
+//! attempt gets a larger one.
 //!
 //! *Where it can be slow*: a lease (10 s), a look of the reaper (1 s), a look of the elector (1 s).
 //! A clean stop and a resignation skip the first two.
@@ -65,7 +66,7 @@ pub struct Attended {
     pub leads: Option<i64>,
     /// Runs that have a quorum now.
     pub acknowledged: u64,
-    /// Runs that were handed to this node because of its place.
+    /// Runs that this node claimed by placement.
     pub placed: usize,
     /// How many buckets of jobs this node plans ahead.
     pub buckets: u32,
@@ -91,9 +92,9 @@ impl Node {
 }
 
 impl Node {
-    /// Everything that a node does as one of several, once: hands back what it may not start any
-    /// more, looks after leadership and the shards, acknowledges, fetches the runs that ask for its
-    /// place, and works out its share of the planning.
+    /// The cluster work of a node, once: releases runs that it may not start any more, takes part
+    /// in leadership and the assignment of shards, acknowledges, claims runs by placement, and
+    /// computes its planning buckets.
     pub async fn attend(&self) -> store::Result<Attended> {
         if self.is_drained() {
             self.release_prepared();
@@ -165,7 +166,7 @@ impl Node {
         Ok(leads)
     }
 
-    /// Says that this scheduler has seen every run that waits for a quorum.
+    /// Acknowledges every run that waits for a quorum, as this scheduler.
     async fn acknowledge_runs(&self) -> store::Result<u64> {
         if !self.has_role(NodeRole::Scheduler) || self.distrusts_clock() {
             return Ok(0);

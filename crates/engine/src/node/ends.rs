@@ -13,7 +13,7 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    /// So many runs ended like this.
+    /// Counts runs that ended like this.
     pub fn add(&self, outcome: Outcome, count: u64) {
         self.outcomes[outcome as usize - 1].fetch_add(count, Ordering::Relaxed);
     }

@@ -11,8 +11,8 @@ use super::{Node, State};
 /// How long a run is in line here while every slot is taken.
 const IN_LINE_MAX: SignedDuration = SignedDuration::from_secs(1);
 
-/// Where there is much to do, a call is for more than one batch: to find one's way through what is
-/// held already costs the same for few and for many.
+/// Under load, a call is for more than one batch: stepping over runs that are held already costs
+/// the same for few and for many.
 const BATCHES_AT_ONCE: u32 = 2;
 
 /// Maximum number of results in a call that claims: runs should not wait for many results.
@@ -55,7 +55,7 @@ impl State {
 }
 
 impl Node {
-    /// One call to the store. Answers whether another one would have something to say.
+    /// One call to the store. Returns whether another one would have something to do.
     pub async fn exchange(&self) -> store::Result<bool> {
         if !self.recollect().await? {
             return Ok(false);
@@ -92,7 +92,7 @@ impl Node {
         {
             let mut state = self.state();
             if state.id != call.node {
-                // The lease was lost meanwhile, and with it what was claimed.
+                // The lease was lost meanwhile, and the claims with it.
                 return Ok(false);
             }
             for slot in SlotKind::ALL {
@@ -104,7 +104,7 @@ impl Node {
         self.accept_claims(exchanged.claimed, asked_at);
         call.answered();
         if !ahead.is_empty() {
-            // Read before their time comes. If that fails now, the start will say so.
+            // Read before their time comes. If that fails now, the start will report it.
             let jobs = self.definitions.read(&self.store, &ahead, now).await;
             self.pass_on_ahead(&jobs.unwrap_or_default()).await?;
         }

@@ -121,7 +121,7 @@ impl Node {
         self.state().drained
     }
 
-    /// Ends what the process before this one held, before anything begins: what it had begun is
+    /// Ends the claims of the process before this one, before anything begins: its begun runs are
     /// lost, the rest goes on untouched.
     pub async fn recover(&self) -> store::Result<()> {
         let Some(log) = &self.parts.start_log else { return Ok(()) };
@@ -135,7 +135,7 @@ impl Node {
         Ok(())
     }
 
-    /// The lease is lost: forgets everything and becomes another node. Answers what was running,
+    /// The lease is lost: clears all state and becomes another node. Returns the running runs,
     /// which must be stopped.
     pub fn become_another(&self) -> Vec<RunId> {
         let id = self.parts.new_node();
@@ -208,8 +208,8 @@ impl Node {
         self.store.leave(id, &begun).await
     }
 
-    /// Ends the registration of an agent elsewhere that has nothing under way: what it was handed
-    /// and never began goes back to the others.
+    /// Ends the registration of a remote agent that has nothing under way: runs that it claimed and
+    /// never began are released.
     pub async fn leave_idle(&self) -> store::Result<()> {
         self.store.leave(self.id(), &[]).await
     }

@@ -68,7 +68,7 @@ struct JobLine {
 /// A run that waits here.
 struct Waiting {
     grant: Grant,
-    /// When it is looked at again, whatever happens; its place among what is prepared.
+    /// When its facts are read again at the latest; its key among prepared runs.
     until: Timestamp,
     /// Whether a run that it waited for has ended, so that it is about to be decided about.
     is_released: bool,

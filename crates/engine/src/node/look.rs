@@ -1,4 +1,4 @@
-//! The look at the store that a start needs: what it asks, and what of it is trusted for how long.
+//! The facts that a start needs: how they are read, and how long they are valid.
 //!
 //! ```text
 //!   claim ──▶ prepared ──(due)──▶ look: version, state, cancel, other runs, token ──▶ decision
@@ -40,8 +40,8 @@ const DRAWS_MAX: u32 = 8;
 /// was suspended, a job may have been changed or paused since the store replied.
 const LOOKED_FOR: SignedDuration = SignedDuration::from_millis(100);
 
-/// Runs that are about to start, each with its job, what the store knows of it and its fencing
-/// token. Nothing is known of a run that needs no look.
+/// Runs that are about to start, each with its job, its facts and its fencing token. A run that
+/// needs no facts has none.
 pub(super) struct Look {
     pub jobs: Vec<Arc<Job>>,
     pub facts: Vec<Option<StartFacts>>,

@@ -44,7 +44,7 @@ impl Node {
         raised
     }
 
-    /// Delivers what a channel has not had. Answers how many deliveries arrived.
+    /// Delivers pending alerts of a channel. Returns the number of deliveries.
     pub async fn deliver(&self, notifier: &dyn Notifier) -> store::Result<usize> {
         let mut arrived = 0;
         for (alert, tries) in self.store.undelivered(&notifier.wants(), DELIVERIES_MAX).await? {

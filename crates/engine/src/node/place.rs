@@ -8,7 +8,7 @@ use super::Node;
 use super::call::Call;
 
 impl Node {
-    /// Fetches runs that ask for what this node offers. Answers how many it was handed.
+    /// Claims runs whose placement request this node satisfies. Returns their number.
     pub async fn claim_placed(&self) -> store::Result<usize> {
         let (call, want, epoch) = {
             let mut state = self.state();
@@ -33,7 +33,7 @@ impl Node {
         let asked_at = self.now();
         let claimed = self.store.claim_placed(call.node, epoch, want).await?;
         if self.state().id != call.node {
-            // The lease was lost meanwhile, and with it what was claimed.
+            // The lease was lost meanwhile, and the claims with it.
             return Ok(0);
         }
         let count = claimed.len();
@@ -60,7 +60,7 @@ impl Node {
     async fn prepare(&self, claimed: &[ClaimedRun]) {
         let wanted: Vec<_> = claimed.iter().map(|run| (run.run.job, run.run.job_version)).collect();
         if !wanted.is_empty() {
-            // If that fails now, the start will say so.
+            // If that fails now, the start will report it.
             let _ = self.definitions.read(&self.store, &wanted, self.now()).await;
         }
     }

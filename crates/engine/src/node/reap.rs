@@ -1,4 +1,4 @@
-//! The reaper: takes over from nodes that fell silent.
+//! The reaper: takes over from nodes that missed heartbeats.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,7 +29,8 @@ pub struct ReapReport {
 }
 
 impl Node {
-    /// Buries silent nodes, settles what they held and wakes what waited long enough.
+    /// Declares nodes dead whose lease expired, settles their runs and wakes runs whose wait is
+    /// over.
     pub async fn reap(&self) -> store::Result<ReapReport> {
         let reaped = self.store.reap(self.settings.batch_max).await?;
         let names = match reaped.dead.is_empty() && reaped.lost.is_empty() {
@@ -171,7 +172,7 @@ impl Node {
         if let Some(begun) = self.state().predecessors.get(node) {
             return begun.get(&run.grant).map(|begun| Some(*begun));
         }
-        // Its start would have been written down, if the job was what it is now.
+        // Its start would have been recorded, if the job was the same then.
         let was_so = run.lost > 0 || job.updated_at < run.run.due_at;
         if needs_record(run, job) && was_so && !is_begun {
             return None;

@@ -28,7 +28,7 @@ pub struct RemoteAttempt {
     pub grant: Grant,
     /// The fencing token that it was given.
     pub token: Option<i64>,
-    /// When it began, by the clock of the server that handed it out.
+    /// When it began, by the clock of the server that gave it out.
     pub started_at: Timestamp,
     /// How long it took.
     pub took: SignedDuration,
@@ -47,7 +47,7 @@ pub struct CarriedRun {
     pub slot: SlotKind,
 }
 
-/// How long a node that was handed what it cannot do lets others come first.
+/// How long a node that claimed a run which it cannot execute lets other nodes claim first.
 const CLAIM_BACKOFF: SignedDuration = SignedDuration::from_secs(1);
 
 /// How long it is believed that no server executes.
@@ -86,9 +86,9 @@ impl Node {
 }
 
 impl Node {
-    /// Goes on as a node that has joined before, if its lease lives: what it holds and what has
-    /// begun already, with when, is taken over; the rest is as due as before. Answers what has
-    /// begun; none when the lease is lost.
+    /// Goes on as a node that has joined before, if its lease is valid: its claims and its begun
+    /// runs, with their start times, are taken over; the rest is as due as before. Returns the
+    /// begun runs; none when the lease is lost.
     pub async fn resume(
         &self,
         id: NodeId,
@@ -154,13 +154,13 @@ impl Node {
         skill(job) || self.now() < self.state().alone_until
     }
 
-    /// There is no server that could do what the executor cannot.
+    /// There is no server that could execute what the executor cannot.
     pub(crate) fn note_alone(&self) {
         let until = self.now().saturating_add(ALONE).unwrap_or(Timestamp::MAX);
         self.state().alone_until = until;
     }
 
-    /// So many slots are taken by what is not this node's any more.
+    /// Occupies slots for runs that are not this node's any more.
     pub(crate) fn take_slots(&self, counts: PerSlot<u32>) {
         let mut state = self.state();
         for slot in SlotKind::ALL {
@@ -168,7 +168,7 @@ impl Node {
         }
     }
 
-    /// So many slots are free that were taken by what was not this node's any more.
+    /// Frees slots of runs that were not this node's any more.
     pub(crate) fn free_slots(&self, counts: PerSlot<u32>) {
         let most = self.settings.slots();
         let mut state = self.state();
@@ -257,9 +257,9 @@ impl Node {
         }
     }
 
-    /// Settles attempts that were made for a node elsewhere. It needs nothing but the store, so
-    /// any server that gets a result can settle it. Durable when it returns; stale is what the node
-    /// does not hold.
+    /// Settles attempts that were made for a remote node. It needs nothing but the store, so any
+    /// server that gets a result can settle it. Durable when it returns; a result without a valid
+    /// claim is stale.
     pub async fn settle_for(
         &self,
         node: NodeId,
@@ -300,7 +300,7 @@ impl Node {
         job: &Arc<Job>,
     ) -> Finish {
         let now = self.now();
-        // Neither can be later than now, whatever a clock elsewhere says.
+        // Neither can be later than now, whatever a remote clock shows.
         let started_at = ended.started_at.min(now);
         let took = ended.took.max(SignedDuration::ZERO);
         let finished_at = started_at.saturating_add(took).map_or(now, |at| at.min(now));

@@ -36,7 +36,7 @@ pub struct Verified {
 }
 
 impl Node {
-    /// Seals one batch of what was recorded.
+    /// Seals one batch of audit rows.
     pub async fn seal(&self) -> store::Result<SealReport> {
         let batch = self.settings.batch_max;
         self.tell_refusals(false).await?;

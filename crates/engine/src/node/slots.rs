@@ -15,7 +15,7 @@ use super::{Node, Running, State};
 /// A run that starts later than this after it was due is late.
 const LATE: SignedDuration = SignedDuration::from_secs(60);
 
-/// A run that starts later than this after it was due keeps what it waited for.
+/// The cause of delay is recorded for a run that starts later than this after it was due.
 const LATE_TOLD: SignedDuration = SignedDuration::from_secs(1);
 
 /// Up to so many slots, the runs that occupy them are counted when one of them ends.
@@ -30,7 +30,7 @@ const FULL_AGAIN: SignedDuration = SignedDuration::from_mins(10);
 /// How long it is believed which jobs occupy the slots.
 const BELIEVED: SignedDuration = SignedDuration::from_secs(1);
 
-/// So many jobs are named.
+/// Maximum number of jobs that are named.
 const NAMED_MAX: usize = 3;
 
 /// How the slots of a kind are doing.

@@ -47,7 +47,7 @@ pub(super) enum Turn {
     Fail(AttemptResult),
 }
 
-/// Whether a run is to be split before anything is carried out.
+/// Whether a run is to be split before anything is executed.
 pub(super) fn is_split(run: &ClaimedRun, job: &Job) -> bool {
     let is_parent = job.definition.is_split() && run.run.origin != Origin::Part;
     is_parent || job.definition.is_dag()
@@ -334,8 +334,8 @@ impl Node {
         Ok(fresh)
     }
 
-    /// Starts what did not complete of a split run, or of a part, once more, as a new run; none
-    /// when it has no parts.
+    /// Starts the child runs of a parent run that did not complete, or one child run, once more, as
+    /// a new run; none when it has no child runs.
     pub async fn redrive_split(
         &self,
         run: RunId,

@@ -1,4 +1,4 @@
-//! Starting what is due, and saying what its end means.
+//! Starts due runs, and settles their ends.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,8 +23,8 @@ use super::split::is_split;
 use super::{Ended, Node, Running, Started, State};
 use crate::start_log::BegunRun;
 
-/// So many start together. Few, so that the first need not wait until the store knows about the
-/// last; and many, so that to ask costs little.
+/// Maximum number of runs that start together. Few, so that the first need not wait until the store
+/// has the facts of the last; and many, so that a call is cheap for each.
 const START_BATCH: usize = 125;
 
 /// How soon a run is looked at again that later runs on other nodes are decided before.
@@ -60,8 +60,8 @@ impl Drop for Starting<'_> {
 }
 
 impl Node {
-    /// Starts what is due and has a slot. Call it when the first prepared run is due and after
-    /// every exchange.
+    /// Starts runs that are due and have a slot. Call it when the first prepared run is due and
+    /// after every exchange.
     pub async fn start_due(&self) -> store::Result<Vec<Started>> {
         self.wake_split().await?;
         let (node, due) = self.take_due(self.now());
@@ -161,7 +161,7 @@ impl Node {
                     let gathered = self.gather(node, run, job, parts, is_cancelled).await;
                     self.requeue_if_failed(node, run, gathered);
                 }
-                // The job was changed since this node was handed the run.
+                // The job was changed since this node claimed the run.
                 Decision::Release => self.release(node, run),
                 Decision::ChangeSlot(slot) => self.change_slot(node, run, slot),
                 Decision::Stale | Decision::WaitsHere => {}
@@ -566,8 +566,8 @@ pub(super) fn needs_record(run: &ClaimedRun, job: &Job) -> bool {
         || run.lost > 0
 }
 
-/// A job as it is carried out: in the database of the shard, or as the question for the rows by
-/// which the run is split.
+/// A job as it is executed: in the database of the shard, or as the query for the rows by which the
+/// run is split.
 pub(super) fn carried_out(job: &Arc<Job>, shard: Option<&Shard>, asks_rows: bool) -> Arc<Job> {
     let rows = job.definition.rows_action().filter(|_| asks_rows);
     let database = shard.and_then(|shard| shard.body.database.as_deref());

@@ -25,7 +25,7 @@ pub struct TallyReport {
 }
 
 impl Node {
-    /// Adds up one batch of what has ended.
+    /// Counts one batch of ended runs.
     pub async fn tally(&self) -> store::Result<TallyReport> {
         let now = self.store.now().await?;
         let from = self.store.tally_cursor().await?;

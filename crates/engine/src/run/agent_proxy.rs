@@ -50,7 +50,7 @@ use super::{Engine, Shared};
 use crate::node::{CarriedRun, Node, RemoteAttempt, Started};
 use crate::settings::{Env, Settings};
 
-/// How long after a change of servers another stand-in may still claim.
+/// How long after a change of servers another proxy may still claim.
 const DOUBTS: Duration = Duration::from_secs(60);
 
 /// State that an agent reports when it reconnects.
@@ -78,7 +78,7 @@ pub struct Renewal {
 pub struct AgentLimits {
     /// Whether it takes only runs that ask for its labels.
     pub only_placed: bool,
-    /// Whether it can do what a job asks for.
+    /// Whether it can execute a job.
     pub can: Arc<dyn Fn(&Job) -> bool + Send + Sync>,
 }
 
@@ -89,13 +89,13 @@ impl AgentLimits {
     }
 }
 
-/// The stand-in of an agent.
+/// The proxy of an agent.
 pub struct AgentProxy {
     node: Arc<Node>,
     shared: Arc<Shared>,
     outbox: Arc<Outbox>,
     tasks: std::sync::Mutex<JoinSet<()>>,
-    /// Since when it stands in for a node that had another stand-in before.
+    /// Since when it represents a node that had another proxy before.
     doubts_since: Option<Instant>,
 }
 
@@ -116,13 +116,13 @@ impl Dispatch for RemoteDispatch {
             return Arc::clone(&self.here).take(driver, run);
         }
         tokio::spawn(async move {
-            // Its stand-in ends when the agent falls silent, and this with it.
+            // The proxy ends when the agent stops polling, and this with it.
             let never = std::future::pending();
             if !driver.node.can(&run.run, &run.job) {
                 if self.a_server_executes().await {
                     return self.pass_on(&driver.node, &run).await;
                 }
-                // No executor could do it. The agent says best what it lacks.
+                // No executor could do it. The error of the agent is the most specific one.
                 driver.node.note_alone();
             }
             let Some(refused) = refusal(&driver.node, &run, never).await else {
@@ -142,7 +142,7 @@ impl RemoteDispatch {
             let is_there = matches!(node.state, NodeState::Active | NodeState::Draining);
             is_there && address.is_some() && roles.contains(&NodeRole::Agent)
         };
-        // A store that does not answer hands nothing out, either.
+        // A store that does not reply gives out no runs, either.
         self.host.0.store.nodes().await.map_or(true, |nodes| nodes.iter().any(executes))
     }
 
@@ -266,8 +266,8 @@ impl AgentProxy {
         self.node.id()
     }
 
-    /// Waits for work for so many free slots, for so long. `poll` grows with every call; `has` is
-    /// what the agent has already.
+    /// Waits for work for so many free slots, for so long. `poll` grows with every call; `has` are
+    /// the runs that the agent has already.
     pub async fn work(
         &self,
         poll: u64,
@@ -306,7 +306,7 @@ impl AgentProxy {
         }
     }
 
-    /// The agent says that it lives. None when its lease is lost.
+    /// The agent renews its lease. None when the lease is lost.
     pub async fn renew(&self) -> store::Result<Option<Renewal>> {
         let renewed = self.node.renew().await?;
         let Some(cancel) = renewed else { return Ok(None) };
@@ -339,7 +339,7 @@ impl AgentProxy {
         self.outbox.find(is_meant)
     }
 
-    /// Settles what has ended. Durable when it returns.
+    /// Settles ended attempts. Durable when it returns.
     pub async fn settle(&self, ended: &[RemoteAttempt]) -> store::Result<Vec<Applied>> {
         let applied = self.node.settle_for(self.node.id(), ended).await?;
         for ended in ended {
@@ -351,7 +351,7 @@ impl AgentProxy {
         Ok(applied)
     }
 
-    /// The agent takes nothing new: what it has not begun goes back.
+    /// The agent takes nothing new: runs that it has not begun are released.
     pub fn drain(&self) {
         self.node.drain();
         for run in self.outbox.empty() {
@@ -374,8 +374,8 @@ impl AgentProxy {
         self.outbox.is_closed()
     }
 
-    /// Stops standing in. The node keeps its lease for as long as it lasts, so that the agent can
-    /// go on with another stand-in.
+    /// Ends the proxy. The node keeps its lease for as long as it lasts, so that the agent can go
+    /// on with another proxy.
     pub fn end(&self) {
         let mut tasks = self.tasks.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         tasks.abort_all();
@@ -390,7 +390,7 @@ impl Drop for AgentProxy {
     }
 }
 
-/// Ends what the agent should have ended long ago, and gives back what it does not fetch.
+/// Ends runs that the agent should have ended long ago, and releases runs that it does not fetch.
 async fn oversee(driver: Driver, outbox: Arc<Outbox>) {
     let settings = &driver.node.settings;
     let every = std_duration(settings.poll_every);

@@ -105,7 +105,7 @@ impl<E: Executor> Dispatch for LocalDispatch<E> {
 impl<E: Executor> LocalDispatch<E> {
     /// Does the work of a run, if it may still be done.
     async fn carry_out(&self, node: &Node, run: Started, mut stop: Stop) -> AttemptResult {
-        // Most are admitted at once, and have no room for what a look takes.
+        // Most are admitted at once, and do not pay for the memory of the check.
         let refused = if needs_look(&run) {
             Box::pin(refusal(node, &run, stop.requested())).await
         } else {
@@ -126,8 +126,8 @@ fn needs_look(run: &Started) -> bool {
     !run.run.run.shard.is_empty() || !has_every_right(&run.job)
 }
 
-/// Why a run may not be carried out; none when it may. A store that does not answer is no failure
-/// of the run: it waits until the store is back, or the run is cancelled.
+/// Why a run may not be executed; none when it may. A store that does not reply is no failure of
+/// the run: it waits until the store is back, or the run is cancelled.
 pub(super) async fn refusal(
     node: &Node,
     run: &Started,

@@ -23,10 +23,10 @@ const HINT_PAUSE: Duration = Duration::from_millis(100);
 /// Maximum number of yields to runs that end at once, as long as more of them end.
 const GATHER_MAX: u32 = 64;
 
-/// How often what ended is added up.
+/// How often ended runs are counted.
 const TALLY_EVERY: Duration = Duration::from_secs(15);
 
-/// How often the leader looks whether a pause of all jobs has ended or is not carried out.
+/// How often the leader checks whether a pause of all jobs has ended or is not complete.
 const RECONCILE_EVERY: Duration = Duration::from_secs(2);
 
 /// In how many rounds it looks once at calendars and the time-zone database.
@@ -35,10 +35,10 @@ const RECONCILE_ALL: u32 = 10;
 /// How often the leader looks for nodes with other settings.
 const WATCH_EVERY: Duration = Duration::from_secs(5);
 
-/// In how many rounds it is looked once what the store knows that is worth an alert.
+/// Number of rounds between two checks of the store for events that raise alerts.
 const NEWS_EVERY: u32 = 5;
 
-/// How often what was recorded is sealed.
+/// How often audit rows are sealed.
 const SEAL_EVERY: Duration = Duration::from_secs(1);
 
 /// Notifiers that deliver at the same time.
@@ -165,7 +165,7 @@ impl Driver {
         self.seek_places();
     }
 
-    /// Starts what is due, a batch at a time, until nothing is.
+    /// Starts due runs, a batch at a time, until there are none.
     async fn start_all(&self) -> store::Result<()> {
         loop {
             let started = self.node.start_due().await?;
@@ -246,7 +246,7 @@ impl Driver {
         }
     }
 
-    /// Does what a node does as one of several.
+    /// The loop of cluster work.
     pub async fn attend(self) {
         let mut patience = Backoff::new(&self.shared, "attend");
         let poll = std_duration(self.node.settings.poll_every);

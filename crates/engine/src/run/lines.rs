@@ -65,8 +65,8 @@ struct Line {
 pub(crate) struct LeaseTerms {
     /// How long.
     pub lease: SignedDuration,
-    /// Whether the time limit of a message begins with the lease, and not when the worker says that
-    /// it has begun.
+    /// Whether the time limit of a message begins with the lease, and not when the worker reports
+    /// that it has begun.
     pub limit_begins: bool,
 }
 
@@ -312,7 +312,7 @@ async fn release(node: &Node, queue: JobId, messages: &[LeasedMessage]) {
     }
 }
 
-/// A worker in line. If it goes away, what was dealt to it goes back.
+/// A worker in line. If it goes away, messages that it was dealt are released.
 struct WaitingWorker {
     reply: oneshot::Receiver<Reply>,
     queue: JobId,

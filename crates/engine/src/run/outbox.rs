@@ -137,7 +137,7 @@ impl Outbox {
         Some(taken)
     }
 
-    /// Takes from the agent what it should have ended by now. Its place is still taken.
+    /// Takes runs from the agent that it should have ended by now. Their slots are still occupied.
     pub fn take_overdue(&self, is_overdue: impl Fn(&Started, Timestamp) -> bool) -> Vec<Started> {
         let mut out = self.out();
         let overdue = out.sent.values().filter(|(run, since)| is_overdue(run, *since));
@@ -149,7 +149,7 @@ impl Outbox {
         overdue
     }
 
-    /// Takes back what has waited since before then.
+    /// Takes back runs that have waited since before then.
     pub fn take_unfetched(&self, before: Timestamp) -> Vec<Started> {
         let mut out = self.out();
         let is_late = |(_, since): &(Started, Timestamp)| *since < before;

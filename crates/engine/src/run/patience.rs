@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::Shared;
 
-/// A timer may be late by a millisecond or two. So long before its time, the clock is watched.
+/// A timer may be late by a millisecond or two. This long before its time, the clock is polled.
 pub(super) const WATCH: Duration = Duration::from_millis(2);
 
 /// Error bound of the estimated store clock. A call before the time has come by the store's clock
@@ -23,8 +23,8 @@ const WATCH_REST: Duration = Duration::from_millis(100);
 /// Looks at the clock in one watch at most.
 const WATCH_LOOKS_MAX: u32 = 10_000;
 
-/// So many failures in a row of a step that the scheduler can do without are worth a warning, when
-/// the store answers other steps.
+/// Number of failures in a row of a step that the scheduler can do without, after which it is
+/// logged as a warning while the store answers other steps.
 const FAILURES_TOLD: u32 = 5;
 
 /// Whether the store answers the steps of a process. All of its steps share it, so that an outage

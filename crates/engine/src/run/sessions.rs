@@ -38,9 +38,9 @@ pub enum WorkerState {
     /// It takes new messages.
     #[default]
     Run,
-    /// Finish what it has and take nothing new for now.
+    /// It finishes its messages and takes no new ones for now.
     Quiet,
-    /// Finish what it has and end.
+    /// It finishes its messages and ends.
     Stop,
 }
 
@@ -65,7 +65,7 @@ pub struct PollAnswer {
     pub cancel: Vec<RunId>,
     /// Desired state of the worker.
     pub state: WorkerState,
-    /// When the leases of what it holds end, unless it polls again.
+    /// When the leases of its messages end, unless it polls again.
     pub lease_until: Timestamp,
 }
 
@@ -303,7 +303,7 @@ impl Engine {
         Ok(self.extends.send(leases).await.ok_or_else(stopped)??)
     }
 
-    /// Renews what a session holds as long as its poll is open. Ends with the messages that its
+    /// Renews the leases of a session as long as its poll is open. Ends with the messages that its
     /// worker should stop. `until` is when the leases end.
     pub(crate) async fn keep_renewing(
         &self,

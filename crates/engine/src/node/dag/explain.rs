@@ -1,4 +1,4 @@
-//! Why a step ran, waits or did not run; decisions made again; what is wrong with records.
+//! Why a step ran, waits or did not run; replayed decisions; inconsistencies of records.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -364,7 +364,7 @@ impl Node {
     }
 }
 
-/// Compares decisions with what is recorded.
+/// Compares decisions with the records.
 fn compare(
     dag: &CompiledDag,
     records: &HashMap<StepKey, &StepRecord>,

@@ -115,7 +115,7 @@ impl KnownRun {
         self.state.open().into_iter().filter_map(of).collect()
     }
 
-    /// A message is for a step. Answers what is to be recorded, if it is not.
+    /// A message is for a step. Returns the record to be written, if it is not written yet.
     pub(super) fn accept(&mut self, offer: &Offer) -> Option<StepRecord> {
         let is_known = self.message_of(offer.key) == Some(offer.message);
         if !is_known && !self.waits(offer.key) {

@@ -207,7 +207,8 @@ impl Node {
                 let parameters = Some(object_text(&parameters.into_iter().collect()));
                 let parameters = parameters.filter(|text| text != "{}");
                 let trigger = Trigger { parameters, ..Trigger::default() };
-                // The job declares its parameters: what does not fit is an error of the inputs.
+                // The job declares its parameters: a value that does not fit is an error of the
+                // inputs.
                 let new = match self.triggered_of(&job, trigger) {
                     Ok(new) => NewRun { id: called, ..new },
                     Err(error) => return Ok(Err(format!("{what} {name:?}: {error}"))),

@@ -19,7 +19,7 @@ use crate::node::Node;
 const EARLIER_RUNS: u32 = 5;
 
 impl Node {
-    /// The records of a DAG run and the state that they say, now or at a time in the past.
+    /// The records of a DAG run and the state that follows from them, now or at a time in the past.
     pub(crate) async fn recorded(
         &self,
         run: RunId,
