@@ -87,7 +87,7 @@ pub struct Blocked {
 }
 
 impl Blocked {
-    /// The refusal inside an error of the HTTP client, if that is what it was.
+    /// The refusal inside an error of the HTTP client, if it was one.
     pub fn within(error: &reqwest::Error) -> Option<&Blocked> {
         causes(error).find_map(|cause| cause.downcast_ref())
     }
@@ -210,8 +210,8 @@ impl Resolve for Guard {
             if found.is_empty() {
                 return Err(NotFound(io::Error::other("it has no address")).into());
             }
-            // One address that is not allowed refuses all: a name that mixes them is up to
-            // something, and which one would be tried is not ours to say.
+            // One address that is not allowed refuses all: a name with mixed addresses is
+            // suspicious, and the client does not choose which of them is tried.
             for address in &found {
                 guard.check_address(Some(name.as_str()), *address)?;
             }

@@ -75,7 +75,7 @@ pub enum Feature {
     NoNewPrivileges,
     /// It sees only its own processes, and none of them outlives it.
     Processes,
-    /// It reads and writes only what it may.
+    /// File access is limited to the allowed paths.
     Files,
     /// The server's own files are out of reach.
     ProtectedFiles,
@@ -83,7 +83,7 @@ pub enum Feature {
     SystemCalls,
     /// It has no network.
     Network,
-    /// Its root directory holds what it needs, and nothing else of the machine.
+    /// Its root directory has only the files that it needs, and nothing else of the machine.
     Root,
     /// It has a scratch directory of its own, with a limited size.
     Scratch,
@@ -174,8 +174,8 @@ pub async fn probe() -> Result<Report, String> {
     crate::ExternalOptions::default().probe().await
 }
 
-/// The helper's part of the binary: call it first in `main`, and return what it returns. None
-/// means that the process is no helper.
+/// The helper's part of the binary: call it first in `main`, and return its result. None means that
+/// the process is no helper.
 pub fn helper_main() -> Option<ExitCode> {
     if std::env::args().nth(1).as_deref() != Some(MARK) {
         return None;

@@ -4,9 +4,9 @@
 //!   anchor ──▶ row 1 ──▶ row 2 ──▶ … ──▶ head        hash(n) = H(hash(n − 1), n, row n)
 //! ```
 //!
-//! A row is written with what it records and sealed a moment later: it gets the next number of its
-//! tenant and a hash over itself and the row before it. A change, removal or move of a sealed
-//! row must make every hash behind it anew, and the head too.
+//! A row is written in the transaction of the change that it records and sealed a moment later: it
+//! gets the next number of its tenant and a hash over itself and the row before it. A change,
+//! removal or move of a sealed row invalidates every hash behind it, and the head too.
 
 use std::fmt;
 
@@ -351,7 +351,7 @@ impl RequestedRun {
     }
 }
 
-/// The runs of a list of what a user asked for; none when it is damaged.
+/// The requested runs of an audit row; none when the list is damaged.
 pub fn requested_runs(bytes: &[u8]) -> Option<Vec<RequestedRun>> {
     let (runs, rest) = bytes.as_chunks::<{ RequestedRun::BYTES }>();
     if !rest.is_empty() {

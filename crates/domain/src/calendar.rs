@@ -13,7 +13,7 @@
 //! | `* 1 MON#3` | day of month, month and day of week, as in a cron expression |
 //!
 //! A rule may end with `FROM 2027-01-01`, `UNTIL 2030-12-31` or both. A rule that begins with `NOT`
-//! takes its days out again, whatever other rules say.
+//! removes its days, whatever other rules include.
 
 use std::fmt;
 use std::str::FromStr;

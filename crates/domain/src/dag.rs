@@ -63,13 +63,13 @@ pub const EDGES_MAX: usize = 100_000;
 /// The maximum length of the name of a step, in bytes.
 pub const STEP_NAME_MAX: usize = 100;
 
-/// The number of items of a fan-out if it does not say otherwise.
+/// Default of the maximum number of items of a fan-out.
 pub const ITEMS_DEFAULT: u32 = 1_000;
 
 /// The maximum number of items of a fan-out.
 pub const ITEMS_MAX: u32 = 100_000;
 
-/// The size of a step's result if the step does not say otherwise, in bytes of JSON.
+/// Default of the maximum size of a step's result, in bytes of JSON.
 pub const RESULT_BYTES_DEFAULT: u32 = 64 << 10;
 
 /// The maximum size of a step's result, in bytes of JSON.
@@ -218,7 +218,7 @@ pub enum StepWork {
     },
     /// Waits for a time.
     Sleep {
-        /// This long after its parents; absent if `until` says when.
+        /// This long after its parents; absent if `until` is given.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         duration: Option<SignedDuration>,
         /// Until this time, as RFC 3339 text; may be a template.

@@ -124,8 +124,8 @@ impl RunId {
         RunId(timed(8, scheduled_for, hash.as_u128()))
     }
 
-    /// A run that no schedule asked for. `random` must not repeat. Those of one millisecond sort by
-    /// their time as well, so that what is asked for together lies together in every index.
+    /// A run without a schedule. `random` must not repeat. Runs of one millisecond sort by their
+    /// time as well, so that runs that are requested together are neighbours in every index.
     pub fn of_request(scheduled_for: Timestamp, random: u128) -> Self {
         let in_ms = scheduled_for.as_nanosecond().rem_euclid(1_000_000) as u128;
         let fraction = (in_ms << 12) / 1_000_000;

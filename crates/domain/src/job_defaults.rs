@@ -27,7 +27,7 @@ impl JobDefaults {
         *self == JobDefaults::default()
     }
 
-    /// Fills in what a definition leaves open. `has_timeout` says whether it has a timeout of its
+    /// Fills in the open fields of a definition. `has_timeout` is whether it has a timeout of its
     /// own: a definition always has one.
     pub fn fill(&self, definition: &mut Definition, has_timeout: bool) {
         if let Some(timeout) = self.timeout.filter(|_| !has_timeout) {
@@ -62,9 +62,9 @@ impl JobDefaults {
         self
     }
 
-    /// A definition that says in words what it leaves open, where these defaults would decide about
-    /// it: a new job that is made of it is the same. `cluster` is how long the cluster keeps
-    /// history. A job without a limit of `keep_last` has no word for it.
+    /// A definition with explicit values for open fields that these defaults would fill: a new job
+    /// that is made of it is the same. `cluster` is how long the cluster keeps history. The absence
+    /// of a `keep_last` limit cannot be made explicit.
     pub fn spelled_out(&self, definition: &Definition, cluster: Retention) -> Definition {
         let mut definition = definition.clone();
         if let When::Cron { expression, dst, .. } = &mut definition.when {
@@ -95,8 +95,8 @@ impl JobDefaults {
 mod tests {
     use super::*;
 
-    /// A job that is older than the defaults: what it leaves open stays open when it is replaced,
-    /// and has words for a job that is made of it.
+    /// A job that is older than the defaults: its open fields stay open when it is replaced, and
+    /// are explicit in a job that is made of it.
     #[test]
     fn what_a_job_left_open_is_not_decided_later() {
         let dst = DstPolicy { gap: Some(GapRule::ShiftAfter), overlap: Some(OverlapRule::Second) };

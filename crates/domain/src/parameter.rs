@@ -2,7 +2,7 @@
 //!
 //! A job that declares parameters accepts no others. A value that is given as text and reads as the
 //! declared type is accepted and stored as a value of that type, because a command line, a form and
-//! a webhook cannot say more.
+//! a webhook have only text.
 
 use std::cmp::Ordering;
 use std::fmt;

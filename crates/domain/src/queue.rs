@@ -1,5 +1,5 @@
-//! Queues and messages: the settings of a queue, what a message holds, and what the end of a lease
-//! means for it.
+//! Queues and messages: the settings of a queue, the body of a message, and its settlement at the
+//! end of a lease.
 //!
 //! A queue is a job with [`Definition::queue`]; a message is a run of it that workers pull. Retry
 //! policy, timeout, concurrency, priority and retention are those of the job.
@@ -231,7 +231,7 @@ pub enum Report {
         /// The result, as JSON.
         result: Option<String>,
     },
-    /// It failed, and is delivered again as the queue's policy says.
+    /// It failed, and is delivered again by the queue's policy.
     Nack {
         /// The error text.
         error: String,

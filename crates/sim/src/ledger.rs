@@ -46,8 +46,8 @@ impl Ledger {
     }
 }
 
-/// A nominal time, and which of the job's schedules it belongs to: a range that was counted by
-/// one schedule says nothing about the times of another.
+/// A nominal time, and which of the job's schedules it belongs to: a range that was counted by one
+/// schedule does not cover the times of another.
 type Time = (Timestamp, usize);
 
 /// The rows of the ledger for the nominal times of one job.

@@ -8,7 +8,7 @@
 //!   cargo run -p punctual-sim -- --seed 42
 //! ```
 //!
-//! An oracle follows what was accepted and knows every nominal time that must be in the ledger.
+//! An oracle follows accepted commands and computes every nominal time that must be in the ledger.
 //! The invariants look at every event and at the ledger; see `invariants/`.
 
 mod clock;

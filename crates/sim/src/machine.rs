@@ -1,4 +1,4 @@
-//! A machine: one node at a time, the steps it is in the middle of, and what it executes.
+//! A machine: one node at a time, its unfinished steps, and its executors.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -65,11 +65,11 @@ pub enum StepKind {
     Plan,
     /// Reports results and claims runs.
     Exchange,
-    /// Starts what is due.
+    /// Starts due runs.
     Start,
     /// Renews the lease.
     Renew,
-    /// Takes over from silent nodes.
+    /// Takes over from nodes that missed heartbeats.
     Reap,
     /// Deletes old history.
     Prune,
@@ -114,7 +114,7 @@ pub enum StepResult {
     Join(store::Result<()>),
     /// It left.
     Leave(store::Result<()>),
-    /// It did what was asked, or not.
+    /// Result of a command.
     Command(String),
 }
 

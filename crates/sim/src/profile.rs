@@ -19,7 +19,7 @@ pub struct Profile {
     pub shards: u64,
     /// How many jobs are created at most.
     pub jobs_max: usize,
-    /// How much people ask for, in a hundred steps.
+    /// Number of commands of users, in a hundred steps.
     pub commands: u64,
     /// Whether users only trigger jobs, many at a time, and there are no faults: this tests the
     /// order of runs.

@@ -36,7 +36,7 @@ use crate::random::Random;
 /// How long a lease lasts.
 const LEASE: SignedDuration = SignedDuration::from_secs(10);
 
-/// How often the quiet end lets workers take what is left.
+/// Maximum number of rounds in which workers take the remaining messages at the end.
 const ROUNDS_MAX: usize = 4_000;
 
 /// Counters of a world of queues.

@@ -15,7 +15,7 @@ pub enum Sabotage {
     SharedEpoch,
     /// A node that led once gets the same leadership again, whatever has happened since.
     RememberedLead,
-    /// Runs of the leader are handed to every node: leader and epoch are not compared.
+    /// Every node can claim runs of the leader: leader and epoch are not compared.
     UncheckedClaim,
     /// Jobs of half of the planning buckets are due for no node.
     ForgottenBuckets,

@@ -38,7 +38,7 @@ pub struct SimStats {
     pub interrupted: u64,
     /// Epochs that a leader began.
     pub elected: u64,
-    /// Runs that were handed to a node for its labels or its leadership.
+    /// Runs that a node claimed by its labels or its leadership.
     pub placed: u64,
     /// Runs that began to wait for a quorum.
     pub proposed: u64,

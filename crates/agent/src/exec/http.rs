@@ -140,8 +140,8 @@ impl Http {
         self.tenants.get(&tenant).unwrap_or(&self.all_tenants)
     }
 
-    /// Carries out an attempt. A wish to stop drops the request where it is: there is nothing to
-    /// say goodbye to, so the grace period is not used.
+    /// Executes an attempt. A stop request drops the HTTP request where it is: there is no orderly
+    /// end, so the grace period is not used.
     pub async fn execute(&self, action: &HttpAction, attempt: Attempt<'_>) -> AttemptResult {
         let started = Instant::now();
         let mut stop = attempt.stop.clone();
@@ -209,7 +209,7 @@ impl Http {
                 exchange.retry_after = None;
                 return read;
             }
-            // The status says more than whatever happened to the rest of the answer.
+            // The status is more specific than an error in the rest of the response.
             exchange.notes.extend(read.err().map(|failure| failure.message));
             let message = format!("{} answered {}", origin(&url), status.as_u16());
             return Err(Failure { code: ErrorCode::Http(status.as_u16()), message });

@@ -162,7 +162,7 @@ impl Databases {
         tenant: TenantId,
         name: Option<&str>,
     ) -> Result<(String, Database), Failure> {
-        // A tenant does not even learn the names of what is another's.
+        // A tenant must not learn the names of another tenant's databases.
         let nothing = (BTreeMap::new(), None);
         let (all, default) = match tenant {
             TenantId::DEFAULT => (&self.all, &self.default),
@@ -200,7 +200,7 @@ impl Databases {
         Err(Failure::other(UNKNOWN_DATABASE, unknown(name, &known)))
     }
 
-    /// Tries whether a database answers, and says what it is.
+    /// Tests whether a database answers, and returns its description.
     pub(crate) async fn hello(
         &self,
         tenant: TenantId,
@@ -248,7 +248,7 @@ impl fmt::Debug for Databases {
     }
 }
 
-/// Says that there is no such database, and which one may have been meant.
+/// Error for an unknown database, with a suggestion.
 fn unknown(name: &str, known: &[String]) -> String {
     if known.is_empty() {
         return format!(
@@ -370,7 +370,7 @@ fn parameter<'a>(attempt: &'a Attempt<'_>, name: &str) -> Result<&'a Value, Fail
     })
 }
 
-/// Says that a parameter has no value.
+/// Error for a parameter without a value.
 fn missing_parameter(name: &str, known: &[&str]) -> Failure {
     let known = match known {
         [] => "the run has no parameters".to_owned(),

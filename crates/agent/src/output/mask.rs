@@ -1,4 +1,4 @@
-//! Keeps secrets out of what is kept.
+//! Masks secrets in stored output.
 
 mod forms;
 
@@ -14,7 +14,7 @@ const STARS: &[u8] = b"***";
 #[derive(Clone, Debug, Default)]
 pub struct Mask {
     forms: Arc<Forms>,
-    /// The end of what was fed, when it may be the beginning of a secret.
+    /// The end of the input, when it may be the beginning of a secret.
     held: Vec<u8>,
 }
 
@@ -64,7 +64,7 @@ impl Mask {
         self.show(&text, false)
     }
 
-    /// The end of the stream: what was held back and is no secret.
+    /// The end of the stream: text that was held back and is no secret.
     pub fn finish(&mut self) -> Vec<u8> {
         let held = std::mem::take(&mut self.held);
         self.show(&held, true)
@@ -74,7 +74,7 @@ impl Mask {
     pub fn text(&self, text: &str) -> String {
         let shown = Mask { forms: Arc::clone(&self.forms), held: Vec::new() };
         let shown = { shown }.show(text.as_bytes(), true);
-        // Only whole values are taken out, and stars put in: what is left is text.
+        // Only whole values are replaced by stars: the rest is valid text.
         String::from_utf8_lossy(&shown).into_owned()
     }
 

@@ -70,7 +70,7 @@ pub(super) fn run(common: &Common, mut socket: UnixStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes what the commands of this process share.
+/// Makes the resources that the commands of this process share.
 fn furnish(common: &Common) -> Own {
     if common.setup.sandbox == Level::Off {
         return Own::default();

@@ -69,7 +69,7 @@ pub fn verify_witness(
 /// may be gone. `anchor` is the last row that was removed, `anchor_at` when it was written.
 ///
 /// A writer of the database can forge the anchor and its time, but not a head that was kept
-/// elsewhere: the time of the head says how old the removed rows are.
+/// elsewhere: the time of the head shows how old the removed rows are.
 pub fn verify_cut(
     anchor: Seal,
     anchor_at: Option<Timestamp>,

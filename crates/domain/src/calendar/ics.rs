@@ -345,7 +345,8 @@ fn counted(
         {
             break;
         }
-        // A repetition on the 31st, or on 29 February, leaves out what has no such day.
+        // A repetition on the 31st, or on 29 February, leaves out months and years without such a
+        // day.
         if !matches!(frequency, "YEARLY" | "MONTHLY") || day.day() == start.day() {
             texts.push(range(day, day.saturating_add(length.days())));
         }

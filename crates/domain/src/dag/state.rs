@@ -228,7 +228,7 @@ pub struct DagState {
 }
 
 impl DagState {
-    /// The state that records say.
+    /// The state that follows from records.
     pub fn load<'r>(
         graph: &Graph,
         dag: &Dag,
@@ -304,7 +304,7 @@ impl DagState {
         self.control
     }
 
-    /// Changes what the run does; everything is judged again.
+    /// Changes the state of the run; everything is judged again.
     pub fn set_control(&mut self, control: Control) {
         self.control = control;
         if matches!(control, Control::Stopping | Control::Cancelling) {
@@ -490,7 +490,7 @@ impl DagState {
                 let is_tolerated = graph.is_tolerated(key.step, *child);
                 self.slots[*child as usize].tally.count(outcome, is_tolerated);
             }
-            // Before what a load asks to be judged: the end that decides is recorded with the step.
+            // Before the steps that a load queues: the end that decides is recorded with the step.
             self.judge.push_front((StepKey::of_step(*child), Some(key)));
         }
         if self.left == 0 {

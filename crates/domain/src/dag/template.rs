@@ -223,7 +223,7 @@ enum Piece<'t> {
     Reference(&'t str),
 }
 
-/// Cuts a text into what is between templates and the references. Secrets are text.
+/// Splits a text into references and the text between them. Secrets are text.
 fn pieces(text: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     let (mut from, mut at) = (0, 0);

@@ -62,7 +62,7 @@ pub fn plan(job: &Job, schedule: &Schedule, next: Timestamp, window: &PlanWindow
         planned_until = window.now;
     }
     // A time that a calendar or a blackout excludes is prepared like the others: whether it runs is
-    // decided at its start, by what the calendar and the blackout are then.
+    // decided at its start, by the calendar and the blackout of that moment.
     let nominal = |after: Timestamp| schedule.next_nominal(after);
     let future = std::iter::successors(nominal(planned_until), |at| nominal(*at));
     for at in future.take_while(|at| *at <= window.until).take(window.ticks_max) {

@@ -290,7 +290,7 @@ mod tests {
             (None, 0, "2026-01-01T05:00:05Z", "run  | coalesced 01T01:00..01T05:00 x5"),
             (Last, 0, "2026-01-01T05:00:05Z", "run 01T05:00 | coalesced 01T01:00..01T04:00 x4"),
             (All, 0, "2026-01-01T05:00:05Z", "run 01T01:00 01T02:00 01T03:00 01T04:00 01T05:00"),
-            // A start deadline turns what is older into missed; its last moment still counts.
+            // Older times than the start deadline are missed; its last moment still counts.
             (Last, 30, "2026-01-01T05:30:00Z", "run 01T05:00 | missed 01T01:00..01T04:00 x4"),
             (Last, 29, "2026-01-01T05:30:00Z", "run  | missed 01T01:00..01T05:00 x5"),
             (

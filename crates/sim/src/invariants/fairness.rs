@@ -34,7 +34,7 @@ struct WaitingRun {
     tenant: TenantId,
     due_at: Timestamp,
     overtaken: usize,
-    /// By runs that were handed out before their time.
+    /// By runs that were claimed before their time.
     overtaken_by_prepared: usize,
 }
 

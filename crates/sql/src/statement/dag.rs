@@ -38,7 +38,7 @@ pub enum DagStatement {
         run: Spanned<RunId>,
         /// Steps to repeat.
         rerun: Rerun,
-        /// Only say what would run.
+        /// Preview only.
         dry_run: bool,
     },
     /// MARK STEP.

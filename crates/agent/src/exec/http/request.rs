@@ -26,7 +26,7 @@ const FACT: &AsciiSet = &CONTROLS.add(b'%');
 const IN_URL: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
-/// Headers that frame the message or say where it goes. They follow from the rest.
+/// Headers that frame the message or address it. They follow from the rest.
 const FRAMING: [HeaderName; 9] = [
     header::CONNECTION,
     header::CONTENT_LENGTH,

@@ -20,7 +20,7 @@ impl Bound {
     }
 }
 
-/// The driver prints parameters when it is asked to say everything; these may be secrets.
+/// The driver logs parameters at its most verbose level; these may be secrets.
 impl fmt::Debug for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("…")

@@ -167,7 +167,7 @@ pub struct RunDetail {
     pub cancel: Option<Deed>,
     /// Its ended attempts, oldest first.
     pub attempts: Vec<AttemptFacts>,
-    /// Why its first attempt began late, if that is under way and its node has said.
+    /// Why its first attempt began late, if that is under way and its node has reported it.
     pub waited: Option<String>,
     /// The run that its reason names: that had not ended, or that takes its place.
     pub named_run: Option<OtherRun>,

@@ -138,10 +138,10 @@ fn definition_labels(subject: &Subject<'_>) -> Option<String> {
     (!labels.is_empty()).then(|| labels.to_string())
 }
 
-/// The key of the details of an attempt under which its node keeps what it waited for.
+/// The key of the details of an attempt under which its node records the cause of delay.
 const WAITED: &str = "waited_for";
 
-/// The details of an attempt with what it waited for before it began.
+/// The details of an attempt with the cause of its delay.
 pub fn with_wait(details: Option<&str>, waited: &str) -> String {
     let details = details.and_then(|details| serde_json::from_str(details).ok());
     let mut fields = match details {

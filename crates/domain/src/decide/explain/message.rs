@@ -123,7 +123,7 @@ pub fn message_line(facts: &MessageFacts) -> Option<MessageLine> {
     Some(MessageLine { place, workspaces_before, estimate })
 }
 
-/// Where a message stands, and what it waits for.
+/// Position of a message, and its wait.
 pub fn explain_message(facts: &MessageFacts) -> Report {
     let line = message_line(facts);
     let (queue, now) = (&facts.queue, facts.now);

@@ -1,5 +1,4 @@
-//! How a job is doing: what happens now, what happened last, what was skipped and why, what it
-//! waits for and what comes next.
+//! The state of a job: current and last runs, skips with their reasons, waits, and the next times.
 
 use jiff::Timestamp;
 

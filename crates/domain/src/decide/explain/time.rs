@@ -1,4 +1,4 @@
-//! Explains a time of a job: what was recorded for it, or why nothing was.
+//! Explains a time of a job: its record, or why there is none.
 
 use jiff::Timestamp;
 
@@ -15,7 +15,7 @@ const NEXT_TOLD: usize = 5;
 /// Maximum number of runs of the same time in an explanation.
 const RUNS_TOLD: usize = 10;
 
-/// A run and what is known of it.
+/// A run and the facts about it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunAndDetail {
     /// The run.
@@ -64,7 +64,7 @@ impl TimeFacts {
 /// Explains a time.
 pub fn explain_time(subject: &Subject<'_>, facts: &TimeFacts) -> Report {
     let mut runs: Vec<&RunAndDetail> = facts.runs.iter().collect();
-    // A tick comes first, then what was asked for.
+    // A tick comes first, then requested runs.
     runs.sort_by_key(|it| (!it.run.origin.is_tick(), it.run.scheduled_for, it.run.id));
     let mut report = match runs.split_first() {
         Some((first, others)) => recorded(subject, facts, first, others),

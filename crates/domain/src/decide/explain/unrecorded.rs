@@ -1,5 +1,4 @@
-//! Explains a time of a job without a record: why no run was or will be due, or what is to be
-//! expected of it.
+//! Explains a time of a job without a record: why no run was or will be due, or what to expect.
 
 use jiff::{SignedDuration, Timestamp};
 

@@ -255,7 +255,7 @@ impl Upstream {
         }
     }
 
-    /// The job, what is required of it and what it is doing.
+    /// The upstream job, its required outcome and its state.
     pub(super) fn words(&self, clock: &Clock<'_>) -> String {
         let required = match self.on {
             DependsOn::Success => "to complete",

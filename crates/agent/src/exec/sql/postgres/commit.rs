@@ -32,7 +32,7 @@ enum TransactionState {
 }
 
 impl Work<'_, '_> {
-    /// Under which number the server keeps what the present transaction wrote.
+    /// Transaction id of the current transaction, if it has written.
     pub async fn written(&self) -> Result<Option<TransactionId>, Failure> {
         // As a number, because the type of ids is younger than some servers.
         let sql = format!("SELECT pg_catalog.txid_current_if_assigned(), {HELPERS}");

@@ -69,7 +69,8 @@ pub(in crate::exec::sql) fn permitted(script: &str, run_as: Option<&str>) -> Res
     statements.iter().try_for_each(|statement| refuse(statement, run_as))
 }
 
-/// Refuses what would end the transaction, leave the role, or wait for a client that we are not.
+/// Refuses statements that would end the transaction, leave the role, or wait for input of a
+/// client.
 fn refuse(statement: &Statement, run_as: Option<&str>) -> Result<(), Failure> {
     let words: Vec<&str> = statement.words.iter().map(String::as_str).collect();
     let (name, problem) = match words.as_slice() {

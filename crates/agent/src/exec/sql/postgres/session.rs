@@ -35,7 +35,7 @@ pub(super) struct AttemptSession {
     guard: CancelGuard,
 }
 
-/// Ends the connection, and what the server does for it.
+/// Ends the connection, and the server's work for it.
 struct CancelGuard {
     token: CancelToken,
     tls: Tls,
@@ -77,7 +77,7 @@ impl AttemptSession {
         self.guard.cancel();
     }
 
-    /// Says goodbye, and waits until everything that the server said is written.
+    /// Closes the connection, and waits until all notices of the server are written.
     pub async fn close(self) {
         let AttemptSession { client, mut guard } = self;
         guard.is_over = true;
@@ -108,7 +108,7 @@ impl Drop for CancelGuard {
     }
 }
 
-/// Writes what the server says besides.
+/// Writes a notice of the server to the output.
 fn show(notice: &DbError, output: &Masked) {
     let mut text = format!("{}: {}\n", notice.severity(), notice.message());
     for (label, part) in [("DETAIL", notice.detail()), ("HINT", notice.hint())] {

@@ -96,7 +96,7 @@ impl Work<'_, '_> {
         }
     }
 
-    /// Carries the statements out, and says under which number the server keeps what they wrote.
+    /// Executes the statements, and returns the transaction id of their writes.
     async fn in_transaction(
         &self,
         statements: &Statements<'_>,
@@ -113,7 +113,7 @@ impl Work<'_, '_> {
         self.written().await
     }
 
-    /// Records, in the transaction of the statements, that they were carried out. The store's function
+    /// Records, in the transaction of the statements, that they were executed. The store's function
     /// refuses if the claim of the attempt has ended.
     async fn record_effect(&self) -> Result<(), Failure> {
         let Some(effect) = &self.attempt.assignment.effect else { return Ok(()) };
