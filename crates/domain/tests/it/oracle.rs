@@ -1,4 +1,4 @@
-//! The specification as slow, obvious code: what an expression means, minute by minute.
+//! The specification as slow, obvious code: the meaning of an expression, minute by minute.
 //!
 //! An expression becomes plain lists of numbers. A [`Walk`] visits every minute of a
 //! stretch of UTC time (every second where a zone's offset has seconds), asks the zone what the
@@ -287,7 +287,7 @@ pub struct Walk {
     pub from: Timestamp,
     /// … to this one, both included.
     pub until: Timestamp,
-    /// Every instant at which the wall clock showed a whole minute, with what it showed.
+    /// Every instant at which the wall clock showed a whole minute, with the local time.
     seen: Vec<(Timestamp, DateTime)>,
     pub gaps: Vec<Gap>,
 }

@@ -237,7 +237,7 @@ const REFUSED: &[(&str, Option<Field>, &[&str])] = &[
     ("«\u{ff0a}» * * * *", None, &[]),
     ("0 0 * *«\0» *", None, &[]),
     ("«\0»", None, &[]),
-    // The number of fields. Seconds are what people mean by six.
+    // The number of fields. Six fields are taken for an expression with seconds.
     ("«*»", None, &["Expected 5 fields"]),
     ("«0 0 * *»", None, &["Expected 5 fields"]),
     ("0 0 0 * * «*»", None, &["Expected 5 fields", "EVERY"]),

@@ -156,7 +156,7 @@ fn check_around(zone: &Zone, center: Timestamp, seed: u64, effort: &Effort, tall
     }
 }
 
-/// One schedule in one stretch of time, with what the oracle saw there.
+/// One schedule in one stretch of time, with the observations of the oracle.
 struct Case<'a> {
     about: String,
     engine: CronSchedule,

@@ -62,7 +62,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// The measurements once more, for people.
+/// The measurements once more, as a table.
 fn table(measurements: &[Measurement]) {
     eprintln!("{:<22} {:>6} {:>9} {:>12} {:>8}", "metric", "nodes", "divided", "value", "ratio");
     for Measurement { metric, value, unit, settings } in measurements {

@@ -69,7 +69,7 @@ struct Measured {
     page_ms: f64,
 }
 
-/// Measures what was asked for.
+/// Makes the requested measurements.
 pub async fn measure<B: Bed>(bed: &B, args: &Args) -> Result<()> {
     let mut table = Table::new(args.store);
     for (metric, shape) in [

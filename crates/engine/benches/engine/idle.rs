@@ -1,4 +1,4 @@
-//! M4.idle_cpu, M5.memory, M5.restart: what it costs to have jobs and nothing to do.
+//! M4.idle_cpu, M5.memory, M5.restart: the cost of idle jobs.
 //!
 //! The engine is another process, so that neither the memory nor the work of creating the jobs is
 //! counted.
@@ -122,7 +122,7 @@ impl Drop for EngineProcess {
     }
 }
 
-/// The other process: says when it started the run that waits, then stays until its input ends.
+/// The other process: prints when it started the run that waits, then stays until its input ends.
 pub async fn child<S: FullStore>(store: Arc<S>, _: &Args) -> Result<()> {
     let witness = Witness::default();
     let engine =

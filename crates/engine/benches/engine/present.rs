@@ -61,7 +61,7 @@ pub async fn until(what: &str, mut done: impl FnMut() -> bool) -> anyhow::Result
     Ok(())
 }
 
-/// So long after now.
+/// A time after now.
 pub fn after(duration: SignedDuration) -> Timestamp {
     now().saturating_add(duration).unwrap_or(Timestamp::MAX)
 }

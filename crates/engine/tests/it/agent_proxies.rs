@@ -1,4 +1,4 @@
-//! The stand-in of an agent elsewhere, at two servers that share a store.
+//! The proxy of a remote agent, at two servers that share a store.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -197,7 +197,7 @@ async fn what_was_not_fetched_goes_back_when_the_agent_stops() {
     let servers = Servers::start().await;
     let leaver = host(&servers.a, None).await.unwrap();
     let run = servers.trigger().await;
-    // It is handed out and lost on the way: the next poll, which never comes, would bring it again.
+    // It is fetched and lost on the way: the next poll, which never comes, would bring it again.
     let lost = fetch(&leaver, &mut 0, &[]).await.remove(0);
     leaver.leave().await.unwrap();
     let stayer = host(&servers.b, None).await.unwrap();
@@ -210,7 +210,7 @@ async fn what_was_not_fetched_goes_back_when_the_agent_stops() {
     assert_eq!(servers.record(run).await, ("COMPLETED".to_owned(), 1));
 }
 
-/// An agent that says for ever that it lives and ends nothing.
+/// An agent that renews its lease for ever and ends nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_an_agent_does_not_end_is_ended_for_it() {
     let servers = Servers::start().await;

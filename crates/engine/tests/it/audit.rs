@@ -66,7 +66,7 @@ async fn a_chain_has_every_row_once_whoever_seals_it() {
     let numbers = (found.rows, found.anchor.number, found.last.number, found.broken);
     assert_eq!(numbers, (2, 10, 12, None));
 
-    // A head without its time does not say that the rows were old.
+    // A head without its time does not prove that the rows were old.
     let bare = KeptHead { seal: found.anchor, at: None };
     let broken = a.verify_audit(TENANT, Some(bare)).await.unwrap().broken.unwrap();
     assert_eq!((broken.number, broken.until), (10, 10));

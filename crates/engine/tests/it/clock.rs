@@ -13,7 +13,7 @@ use store::{Change, Changed, Prepared, Store};
 
 use crate::world::{Steps, World, cron, immortal};
 
-/// Remembers what it delivered.
+/// Keeps the alerts that it delivered.
 #[derive(Default)]
 struct Postbox(Mutex<Vec<String>>);
 

@@ -23,7 +23,7 @@ async fn state(world: &World, run: domain::id::RunId) -> String {
     world.store.run(run).await.unwrap().unwrap().state.to_string()
 }
 
-/// Attends, and starts what that brought.
+/// Attends, and starts the claimed runs.
 async fn attend_and_start(node: &TestNode) -> Vec<engine::Started> {
     node.attend().await.unwrap();
     node.work().await
@@ -76,7 +76,8 @@ async fn only_the_leader_executes_what_only_the_leader_may() {
     assert!(attend_and_start(&other).await.is_empty());
     let first = attend_and_start(&leader).await.remove(0);
     assert_eq!(first.run.grant.run, run);
-    // The leader falls silent in the middle of it. The next one tries again, under a larger fence.
+    // The leader misses heartbeats in the middle of it. The next one tries again, under a larger
+    // fence.
     world.pass(11);
     other.renew().await.unwrap().unwrap();
     other.reap().await.unwrap();

@@ -22,7 +22,7 @@ use store::{Advance, DagRecords, Dags, Store};
 
 use crate::present::{now, real_parts};
 
-/// Fails the steps that are listed, and notes what it executes.
+/// Fails the steps that are listed, and records those that it executes.
 #[derive(Clone, Default)]
 struct Worker {
     fails: Arc<Mutex<Vec<String>>>,

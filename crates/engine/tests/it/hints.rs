@@ -22,7 +22,7 @@ use uuid::Uuid;
 use crate::present::{Process, now, until};
 use crate::world::both;
 
-/// Notes what it does. A run with the parameter "wait" waits for the test.
+/// Records its runs. A run with the parameter "wait" waits for the test.
 #[derive(Clone, Default)]
 struct Worker {
     done: Arc<Mutex<Vec<RunId>>>,
@@ -111,8 +111,8 @@ async fn a_part_for_another_node_needs_no_look_at_the_clock() {
     assert_eq!(*at_a.done.lock().unwrap(), []);
 }
 
-/// An agent elsewhere cannot do what only a server can: it is not handed to it, though every slot of
-/// the server is taken and the agent has nothing to do.
+/// A remote agent cannot execute runs that only a server can: it does not get them, though every
+/// slot of the server is taken and the agent is idle.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_an_agent_cannot_do_waits_for_a_server() {
     let process = Process::new();

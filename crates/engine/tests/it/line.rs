@@ -191,7 +191,7 @@ async fn with_line(world: &World, definition: Definition) -> (TestNode, Job, Vec
     (node, job, runs, second)
 }
 
-/// Only what has begun keeps a tick from starting, and what waits here has not.
+/// Only begun runs keep a tick from starting, and a run that waits here has not begun.
 #[tokio::test]
 async fn a_live_tick_goes_before_runs_that_wait_on_its_node() {
     let world = World::at("2026-01-01T00:00:59.995Z");

@@ -138,7 +138,7 @@ async fn a_share_moves_when_its_owner_dies_drains_or_comes_back() {
     attend(&nodes).await;
     assert_eq!(gone.buckets(), first);
     assert_eq!(nodes.iter().map(|node| node.buckets()).collect::<Vec<_>>(), before);
-    // It falls silent.
+    // It misses heartbeats.
     for _ in 0..4 {
         world.pass(3);
         for node in &nodes {

@@ -110,7 +110,7 @@ async fn a_pool_gets_the_slots_of_a_dead_node_back() {
     heir.trigger(&job).await;
     assert!(heir.work().await.is_empty());
     world.pass(6);
-    // The first reaping buries the node and ends its run, the second one calls the line.
+    // The first reaping declares the node dead and ends its run, the second one calls the line.
     heir.reap().await.unwrap();
     heir.reap().await.unwrap();
     assert_eq!(heir.work().await.len(), 1);

@@ -315,7 +315,7 @@ async fn after_a_crash_only_what_had_begun_is_lost() {
     world.go_to("2026-01-01T00:00:10Z");
     assert_eq!(server.node.work().await.len(), 1, "the other one is prepared");
     let before = server.kill();
-    // The lease of the dead one goes on for a long time: it ends with the restart.
+    // The lease of the dead node would last for a long time: it ends with the restart.
     world.go_to("2026-01-01T00:00:12Z");
     let server = Server::start_after(&world, before).await;
     let started = server.node.work().await;

@@ -63,7 +63,7 @@ async fn by_age_by_number_and_longer_for_failures() {
     assert_eq!(left, expected.map(|(day, counts)| (day, counts.to_vec())));
 }
 
-/// A job that is deleted takes its history along, what goes on included, unless that is to be kept.
+/// A deleted job takes its history along, live runs included, unless that is to be kept.
 #[tokio::test]
 async fn of_a_deleted_job_unless_it_is_kept() {
     let world = World::at("2026-01-01T00:00:00Z");

@@ -1,4 +1,4 @@
-//! Shards and split runs: three nodes, sixteen shards, and what can happen to them.
+//! Shards and split runs: three nodes, sixteen shards, and their faults.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -194,7 +194,7 @@ async fn s2_117_a_node_is_lost_in_the_middle_and_every_shard_is_done_all_the_sam
     let job = cluster.nodes[0].create("analyze", partitioned(Partition::AllShards)).await;
     let run = triggered(&cluster, &job, None).await;
     cluster.nodes[0].work().await;
-    // The third takes its parts and falls silent, together with the memory of them.
+    // The third claims its child runs and stops, and loses the memory of them.
     cluster.nodes[2].attend().await.unwrap();
     let taken = cluster.nodes[2].work().await;
     assert!(!taken.is_empty());

@@ -18,7 +18,7 @@ pub struct TestCluster {
     pub nodes: Vec<TestNode>,
     /// By name, in order.
     pub shards: Vec<(String, ObjectId)>,
-    /// Nodes that do nothing any more, without having said so.
+    /// Nodes that stopped without leaving.
     silent: BTreeSet<usize>,
     /// Executed runs: the node, the shard's name, the run.
     pub log: Vec<(NodeId, String, RunId)>,
@@ -97,7 +97,7 @@ impl TestCluster {
         }
     }
 
-    /// One second of the cluster, in which everything that starts is carried out.
+    /// One second of the cluster, in which everything that starts is executed.
     pub async fn second(&mut self, carry_out: &mut impl FnMut(&Started) -> AttemptResult) -> usize {
         self.world.pass(1);
         let mut count = 0;

@@ -40,7 +40,7 @@ impl World {
         }
     }
 
-    /// Where the store keeps what it knows.
+    /// The file of the store.
     pub fn file(&self) -> std::path::PathBuf {
         self.folder.path().join("punctual.db")
     }
@@ -74,7 +74,7 @@ impl World {
         self.joined(settings, behind_us, hurried_us, None).await
     }
 
-    /// A node that writes down what it begins.
+    /// A node with a start log.
     pub async fn node_logging(&self, settings: Settings, log: Arc<dyn StartLog>) -> TestNode {
         self.joined(settings, Arc::default(), Arc::default(), Some(log)).await
     }
@@ -141,7 +141,7 @@ fn line(run: &RunView) -> String {
     format!("{when} {}{reason}", run.state)
 }
 
-/// So many slots of each kind.
+/// The same number of slots of each kind.
 pub fn both(count: u32) -> PerSlot<u32> {
     PerSlot { process: count, http: count }
 }
@@ -169,7 +169,7 @@ pub fn every(seconds: i64, starts: &str) -> Definition {
 pub trait Steps {
     async fn create(&self, name: &str, definition: Definition) -> Job;
     async fn trigger(&self, job: &Job) -> RunId;
-    /// Plans and claims until there is nothing more to do, and starts what is due.
+    /// Plans and claims until there is nothing more to do, and starts due runs.
     async fn work(&self) -> Vec<Started>;
     /// Works, and completes whatever starts, until nothing starts any more.
     async fn work_and_complete(&self) -> usize;

@@ -35,17 +35,17 @@ pub fn minutes(minutes: i64) -> SignedDuration {
     SignedDuration::from_mins(minutes)
 }
 
-/// So many process slots, and none for calls of endpoints.
+/// A number of process slots, and none for calls of endpoints.
 pub fn processes(count: u32) -> PerSlot<u32> {
     PerSlot { process: count, http: 0 }
 }
 
-/// Room for so many due runs.
+/// A claim request for so many due runs.
 pub fn want(due: u32) -> ClaimRequest {
     ClaimRequest { due: processes(due), ..ClaimRequest::default() }
 }
 
-/// Room for so many runs that are due within an hour.
+/// A claim request for so many runs that are due within an hour.
 pub fn want_soon(soon: u32) -> ClaimRequest {
     ClaimRequest { soon, ahead: seconds(3_600), ..ClaimRequest::default() }
 }
@@ -202,7 +202,7 @@ impl<B: Bench> Lab<B> {
         node
     }
 
-    /// Ends a node's lease in the past; the next reaping buries it.
+    /// Ends a node's lease in the past; the next reaping declares it dead.
     pub async fn expire(&self, node: NodeId) {
         let renewed = self.store.renew(node, seconds(-1)).await.unwrap();
         assert!(renewed.is_some(), "the node was alive");

@@ -221,7 +221,7 @@ async fn reap(store: &PostgresStore) -> usize {
 }
 
 /// How many deadlocks the server has found in this database, once every store is closed: a session
-/// reports what it has counted at its end at the latest.
+/// reports its counts at its end at the latest.
 async fn deadlocks(look: &Client) -> i64 {
     let sessions = "SELECT 1 FROM pg_stat_activity
                     WHERE datname = current_database() AND pid <> pg_backend_pid()";

@@ -77,7 +77,7 @@ async fn work(
     }
 }
 
-/// Two processes work while the server is troubled, so many times. A trouble says whether it was
+/// Two processes work while the server has faults, so many times. A fault returns whether it was
 /// one.
 async fn troubled(
     bench: PostgresBench,
@@ -301,7 +301,7 @@ async fn what_is_sent_again_while_it_ends_does_not_run_again() {
     lab.close().await;
 }
 
-/// A node that is about to be declared dead is not handed the runs that it submits.
+/// A node that is about to be declared dead does not claim the runs that it submits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_is_being_declared_dead_is_handed_nothing() {
     let bench = PostgresBench::empty().await;

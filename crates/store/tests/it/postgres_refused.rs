@@ -1,4 +1,4 @@
-//! Databases that cannot be a store: each is refused with what is wrong and what to do.
+//! Databases that cannot be a store: each is refused with a cause and a hint.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

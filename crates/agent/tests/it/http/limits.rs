@@ -1,4 +1,5 @@
-//! Answers without an end, of every kind: what is read is bounded, and so is what they can send.
+//! Endless responses of every kind: the bytes that are read are bounded, and so are those that an
+//! endpoint can send.
 
 use std::io::Write as _;
 use std::sync::Arc;

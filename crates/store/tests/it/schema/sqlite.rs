@@ -26,7 +26,7 @@ fn dump(file: &Path) -> String {
     parts.join("\n")
 }
 
-/// The tables and what is in them, as statements.
+/// The tables and their rows, as statements.
 fn dump_with_rows(file: &Path) -> String {
     let connection = Connection::open(file).unwrap();
     let list = |query: &str| -> Vec<String> {

@@ -110,7 +110,7 @@ async fn a_restored_store_knows_no_grant_of_before() {
     assert_eq!(row.event.details, restore(row.at).details);
     assert_eq!(there.finish(node, completed(node, &held[1])).await, Applied::Stale);
     assert_eq!(there.state(held[0].run.id).await, RunState::Ended(Outcome::Completed));
-    // They are handed on as those of any node that was lost.
+    // They are settled as those of any node that was lost.
     let reaped = there.store.reap(9).await.unwrap();
     assert_eq!(reaped.lost.len(), 2);
     let dead: Vec<_> = reaped.lost.iter().map(|it| crate::lab::lost(it.node, &it.run)).collect();

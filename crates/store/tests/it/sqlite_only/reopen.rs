@@ -1,4 +1,4 @@
-//! Closing and opening the file: what was answered is there, and fences go on growing.
+//! Closing and opening the file: acknowledged writes are there, and fences go on growing.
 
 use domain::bucket::Buckets;
 use domain::run::{Outcome, RunState, Wait};

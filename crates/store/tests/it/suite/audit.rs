@@ -293,12 +293,12 @@ pub async fn a_forgotten_beginning_leaves_its_hash<B: Bench>(lab: &Lab<B>) {
     let rows = lab.store.sealed(TenantId::DEFAULT, 0, 10).await.unwrap();
     assert_eq!(rows.len(), 3);
     assert_eq!(verify(anchor, &rows), Ok(head));
-    // The last old row stays: its hash proves that what was before it was old as well.
+    // The last old row stays: its hash proves that the rows before it were old as well.
     assert_eq!(prune(later, 10).await, 2);
     assert_eq!(prune(later, 10).await, 0);
     let Chain { anchor, .. } = lab.store.chain(TenantId::DEFAULT).await.unwrap();
     assert_eq!(anchor.number, 5);
-    // The chain goes on behind what is gone.
+    // The chain goes on behind the pruned rows.
     record(lab, 1).await;
     seal(lab.store.as_ref(), TenantId::DEFAULT, 10).await;
     let rows = lab.store.sealed(TenantId::DEFAULT, 0, 10).await.unwrap();

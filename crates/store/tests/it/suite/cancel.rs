@@ -146,7 +146,7 @@ pub async fn what_has_ended_cannot_be_cancelled<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.store.cancel(unknown, &stop()).await.unwrap(), Cancelled::NotFound);
 }
 
-/// Many hands at once: each run is either cancelled or completed, and both sides agree on which.
+/// Many callers at once: each run is either cancelled or completed, and both sides agree on which.
 pub async fn a_cancel_that_races_the_end_has_one_answer<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     let handle = lab.bench.handle().await;

@@ -66,7 +66,7 @@ pub async fn no_more_is_claimed_than_wanted<B: Bench>(lab: &Lab<B>) {
     assert_eq!(ids(&lab.claim(node, want(2)).await), ids_of(&runs[4..]));
 }
 
-/// Room for prepared runs takes what becomes due inside the look-ahead, earliest first.
+/// A claim of prepared runs takes those that become due inside the look-ahead, earliest first.
 pub async fn soon_is_what_becomes_due_within_the_look_ahead<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     let now = lab.now().await;

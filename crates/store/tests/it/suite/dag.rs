@@ -131,7 +131,7 @@ pub async fn a_decision_counts_if_its_revision_is_the_present_one<B: Bench>(lab:
     let stored = lab.store.run(one.id).await.unwrap().unwrap();
     assert_eq!((stored.state, stored.origin), (RunState::Queued, Origin::Step));
     assert_eq!(stored.parameters, one.parameters);
-    // A record that has changed takes the place of the one before; what did not change stays.
+    // A changed record replaces the one before; the others stay.
     let mut ended = record(0, Some(&one), now);
     ended.outcome = Some(Outcome::Completed);
     ended.ended_at = Some(now);
@@ -246,7 +246,8 @@ pub async fn racing_decisions_are_written_one_after_the_other<B: Bench>(lab: &La
         let (store, runs) = (Arc::clone(&lab.store), Arc::clone(&runs));
         tasks.push(tokio::spawn(async move {
             for step in (0..STEPS).filter(|step| step % 3 == part) {
-                // All runs in one batch, in another order each time; what was too late is repeated.
+                // All runs in one batch, in another order each time; those that were too late are
+                // repeated.
                 let mut left: Vec<NewRun> = runs.to_vec();
                 left.rotate_left(step as usize % RUNS);
                 while !left.is_empty() {

@@ -1,4 +1,4 @@
-//! Facts: what a holder knows about a run at the moment it should start.
+//! Facts: the rows that the start of a held run depends on.
 
 use domain::decide::start::StartFacts;
 use domain::id::{JobId, NodeId};

@@ -143,8 +143,8 @@ pub async fn a_retry_is_due_after_its_delay<B: Bench>(lab: &Lab<B>) {
     assert_eq!(again.run.due_at, view.due_at);
 }
 
-/// Failed, lost, given back, failed, completed: every attempt is listed under its own fence, and
-/// the last one belongs to the run's own record too.
+/// Failed, lost, released, failed, completed: every attempt is listed under its own fence, and the
+/// last one belongs to the run's own record too.
 pub async fn attempts_are_listed_in_order<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     let first = lab.started(node, &job).await;
@@ -289,7 +289,7 @@ pub async fn an_end_may_change_the_state_of_the_job<B: Bench>(lab: &Lab<B>) {
         let mut stored = stored.unwrap();
         assert_eq!((stored.state, stored.next_run), (state, None));
         assert!(stored.version > job.version, "a change based on the old state must be refused");
-        // Sent again, it does not undo what a person did meanwhile.
+        // Sent again, it does not undo a change of a user meanwhile.
         stored.state = JobState::Paused;
         lab.update(&mut stored, Prepared::Keep).await;
         lab.finish(node, finish).await;

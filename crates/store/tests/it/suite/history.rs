@@ -1,4 +1,5 @@
-//! History of any time: what ended is there, in order and once, however far its time is from now.
+//! History of any time: ended runs are there, in order and once, however far their time is from
+//! now.
 
 use domain::id::{NodeId, RunId, TenantId};
 use domain::job::Job;

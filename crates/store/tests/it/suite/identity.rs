@@ -1,5 +1,5 @@
-//! Identity: names are unique where they count, changes name what they are based on, and what
-//! belongs to what is gone goes with it.
+//! Identity: names are unique in their scope, changes name the version they are based on, and
+//! dependent rows are removed with their owner.
 
 use domain::access::{
     ApiKey, Award, Awarded, Entry, Kind, Privilege, Privileges, QueueGrant, QueueRight, Record,

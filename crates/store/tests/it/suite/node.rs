@@ -95,7 +95,7 @@ pub async fn a_time_without_a_scheduler_is_recorded<B: Bench>(lab: &Lab<B>) {
     let before = lab.now().await;
     lab.store.retire(second).await.unwrap();
     let retired = lab.now().await;
-    // It waits for what it runs, and renews its lease meanwhile.
+    // It waits for its runs, and renews its lease meanwhile.
     assert!(lab.store.renew(second, minutes(1)).await.unwrap().is_some());
     lab.store.retire(second).await.unwrap();
     lab.store.leave(second, &[]).await.unwrap();
@@ -338,7 +338,7 @@ pub async fn only_runs_of_dead_nodes_can_be_settled_as_lost<B: Bench>(lab: &Lab<
     let claimed = lab.started(node, &job).await;
     let applied = lab.store.settle_lost(&[lost(node, &claimed)]).await.unwrap();
     assert_eq!(applied, [Applied::Stale]);
-    // A lease that has ended does not declare the node dead: what was done is still taken.
+    // A lease that has ended does not declare the node dead: its results are still accepted.
     lab.expire(node).await;
     assert_eq!(lab.store.settle_lost(&[lost(node, &claimed)]).await.unwrap(), [Applied::Stale]);
     let applied = lab.finish(node, completed(node, &claimed)).await;
@@ -432,7 +432,7 @@ pub async fn a_node_that_leaves_returns_its_runs_untouched<B: Bench>(lab: &Lab<B
     lab.store.leave(NodeId(lab.id()), &[]).await.unwrap();
 }
 
-/// A node whose answer was lost can ask what it was.
+/// A node whose reply was lost can read its claims.
 pub async fn a_node_can_ask_what_it_holds<B: Bench>(lab: &Lab<B>) {
     let (node, other, job) = (lab.node().await, lab.node().await, lab.job("job").await);
     assert_eq!(lab.store.held(node).await.unwrap(), []);

@@ -127,7 +127,7 @@ pub async fn racing_objects_share_no_name<B: Bench>(lab: &Lab<B>) {
             tokio::join!(lab.store.put_object(&first, 0), handle.put_object(&second, 0));
         let won = [first.unwrap(), second.unwrap()].map(|put| matches!(put, Put::Done(_)));
         assert_eq!(won.iter().filter(|won| **won).count(), 1);
-        // Two others want the same name for what they have.
+        // Two others want the same name for their objects.
         let first = made(lab, &object(lab, 300 + round, &format!("a {round}")).await).await;
         let second = made(lab, &object(lab, 400 + round, &format!("b {round}")).await).await;
         let renamed = |object: Object| Object { name: format!("c {round}"), ..object };

@@ -70,7 +70,7 @@ pub async fn a_node_tells_since_when_runs_are_under_way<B: Bench>(lab: &Lab<B>) 
     assert_eq!(since(third.run.id).await, Some(at + seconds(3)));
     lab.store.record_starts(node, &[]).await.unwrap();
     assert_eq!(since(third.run.id).await, None);
-    // A node that is gone says nothing.
+    // A node that is gone writes nothing.
     lab.store.leave(other, &[]).await.unwrap();
     lab.store.record_starts(other, &[(third.grant, at)]).await.unwrap();
     assert_eq!(since(third.run.id).await, None);

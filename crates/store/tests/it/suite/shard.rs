@@ -142,7 +142,7 @@ pub async fn only_the_owner_is_handed_the_runs_of_a_shard<B: Bench>(lab: &Lab<B>
     assert_eq!(held[0].run.place, Placement::from_shard(one));
     assert_eq!(held[0].run.parameters.as_deref(), Some("{\"n\":0}"));
     assert_eq!((held[0].run.origin, &held[0].run.shard), (Origin::Part, &one.to_string()));
-    // It moves: what was handed out stays with its holder, what comes goes to the new owner.
+    // It moves: claimed runs stay with their holder, later ones go to the new owner.
     give(lab, first, one, first.0).await;
     give(lab, first, two, other).await;
     assert_eq!(
@@ -246,7 +246,7 @@ pub async fn who_waits_for_parts_that_end_in_the_same_call_goes_on<B: Bench>(lab
     assert_eq!(part.run.id, parts[0].id);
     let waits = untried(&run, Verdict::Wait(Wait::Parts, None));
     let mut ends = completed(node, &part);
-    // Of what has nothing to say, a store may write many at a time.
+    // A store may write many plain ends at a time.
     for attempt in ends.attempt.iter_mut() {
         attempt.result = AttemptResult::completed();
     }
@@ -320,7 +320,7 @@ pub async fn parts_are_forgotten_with_their_run<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.store.parts(&[RunId(Uuid::nil())]).await.unwrap(), []);
 }
 
-/// So many runs are kept as a job says, however many parts each of them has.
+/// As many runs are kept as the job's rule allows, however many child runs each of them has.
 pub async fn the_newest_runs_are_kept_with_their_parts<B: Bench>(lab: &Lab<B>) {
     let node = lab.node().await;
     let mut job = lab.draft("job").await;

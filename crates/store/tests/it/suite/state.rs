@@ -94,7 +94,7 @@ async fn prepared<B: Bench>(seen: &mut Seen<'_, B>) {
     let claimed = seen.claim(&run, want_soon(1)).await;
     seen.finish(Event::Release, untried(&claimed, Verdict::Release)).await;
     lab.store.cancel(run.id, &stop()).await.unwrap();
-    // Its time comes in the hands of its holder, or while no node holds it.
+    // Its time comes while a node holds it, or while no node does.
     for is_held in [true, false] {
         let run = seen.submitted(1).await;
         if is_held {

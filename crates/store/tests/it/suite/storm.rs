@@ -128,7 +128,7 @@ async fn work<S: Store>(store: Arc<S>, mut dice: Dice, runs: Vec<NewRun>, past: 
     seen
 }
 
-/// Buries the dead and settles what they held.
+/// Declares nodes dead and settles their runs.
 async fn settle_all_lost<S: Store>(store: &S) -> usize {
     let reaped = store.reap(50).await.unwrap();
     let settled: Vec<_> = reaped.lost.iter().map(|it| lost(it.node, &it.run)).collect();

@@ -158,8 +158,8 @@ pub async fn a_large_batch_records_each_run_once<B: Bench>(lab: &Lab<B>) {
     assert!(held.contains(&known.id) && accepted.iter().all(|id| held.contains(id)));
 }
 
-/// A caller may have read the job long ago: the store records no run of what the job is not any
-/// more, and says so.
+/// A caller may have read the job long ago: the store records no run of an outdated version, and
+/// reports it.
 pub async fn a_run_of_another_version_of_its_job_is_not_recorded<B: Bench>(lab: &Lab<B>) {
     let node = lab.node().await;
     let (mut job, other) = (lab.job("job").await, lab.job("other").await);
