@@ -257,7 +257,7 @@ impl AuthorizedEngine<'_> {
         }
     }
 
-    /// Makes all changes, or none of them. Answers the jobs that exist after them.
+    /// Makes all changes, or none of them. Returns the jobs that exist after them.
     pub async fn change_jobs(
         &self,
         changes: &JobChanges,

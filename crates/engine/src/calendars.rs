@@ -106,7 +106,7 @@ impl Node {
     }
 
     /// Plans the jobs again that use a calendar of a tenant and were planned with other days.
-    /// Answers how many.
+    /// Returns how many.
     pub async fn replan_calendar(&self, calendar: &Object) -> Result<usize> {
         let days = calendar_of(calendar)?;
         let is_stale = |job: &Job| {

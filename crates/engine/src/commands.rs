@@ -278,7 +278,7 @@ impl Node {
     }
 
     /// Removes a job. Its runs that go on come to their end, unless the caller cancels them after
-    /// this. Answers the names of the jobs that depended on this one alone and have no schedule: from
+    /// this. Returns the names of the jobs that depended on this one alone and have no schedule: from
     /// now on they run only on request.
     pub async fn delete_job(&self, id: JobId, deletion: Deletion) -> Result<Vec<String>> {
         let Deletion { cascade, purge_history, expected, .. } = deletion;
@@ -329,7 +329,7 @@ impl Node {
         Ok(unscheduled)
     }
 
-    /// Asks for the end of every run of a deleted job that has not ended. Answers those that nodes
+    /// Asks for the end of every run of a deleted job that has not ended. Returns those that nodes
     /// hold.
     pub(crate) async fn cancel_runs_of(&self, job: JobId) -> Result<Vec<RunId>> {
         let states = vec![RunState::Pending, RunState::Queued, RunState::Running, RunState::Held];

@@ -349,7 +349,7 @@ impl AuthorizedEngine<'_> {
         }
     }
 
-    /// Gives a privilege or a role to a user or a role of the tenant. Answers whether it is new.
+    /// Gives a privilege or a role to a user or a role of the tenant. Returns whether it is new.
     pub async fn award(&self, award: Award) -> Result<bool> {
         self.may(Deed::ChangeAccess)?;
         if award.tenant != self.actor.tenant {

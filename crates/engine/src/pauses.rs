@@ -139,7 +139,7 @@ impl Node {
         }
     }
 
-    /// Pauses or resumes the jobs that a pause is about. Answers how many.
+    /// Pauses or resumes the jobs that a pause is about. Returns how many.
     async fn apply_pause(&self, object: &Object) -> Result<usize> {
         let pause = pause_of(object)?;
         let tenant = Some(object.tenant).filter(|tenant| *tenant != TenantId::CLUSTER);
@@ -192,7 +192,7 @@ impl Node {
     }
 
     /// As the leader, carries on pauses that a node began and did not finish, and ends those whose time has come.
-    /// Answers how many jobs were paused or resumed.
+    /// Returns how many jobs were paused or resumed.
     pub async fn reconcile_pauses(&self) -> Result<usize> {
         if self.leads().is_none() {
             return Ok(0);
@@ -212,7 +212,7 @@ impl Node {
     }
 
     /// Looks again at jobs that were just written: a pause of all jobs may have begun or ended since
-    /// [`Node::under_pause`] looked, and then it has not seen them. Answers the jobs that were paused
+    /// [`Node::under_pause`] looked, and then it has not seen them. Returns the jobs that were paused
     /// or resumed because of it.
     pub(crate) async fn overtaken_by_pause(&self, written: &[Job]) -> Result<Vec<JobId>> {
         let mut changed = Vec::new();

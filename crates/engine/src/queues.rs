@@ -88,7 +88,7 @@ fn settings_of(queue: &Job) -> Result<&QueueSettings> {
 }
 
 impl Node {
-    /// Records messages, all of them or none. Answers the id of each, and whether it is new.
+    /// Records messages, all of them or none. Returns the id of each, and whether it is new.
     pub async fn send_messages(
         &self,
         queue: &Job,
@@ -429,7 +429,7 @@ impl Node {
         Ok(found)
     }
 
-    /// Forgets one batch of deduplication keys that count no more. Answers how many.
+    /// Forgets one batch of deduplication keys that count no more. Returns how many.
     pub async fn forget_message_keys(&self) -> store::Result<u64> {
         self.store.forget_message_keys(self.settings.batch_max).await
     }

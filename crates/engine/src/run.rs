@@ -283,7 +283,7 @@ impl Engine {
     }
 
     /// Records runs; callers that come at the same time share a commit. Durable when it returns.
-    /// Answers for each whether it is new; runs of a job that has changed since it was read are an
+    /// Returns for each whether it is new; runs of a job that has changed since it was read are an
     /// error.
     pub async fn submit(&self, runs: Vec<NewRun>) -> Result<Vec<bool>> {
         let submitted = self.record(runs).await?;
@@ -299,7 +299,7 @@ impl Engine {
     }
 
     /// Records a run that `make` builds from its job, and builds it again while the job changes
-    /// between the two: the job may have been read long ago. Answers the run, and whether it is new.
+    /// between the two: the job may have been read long ago. Returns the run, and whether it is new.
     pub(crate) async fn record_current<F>(&self, make: impl Fn() -> F) -> Result<(NewRun, bool)>
     where
         F: Future<Output = Result<NewRun>>,

@@ -31,7 +31,7 @@ pub trait AuditLog: Store {
     /// Where the chain of a tenant begins and ends.
     fn chain(&self, tenant: TenantId) -> impl Future<Output = Result<Chain>> + Send;
 
-    /// Seals rows behind the head that was seen. Answers false when another node was faster, even if
+    /// Seals rows behind the head that was seen. Returns false when another node was faster, even if
     /// the head was seen after that; then nothing was written.
     fn seal(
         &self,
@@ -73,7 +73,7 @@ pub trait AuditLog: Store {
 
     /// Forgets sealed rows of a tenant from the beginning of its chain on, as long as they are
     /// older; the hash of the last one becomes the chain's anchor. The youngest of the old rows
-    /// stays as a witness of their age. Answers how many, at most `limit`.
+    /// stays as a witness of their age. Returns how many, at most `limit`.
     fn prune_audit(
         &self,
         tenant: TenantId,

@@ -43,7 +43,7 @@ pub trait ChangeFeed: Store {
     fn tally_cursor(&self) -> impl Future<Output = Result<Cursor>> + Send;
 
     /// Adds amounts to the tallies and moves their cursor, if it still stands where they were
-    /// counted from. Answers whether it did.
+    /// counted from. Returns whether it did.
     fn add_tallies(
         &self,
         from: Cursor,

@@ -48,7 +48,7 @@ pub trait Cluster: Store {
     /// The current leader.
     fn leadership(&self) -> impl Future<Output = Result<Leadership>> + Send;
 
-    /// Gives up leadership of an epoch. Answers false, and changes nothing, when it is not the
+    /// Gives up leadership of an epoch. Returns false, and changes nothing, when it is not the
     /// node's any more, or when the node holds runs that only the leader may execute.
     fn resign(&self, node: NodeId, epoch: i64) -> impl Future<Output = Result<bool>> + Send;
 
@@ -62,11 +62,11 @@ pub trait Cluster: Store {
     ) -> impl Future<Output = Result<Vec<ClaimedRun>>> + Send;
 
     /// Acknowledges in a scheduler's name, in the present epoch, every run that waits for a
-    /// quorum, and makes those claimable that have one. Answers how many these are.
+    /// quorum, and makes those claimable that have one. Returns how many these are.
     fn acknowledge_runs(&self, node: NodeId) -> impl Future<Output = Result<u64>> + Send;
 
     /// Lets attempts that are about to begin record their effects in the store's own database, each with
-    /// its secret. Answers for each whether it may: false where the claim has ended, or where the
+    /// its secret. Returns for each whether it may: false where the claim has ended, or where the
     /// store has no database of its own for jobs.
     fn allow_effects(
         &self,
@@ -77,7 +77,7 @@ pub trait Cluster: Store {
     fn has_effects(&self) -> impl Future<Output = Result<bool>> + Send;
 
     /// Calls the first runs in line of pools that have places for them, and makes those claimable
-    /// that wait. Answers how many these are. [`Store::reap`] does the same.
+    /// that wait. Returns how many these are. [`Store::reap`] does the same.
     fn wake_pools(&self) -> impl Future<Output = Result<u64>> + Send;
 
     /// How far a run is acknowledged.

@@ -28,7 +28,7 @@ pub type StepOutcomes = Vec<(u32, Option<Outcome>)>;
 
 /// A store that advances DAG runs.
 pub trait Dags: Store {
-    /// Records the beginning of DAG runs that a node holds. Answers false for one, and writes nothing
+    /// Records the beginning of DAG runs that a node holds. Returns false for one, and writes nothing
     /// of it, if the node does not hold it any more, its end was requested, or it has begun.
     fn begin_dags(
         &self,
@@ -37,7 +37,7 @@ pub trait Dags: Store {
     ) -> impl Future<Output = Result<Vec<bool>>> + Send;
 
     /// Records a DAG run that repeats another one, with the steps that it adopts. A node that claims
-    /// it finds it begun. Answers false if its id is known.
+    /// it finds it begun. Returns false if its id is known.
     fn repeat_dag(
         &self,
         new: &NewRun,

@@ -61,7 +61,7 @@ pub trait Identity: Store {
     /// Gives something to a user or a role.
     fn award(&self, award: &Award) -> impl Future<Output = Result<GrantOutcome>> + Send;
 
-    /// Takes an award away. Answers whether it was there.
+    /// Takes an award away. Returns whether it was there.
     fn revoke(&self, id: Uuid) -> impl Future<Output = Result<bool>> + Send;
 
     /// An award by its id.

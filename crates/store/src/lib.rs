@@ -183,7 +183,7 @@ pub trait Store: Send + Sync + 'static {
         lease: SignedDuration,
     ) -> impl Future<Output = Result<Joined>> + Send;
 
-    /// Writes down that runs begin, before they do. Answers for each whether the node still holds
+    /// Writes down that runs begin, before they do. Returns for each whether the node still holds
     /// it.
     fn begin(
         &self,

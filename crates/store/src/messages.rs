@@ -35,7 +35,7 @@ pub trait Messages: Store {
     fn lease_messages(&self, request: &LeaseRequest)
     -> impl Future<Output = Result<Leased>> + Send;
 
-    /// Moves the ends of leases of any queues. Answers for each in order; none for one that has
+    /// Moves the ends of leases of any queues. Returns the results in order; none for one that has
     /// another token by now, or has ended.
     fn extend_leases(
         &self,

@@ -57,7 +57,7 @@ pub trait Records: Store {
         async move { Ok(self.query_each(vec![statement]).await?.pop().unwrap_or_default()) }
     }
 
-    /// Applies one statement without expectations. Answers how many rows it has written.
+    /// Applies one statement without expectations. Returns how many rows it has written.
     fn execute(&self, statement: Statement) -> impl Future<Output = Result<u64>> + Send {
         async move {
             let answers = self.commit(Transaction::from(vec![statement])).await?;

@@ -58,7 +58,7 @@ pub trait SecretStore: Store {
     ) -> impl Future<Output = Result<Vec<KeptSecret>>> + Send;
 
     /// Puts data keys under another master key, where secrets are still the ones that were read.
-    /// Their versions stay. Answers how many were.
+    /// Their versions stay. Returns how many were.
     fn rewrap(&self, batch: &[Rewrapped]) -> impl Future<Output = Result<u64>> + Send;
 }
 

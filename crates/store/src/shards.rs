@@ -42,7 +42,7 @@ pub trait Shards: Cluster + NamedResources {
         tenant: Option<TenantId>,
     ) -> impl Future<Output = Result<Vec<OwnedShard>>> + Send;
 
-    /// Moves shards to other owners in the leader's name. Answers how many moved: others have been
+    /// Moves shards to other owners in the leader's name. Returns how many moved: others have been
     /// moved by another leader, or are gone; none when the node does not lead in this epoch, and
     /// nothing is written then.
     fn assign(
@@ -52,7 +52,7 @@ pub trait Shards: Cluster + NamedResources {
         moves: &[Move],
     ) -> impl Future<Output = Result<Option<u64>>> + Send;
 
-    /// Splits a run: records its parts, at least one and all of the run's job. Answers false, and
+    /// Splits a run: records its parts, at least one and all of the run's job. Returns false, and
     /// writes nothing, when it has parts already, when its end was asked for, or when it is not
     /// the holder's any more.
     fn split_run(
@@ -68,7 +68,7 @@ pub trait Shards: Cluster + NamedResources {
     fn parents(&self, parts: &[RunId]) -> impl Future<Output = Result<Vec<(RunId, RunId)>>> + Send;
 
     /// Makes those runs claimable that wait for parts which have all ended: those given, and those
-    /// that a given one is a part of. Answers how many these are.
+    /// that a given one is a part of. Returns how many these are.
     fn wake_split(&self, runs: &[RunId]) -> impl Future<Output = Result<u64>> + Send;
 
     /// Forgets parts of runs that are gone, looking at no more than so many; answers how many.

@@ -100,7 +100,7 @@ pub fn verify_cut(
     }
 }
 
-/// Checks rows in the order of their numbers, behind the one before them. Answers where the chain
+/// Checks rows in the order of their numbers, behind the one before them. Returns where the chain
 /// stands after them.
 pub fn verify(before: Seal, rows: &[Record]) -> Result<Seal, Broken> {
     let mut last = before;

@@ -390,7 +390,7 @@ impl DagState {
         open
     }
 
-    /// Records the end of an open step or item. Answers false if it was not open.
+    /// Records the end of an open step or item. Returns false if it was not open.
     pub fn end(
         &mut self,
         graph: &Graph,

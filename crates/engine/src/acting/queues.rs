@@ -308,7 +308,7 @@ impl AuthorizedEngine<'_> {
 
 /// Commands and queries about messages.
 impl AuthorizedEngine<'_> {
-    /// Sends messages to a queue, all of them or none. Answers the id of each, and whether it is
+    /// Sends messages to a queue, all of them or none. Returns the id of each, and whether it is
     /// new. Durable when it answers.
     pub async fn send_messages(
         &self,
@@ -341,7 +341,7 @@ impl AuthorizedEngine<'_> {
         Ok((job, leased))
     }
 
-    /// Settles messages as their worker reports. Answers for each in order.
+    /// Settles messages as their worker reports. Returns the results in order.
     pub async fn report_messages(
         &self,
         queue: &str,
@@ -352,7 +352,7 @@ impl AuthorizedEngine<'_> {
         self.engine.settle_messages(settled).await
     }
 
-    /// Moves the ends of leases. Answers for each in order; none for one that is over.
+    /// Moves the ends of leases. Returns the results in order; none for one that is over.
     pub async fn extend_leases(
         &self,
         queue: &str,

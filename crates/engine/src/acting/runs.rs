@@ -342,7 +342,7 @@ impl AuthorizedEngine<'_> {
         Ok(decided)
     }
 
-    /// Marks dead letters as seen to. Answers for each whether it was there.
+    /// Marks dead letters as seen to. Returns for each whether it was there.
     pub async fn acknowledge(&self, runs: &[RunId]) -> Result<Vec<bool>> {
         let (mut allowed, mut deeds) = (HashSet::new(), Vec::new());
         for run in runs {

@@ -34,7 +34,7 @@ pub struct Backfill {
 }
 
 impl Node {
-    /// Asks for runs of times that have passed; works while the job is paused. Answers the times,
+    /// Asks for runs of times that have passed; works while the job is paused. Returns the times,
     /// in the order in which they run.
     pub async fn backfill(&self, id: JobId, backfill: Backfill) -> Result<Vec<Timestamp>> {
         let job = self.existing(id).await?;

@@ -215,7 +215,7 @@ impl Node {
         Ok(self.store.jobs_by_id(&dependents).await?)
     }
 
-    /// Makes all changes in one transaction of the store, or none of them. Answers the jobs that
+    /// Makes all changes in one transaction of the store, or none of them. Returns the jobs that
     /// exist after them.
     pub(crate) async fn change_jobs(
         &self,
@@ -283,7 +283,7 @@ impl Node {
     }
 
     /// Plans times of old schedules that have come meanwhile: they belong to those schedules, and
-    /// into the ledger. Answers whether there were some.
+    /// into the ledger. Returns whether there were some.
     async fn plan_overtaken(
         &self,
         checked: &mut [Checked],

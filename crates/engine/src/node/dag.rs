@@ -159,7 +159,7 @@ impl DagDesk {
         self.lock().steps.insert(run, (of, key));
     }
 
-    /// A run of a step ended. Answers false if it is no step.
+    /// A run of a step ended. Returns false if it is no step.
     pub(super) fn note_end(&self, run: RunId, outcome: Outcome) -> bool {
         let mut desk = self.lock();
         if run.is_called() {
@@ -276,7 +276,7 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
 }
 
 impl Node {
-    /// Decides about the DAG runs that something happened to. Answers how many were advanced.
+    /// Decides about the DAG runs that something happened to. Returns how many were advanced.
     pub async fn advance_dags(&self) -> store::Result<usize> {
         let mut count = 0;
         loop {
@@ -438,14 +438,14 @@ impl Node {
         }
     }
 
-    /// Notes the end of a run for the DAG run that waits for it. Answers whether it is a step.
+    /// Notes the end of a run for the DAG run that waits for it. Returns whether it is a step.
     pub(super) fn note_step_end(&self, finish: &Finish, applied: Applied) -> bool {
         let Applied::Ended(outcome) = applied else { return false };
         let run = finish.grant.run;
         (run.is_part() || run.is_called()) && self.dags.note_end(run, outcome)
     }
 
-    /// Notes the ends of messages for the DAG runs that wait for them. Answers whether there are any.
+    /// Notes the ends of messages for the DAG runs that wait for them. Returns whether there are any.
     pub(crate) fn note_settled(&self, settled: &[SettledMessage], applied: &[Applied]) -> bool {
         let mut is_noted = false;
         for (settled, applied) in settled.iter().zip(applied) {

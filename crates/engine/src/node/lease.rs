@@ -43,7 +43,7 @@ impl Node {
         Ok(())
     }
 
-    /// Extends the lease. Answers the runs whose end was asked for; none when the lease is lost,
+    /// Extends the lease. Returns the runs whose end was asked for; none when the lease is lost,
     /// which means that everything this node holds belongs to others now.
     pub async fn renew(&self) -> store::Result<Option<Vec<RunId>>> {
         let asked = self.ask();

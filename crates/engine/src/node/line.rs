@@ -160,7 +160,7 @@ impl State {
         is_short && is_all_here && may_wait_here(run, job)
     }
 
-    /// A run waits here, until one that it waits for has ended or the time is over. Answers false
+    /// A run waits here, until one that it waits for has ended or the time is over. Returns false
     /// when it is not this node's any more.
     pub(super) fn wait_in_line(
         &mut self,

@@ -144,7 +144,7 @@ impl Node {
         Ok(self.store.now().await?.saturating_sub(days).unwrap_or(Timestamp::MIN))
     }
 
-    /// Forgets one batch of each tenant's old audit. Answers how many rows it was.
+    /// Forgets one batch of each tenant's old audit. Returns how many rows it was.
     pub async fn prune_audit(&self) -> store::Result<u64> {
         let before = self.audit_cutoff().await?;
         let mut gone = 0;

@@ -277,7 +277,7 @@ impl Node {
         Ok(true)
     }
 
-    /// Asks for the end of those parts that have not ended. Answers how many these are.
+    /// Asks for the end of those parts that have not ended. Returns how many these are.
     pub(super) async fn cancel_parts(&self, parts: &[Part], why: &Reason) -> store::Result<usize> {
         let live = parts.iter().filter(|part| part.outcome.is_none());
         let mut count = 0;
@@ -356,7 +356,7 @@ impl Node {
 
 impl Node {
     /// The leader sees to it that every shard has the owner that it should have: the heaviest of
-    /// the nodes that are there. Answers how many moved.
+    /// the nodes that are there. Returns how many moved.
     pub async fn assign_shards(&self) -> store::Result<u64> {
         let (node, leads) = {
             let state = self.state();

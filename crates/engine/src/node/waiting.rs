@@ -118,7 +118,7 @@ impl Node {
 }
 
 impl State {
-    /// Answers false when the run was released or lost while it was looked at.
+    /// Returns false when the run was released or lost while it was looked at.
     pub(super) fn mark_running(
         &mut self,
         node: NodeId,
@@ -156,7 +156,7 @@ impl State {
     }
 
     /// The slot that was taken for a run is free again, unless the node is another one by now.
-    /// Answers whether the run still waits for it.
+    /// Returns whether the run still waits for it.
     pub(super) fn frees_slot(&mut self, node: NodeId, run: &ClaimedRun) -> bool {
         let same = self.id == node;
         self.free[run.run.slot] += u32::from(same);

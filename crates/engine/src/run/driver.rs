@@ -208,7 +208,7 @@ impl Driver {
         }
     }
 
-    /// Joins as another node. Answers when it asked: its lease is not older.
+    /// Joins as another node. Returns when it asked: its lease is not older.
     async fn rejoin(&self) -> tokio::time::Instant {
         for run in self.node.become_another() {
             self.shared.stop(run, AttemptEnd::Lost);

@@ -102,7 +102,7 @@ impl Lines {
         self.check.notify_one();
     }
 
-    /// Puts a waiter in line. Answers whether the line needs to be served.
+    /// Puts a waiter in line. Returns whether the line needs to be served.
     fn push(&self, queue: JobId, waiter: Waiter) -> bool {
         let mut lines = self.lines();
         let line = match lines.entry(queue) {
@@ -135,7 +135,7 @@ impl Lines {
         Step::Lease(Wanted { max: sum.min(BATCH_MAX as u32), terms, changes: line.changes })
     }
 
-    /// Deals messages out, in the order in which the workers came. Answers those that no worker
+    /// Deals messages out, in the order in which the workers came. Returns those that no worker
     /// wants any more.
     fn deal(&self, queue: JobId, wanted: &Wanted, leased: store::Leased) -> Vec<LeasedMessage> {
         let mut messages = VecDeque::from(leased.messages);
@@ -176,7 +176,7 @@ impl Lines {
         lines.iter().filter(|(_, line)| line.is_dry).map(|(queue, _)| *queue).collect()
     }
 
-    /// Answers all waiters with nothing: the process stops.
+    /// Wakes all waiters without messages: the process stops.
     pub fn close(&self) {
         for (_, line) in self.lines().drain() {
             line.wake.notify_one();

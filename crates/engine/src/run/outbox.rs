@@ -84,7 +84,7 @@ impl Outbox {
         over
     }
 
-    /// A poll begins. Answers how many slots it has freed; none when a later one has begun before
+    /// A poll begins. Returns how many slots it has freed; none when a later one has begun before
     /// it.
     pub fn begin(&self, poll: u64, has: &HashSet<Grant>, now: Timestamp) -> Option<PerSlot<u32>> {
         let mut out = self.out();
@@ -159,7 +159,7 @@ impl Outbox {
         late
     }
 
-    /// A run has ended. Answers the slot that is free now if it had no right to go on.
+    /// A run has ended. Returns the slot that is free now if it had no right to go on.
     pub fn forget(&self, grant: Grant) -> Option<SlotKind> {
         let mut out = self.out();
         out.sent.remove(&grant);

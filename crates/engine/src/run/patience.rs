@@ -46,7 +46,7 @@ impl StoreHealth {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The store did not answer a call of a step. Answers whether the step counts as failing, and
+    /// The store did not answer a call of a step. Returns whether the step counts as failing, and
     /// whether an outage begins with it. A call that was under way when the last outage ended
     /// belongs to that one.
     fn fails(&self, began_at: Instant) -> (bool, bool) {
@@ -58,7 +58,7 @@ impl StoreHealth {
         (counts, counts && is_first)
     }
 
-    /// The store answered a step that counted as failing, or the step ended. Answers whether the
+    /// The store answered a step that counted as failing, or the step ended. Returns whether the
     /// outage ends with it.
     fn recovers(&self) -> bool {
         let mut outage = self.outage();

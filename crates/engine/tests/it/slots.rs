@@ -47,7 +47,7 @@ fn names(started: &[Started]) -> Vec<&str> {
 }
 
 /// Lets so many seconds pass. Runs of jobs whose names begin with `stuck` never end, all others end
-/// at once. Answers how many of the others started, and how late the latest of them was.
+/// at once. Returns how many of the others started, and how late the latest of them was.
 async fn live(world: &World, node: &TestNode, seconds: i64) -> (usize, SignedDuration) {
     let (mut count, mut latest) = (0, SignedDuration::ZERO);
     for _ in 0..seconds {

@@ -175,7 +175,7 @@ pub trait Steps {
     async fn work_and_complete(&self) -> usize;
     /// Reports results to the store.
     async fn flush(&self);
-    /// Raises alerts and carries them to a channel. Answers how many arrived.
+    /// Raises alerts and carries them to a channel. Returns how many arrived.
     async fn notify(&self, notifier: &dyn Notifier) -> usize;
 }
 

@@ -77,7 +77,7 @@ impl Shared {
         tell(made.await);
     }
 
-    /// Makes the partitions that are needed soon and drops those that are old. Answers how many rows
+    /// Makes the partitions that are needed soon and drops those that are old. Returns how many rows
     /// went, and the partitions whose rows are to be deleted one by one.
     pub(super) async fn keep_partitions(
         &self,
@@ -334,7 +334,7 @@ fn range(row: &Row) -> Result<Range> {
     })
 }
 
-/// Answers how many rows went. History works with the partitions that there are, so a change that
+/// Returns how many rows went. History works with the partitions that there are, so a change that
 /// was not made is no error.
 fn tell(changed: Changed) -> u64 {
     let in_use = [SqlState::LOCK_NOT_AVAILABLE, SqlState::T_R_DEADLOCK_DETECTED];

@@ -36,7 +36,7 @@ impl Leaving {
     }
 }
 
-/// Answers false when others are in between.
+/// Returns false when others are in between.
 fn leave_in_one_piece(connection: &Connection, piece: &[ListKey]) -> Result<bool> {
     let [(job, order_at, first), .., (.., last)] = piece else { return Ok(false) };
     // How many runs of a job lie between two of them; one more than expected (?5) is enough to

@@ -9,7 +9,7 @@ use crate::Result;
 /// Rows of one statement.
 const ROWS: usize = 25;
 
-/// Inserts rows; the statement is that of one row, with a `?` for each value. Answers how many
+/// Inserts rows; the statement is that of one row, with a `?` for each value. Returns how many
 /// were written.
 pub(super) fn insert<T>(
     connection: &Connection,

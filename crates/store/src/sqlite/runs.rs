@@ -101,7 +101,7 @@ impl Current {
     }
 }
 
-/// Records a run that waits from the beginning. Answers false when its id is known already.
+/// Records a run that waits from the beginning. Returns false when its id is known already.
 pub(super) fn submit_waiting(tx: &mut Tx<'_>, run: &NewRun, wait: Wait) -> Result<bool> {
     let new = insert(tx, vec![run])?;
     audit_log::insert_requested(tx, new.iter().map(|new| new.run))?;
@@ -112,7 +112,7 @@ pub(super) fn submit_waiting(tx: &mut Tx<'_>, run: &NewRun, wait: Wait) -> Resul
     Ok(true)
 }
 
-/// Records runs that workers pull: no node claims them. Answers the number and the place in line of
+/// Records runs that workers pull: no node claims them. Returns the number and the place in line of
 /// each.
 pub(super) fn submit_pulled(tx: &mut Tx<'_>, runs: Vec<&NewRun>) -> Result<Vec<(i64, i64)>> {
     let count = runs.len();
@@ -131,7 +131,7 @@ pub(super) fn submit_parts(tx: &mut Tx<'_>, parts: &[NewRun]) -> Result<()> {
     enqueue(tx, &new)
 }
 
-/// Records a run that can be claimed. Answers false when its id is known already.
+/// Records a run that can be claimed. Returns false when its id is known already.
 pub(super) fn submit_one(tx: &mut Tx<'_>, run: &NewRun) -> Result<bool> {
     let new = insert(tx, vec![run])?;
     audit_log::insert_requested(tx, new.iter().map(|new| new.run))?;

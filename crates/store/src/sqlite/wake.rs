@@ -106,7 +106,7 @@ pub(super) fn expired(tx: &Tx<'_>) -> Result<u64> {
     Ok(waiting.len() as u64)
 }
 
-/// Calls runs in line for pools that have places for them, and wakes those that wait. Answers how
+/// Calls runs in line for pools that have places for them, and wakes those that wait. Returns how
 /// many.
 pub(super) fn pools(tx: &Tx<'_>) -> Result<u64> {
     if !has_pool_line(tx.connection)? {

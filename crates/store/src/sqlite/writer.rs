@@ -221,7 +221,7 @@ fn reopen_if(
     Ok(())
 }
 
-/// Applies the first commands of a group, and commits. Answers how many.
+/// Applies the first commands of a group, and commits. Returns how many.
 fn apply_group(
     connection: &Connection,
     clock: &dyn Clock,

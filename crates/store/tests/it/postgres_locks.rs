@@ -212,7 +212,7 @@ async fn plan(store: Arc<PostgresStore>, stage: Arc<Stage>) {
     }
 }
 
-/// A reaper. Answers how many runs it settled.
+/// A reaper. Returns how many runs it settled.
 async fn reap(store: &PostgresStore) -> usize {
     let reaped = store.reap(50).await.unwrap();
     let settled: Vec<_> = reaped.lost.iter().map(|it| lost(it.node, &it.run)).collect();

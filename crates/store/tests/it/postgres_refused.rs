@@ -158,7 +158,7 @@ async fn what_is_wrong_is_said() {
 }
 
 /// Stands between a client and a server as PgBouncer does with `ignore_startup_parameters =
-/// options`: the server never hears of the settings that a session asks for. Answers where.
+/// options`: the server never gets the settings of the session. Returns its address.
 fn forgetful(server: String) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();

@@ -51,7 +51,7 @@ pub(super) struct Waits {
 }
 
 impl Waits {
-    /// The steps of a DAG run that wait, in place of those that were known. Answers the queues of
+    /// The steps of a DAG run that wait, in place of those that were known. Returns the queues of
     /// those that were not.
     fn replace(&mut self, run: RunId, waits: &[(JobId, StepKey)]) -> Vec<JobId> {
         let mut new = Vec::new();
@@ -292,7 +292,7 @@ impl Node {
     }
 
     /// Leases messages for steps that wait, of all queues that have some, and gives them to the
-    /// steps. Answers how many.
+    /// steps. Returns how many.
     pub async fn deal_messages(&self) -> store::Result<usize> {
         let waited = self.waited_queues();
         if waited.is_empty() {
@@ -304,7 +304,7 @@ impl Node {
         Ok(count)
     }
 
-    /// Leases messages of queues for the steps that wait for them. Answers how many.
+    /// Leases messages of queues for the steps that wait for them. Returns how many.
     pub(crate) async fn deal_messages_of(&self, queues: &[JobId]) -> store::Result<usize> {
         let mut count = 0;
         for queue in queues {

@@ -47,7 +47,7 @@ async fn record<B: Bench>(lab: &Lab<B>, count: usize) {
     lab.store.record(&events).await.unwrap();
 }
 
-/// Seals up to so many rows, as a node does. Answers whether it was the first.
+/// Seals up to so many rows, as a node does. Returns whether it was the first.
 async fn seal<S: AuditLog>(store: &S, tenant: TenantId, limit: u32) -> bool {
     let rows = store.unsealed(limit).await.unwrap();
     let head = store.chain(tenant).await.unwrap().head;
