@@ -147,8 +147,8 @@ impl Guard {
         }
     }
 
-    /// The same for names whose address is known without a lookup: `localhost` and what ends with it
-    /// is this machine (RFC 6761).
+    /// The same for names whose address is known without a lookup: `localhost` and what ends with
+    /// it is this machine (RFC 6761).
     pub fn check_known(&self, url: &Url) -> Result<(), Blocked> {
         self.check(url)?;
         match url.host() {

@@ -19,9 +19,9 @@
 //!   command.
 //!
 //! A process that dies takes those to its right with it: the agent and the launcher through the
-//! parent-death signal, an init process because a namespace ends with its first process. Where there
-//! is no pid namespace, an **outer** helper stands between the launcher and the init process. It
-//! adopts whatever loses its parent, and ends it.
+//! parent-death signal, an init process because a namespace ends with its first process. Where
+//! there is no pid namespace, an **outer** helper stands between the launcher and the init process.
+//! It adopts whatever loses its parent, and ends it.
 //!
 //! A feature that the kernel does not offer is left out and reported, or the command is refused, as
 //! the administrator configured.

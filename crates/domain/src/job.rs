@@ -140,7 +140,8 @@ pub struct Definition {
     /// Parameters of its runs.
     #[serde(skip_serializing_if = "Parameters::is_empty")]
     pub parameters: Parameters,
-    /// The settings of a queue. A job with them has no schedule and no action: workers pull its runs.
+    /// The settings of a queue. A job with them has no schedule and no action: workers pull its
+    /// runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueSettings>,
     /// The calendars that its schedule includes or excludes.

@@ -7,8 +7,8 @@ use crate::job::{Definition, Retention, When};
 use crate::queue::KeepCompleted;
 use crate::schedule::{Cron, DstPolicy, GapRule, OverlapRule};
 
-/// The defaults of a tenant. A job takes them when it is created, and shows them as its own: a later
-/// change of the tenant does not reach it.
+/// The defaults of a tenant. A job takes them when it is created, and shows them as its own: a
+/// later change of the tenant does not reach it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct JobDefaults {

@@ -33,8 +33,8 @@ pub fn calendar_of(object: &Object) -> Result<Calendar> {
 }
 
 impl Node {
-    /// Gives the calendars of a definition their present days. One that is gone keeps those that the
-    /// job was planned with before: a pause must not fail for it.
+    /// Gives the calendars of a definition their present days. One that is gone keeps those that
+    /// the job was planned with before: a pause must not fail for it.
     pub async fn resolve_calendars(
         &self,
         tenant: TenantId,

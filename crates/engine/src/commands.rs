@@ -156,8 +156,8 @@ impl Node {
         Ok(job)
     }
 
-    /// Changes a job: what `edit` makes of it replaces it, unless another change was faster. A changed
-    /// schedule never fires the past.
+    /// Changes a job: what `edit` makes of it replaces it, unless another change was faster. A
+    /// changed schedule never fires the past.
     pub async fn alter_job(&self, id: JobId, edit: impl FnOnce(&mut Job) + Send) -> Result<Job> {
         let edit = |job: &mut Job| {
             edit(job);
@@ -278,8 +278,8 @@ impl Node {
     }
 
     /// Removes a job. Its runs that go on come to their end, unless the caller cancels them after
-    /// this. Returns the names of the jobs that depended on this one alone and have no schedule: from
-    /// now on they run only on request.
+    /// this. Returns the names of the jobs that depended on this one alone and have no schedule:
+    /// from now on they run only on request.
     pub async fn delete_job(&self, id: JobId, deletion: Deletion) -> Result<Vec<String>> {
         let Deletion { cascade, purge_history, expected, .. } = deletion;
         let job = self.existing(id).await?;

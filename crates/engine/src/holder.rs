@@ -90,7 +90,8 @@ impl SeenTokens {
 }
 
 impl Node {
-    /// Authenticates the holder of a token; none when it gives no role here, or the user is disabled.
+    /// Authenticates the holder of a token; none when it gives no role here, or the user is
+    /// disabled.
     pub(crate) async fn let_in(&self, holder: &Holder) -> Result<Option<EffectivePrivileges>> {
         let Some(tenant) = self.tenant_named(&holder.tenant).await? else { return Ok(None) };
         let mut roles = Vec::new();

@@ -191,8 +191,8 @@ impl Node {
         }
     }
 
-    /// As the leader, carries on pauses that a node began and did not finish, and ends those whose time has come.
-    /// Returns how many jobs were paused or resumed.
+    /// As the leader, carries on pauses that a node began and did not finish, and ends those whose
+    /// time has come. Returns how many jobs were paused or resumed.
     pub async fn reconcile_pauses(&self) -> Result<usize> {
         if self.leads().is_none() {
             return Ok(0);
@@ -211,9 +211,9 @@ impl Node {
         Ok(changed)
     }
 
-    /// Looks again at jobs that were just written: a pause of all jobs may have begun or ended since
-    /// [`Node::under_pause`] looked, and then it has not seen them. Returns the jobs that were paused
-    /// or resumed because of it.
+    /// Looks again at jobs that were just written: a pause of all jobs may have begun or ended
+    /// since [`Node::under_pause`] looked, and then it has not seen them. Returns the jobs that
+    /// were paused or resumed because of it.
     pub(crate) async fn overtaken_by_pause(&self, written: &[Job]) -> Result<Vec<JobId>> {
         let mut changed = Vec::new();
         let mut active: HashMap<TenantId, Option<ObjectId>> = HashMap::new();

@@ -370,8 +370,8 @@ impl Node {
         }
     }
 
-    /// Settles messages whose leases ended, that no worker has leased in time, and whose queues were
-    /// deleted.
+    /// Settles messages whose leases ended, that no worker has leased in time, and whose queues
+    /// were deleted.
     pub async fn reap_messages(&self) -> store::Result<MessageReapReport> {
         let limit = self.settings.batch_max;
         let lapsed = self.store.lapsed_messages(limit).await?;

@@ -337,8 +337,8 @@ impl Node {
 }
 
 impl Node {
-    /// The holder of a token with the privileges of its roles; none when it has no role here, or they
-    /// are disabled.
+    /// The holder of a token with the privileges of its roles; none when it has no role here, or
+    /// they are disabled.
     pub async fn holder(&self, holder: &Holder) -> Result<Option<Arc<EffectivePrivileges>>> {
         let generation = self.look().await?;
         if let Some(known) = self.register.memory().holders.get(&holder.mark) {

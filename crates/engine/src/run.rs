@@ -1,8 +1,8 @@
 //! The engine in a real process: each step of the node as a loop with a rhythm of its own.
 //!
 //! A loop wakes by a hint or by time, and time alone is enough: hints make things fast, the clock
-//! makes them right. A loop that finds the store unavailable waits a little longer each time and goes
-//! on by itself; an outage of the store is logged once for all of them.
+//! makes them right. A loop that finds the store unavailable waits a little longer each time and
+//! goes on by itself; an outage of the store is logged once for all of them.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -299,7 +299,8 @@ impl Engine {
     }
 
     /// Records a run that `make` builds from its job, and builds it again while the job changes
-    /// between the two: the job may have been read long ago. Returns the run, and whether it is new.
+    /// between the two: the job may have been read long ago. Returns the run, and whether it is
+    /// new.
     pub(crate) async fn record_current<F>(&self, make: impl Fn() -> F) -> Result<(NewRun, bool)>
     where
         F: Future<Output = Result<NewRun>>,

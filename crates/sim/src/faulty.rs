@@ -136,8 +136,9 @@ impl<S: Store> FaultyStore<S> {
             if matches!(from, RunState::Ended(_)) {
                 continue;
             }
-            // A node whose clock is ahead, or a store whose clock was set back, has judged a run before
-            // it is due by the store's clock: the node began a part, skipped a run, or let it wait.
+            // A node whose clock is ahead, or a store whose clock was set back, has judged a run
+            // before it is due by the store's clock: the node began a part, skipped a run, or let
+            // it wait.
             let is_judged = matches!(event, run::Event::Wait | run::Event::End(Outcome::Skipped));
             let has_begun = (finish.attempt.is_some() || is_judged) && from == RunState::Pending;
             let from = if has_begun { RunState::Running } else { from };

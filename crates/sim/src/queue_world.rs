@@ -438,7 +438,8 @@ impl QueueWorld {
         }
     }
 
-    /// Nothing goes wrong any more: every message comes to its end, and every workspace to its turn.
+    /// Nothing goes wrong any more: every message comes to its end, and every workspace to its
+    /// turn.
     fn end(&mut self) -> Sound {
         self.link.set_rates(Rates::default());
         self.workers = vec![Vec::new()];

@@ -31,8 +31,8 @@ pub trait AuditLog: Store {
     /// Where the chain of a tenant begins and ends.
     fn chain(&self, tenant: TenantId) -> impl Future<Output = Result<Chain>> + Send;
 
-    /// Seals rows behind the head that was seen. Returns false when another node was faster, even if
-    /// the head was seen after that; then nothing was written.
+    /// Seals rows behind the head that was seen. Returns false when another node was faster, even
+    /// if the head was seen after that; then nothing was written.
     fn seal(
         &self,
         tenant: TenantId,
@@ -51,7 +51,8 @@ pub trait AuditLog: Store {
     /// The tenants that have a chain.
     fn audited_tenants(&self) -> impl Future<Output = Result<Vec<TenantId>>> + Send;
 
-    /// The creators of jobs, in no particular order, deleted jobs included; unknown ones are left out.
+    /// The creators of jobs, in no particular order, deleted jobs included; unknown ones are left
+    /// out.
     fn job_creators(
         &self,
         jobs: &[JobId],

@@ -1,5 +1,5 @@
-//! The change feed: ended runs in the order in which they ended, jobs in the order of their changes,
-//! and the statistics that are counted from it.
+//! The change feed: ended runs in the order in which they ended, jobs in the order of their
+//! changes, and the statistics that are counted from it.
 //!
 //! A [`Cursor`] is the position of a reader. The node that saw a run end stamps its end, and
 //! records it a moment later, so a row can appear behind a cursor that is close to the present: a

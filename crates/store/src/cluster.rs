@@ -15,13 +15,13 @@
 //! only the leader may make check in their own transaction that the node still leads in the epoch
 //! it believes in.
 //!
-//! A leader cannot resign while it holds runs that only the leader may execute. So a node that holds
-//! such a run leads, or is declared dead.
+//! A leader cannot resign while it holds runs that only the leader may execute. So a node that
+//! holds such a run leads, or is declared dead.
 //!
 //! # Places
 //!
-//! A run that asks for something of its node ([`domain::cluster::Placement`]) lies in a queue of its
-//! own, which the claims of plain runs never look at; [`Cluster::claim_placed`] does.
+//! A run that asks for something of its node ([`domain::cluster::Placement`]) lies in a queue of
+//! its own, which the claims of plain runs never look at; [`Cluster::claim_placed`] does.
 
 use std::future::Future;
 
@@ -65,9 +65,9 @@ pub trait Cluster: Store {
     /// quorum, and makes those claimable that have one. Returns how many these are.
     fn acknowledge_runs(&self, node: NodeId) -> impl Future<Output = Result<u64>> + Send;
 
-    /// Lets attempts that are about to begin record their effects in the store's own database, each with
-    /// its secret. Returns for each whether it may: false where the claim has ended, or where the
-    /// store has no database of its own for jobs.
+    /// Lets attempts that are about to begin record their effects in the store's own database, each
+    /// with its secret. Returns for each whether it may: false where the claim has ended, or where
+    /// the store has no database of its own for jobs.
     fn allow_effects(
         &self,
         attempts: &[(Grant, String)],

@@ -8,9 +8,10 @@
 //!                              no step is left: the DAG run is woken ◀────────┘
 //! ```
 //!
-//! A DAG run has a revision, which grows with every [`Dags::advance`]. A decision names the revision
-//! that it is based on; if another one was written meanwhile, nothing is written and the caller
-//! decides again. So the runs of steps that a decision releases exist exactly if the decision counts.
+//! A DAG run has a revision, which grows with every [`Dags::advance`]. A decision names the
+//! revision that it is based on; if another one was written meanwhile, nothing is written and the
+//! caller decides again. So the runs of steps that a decision releases exist exactly if the
+//! decision counts.
 
 use std::future::Future;
 
@@ -28,16 +29,17 @@ pub type StepOutcomes = Vec<(u32, Option<Outcome>)>;
 
 /// A store that advances DAG runs.
 pub trait Dags: Store {
-    /// Records the beginning of DAG runs that a node holds. Returns false for one, and writes nothing
-    /// of it, if the node does not hold it any more, its end was requested, or it has begun.
+    /// Records the beginning of DAG runs that a node holds. Returns false for one, and writes
+    /// nothing of it, if the node does not hold it any more, its end was requested, or it has
+    /// begun.
     fn begin_dags(
         &self,
         node: NodeId,
         runs: &[(Grant, DagRun)],
     ) -> impl Future<Output = Result<Vec<bool>>> + Send;
 
-    /// Records a DAG run that repeats another one, with the steps that it adopts. A node that claims
-    /// it finds it begun. Returns false if its id is known.
+    /// Records a DAG run that repeats another one, with the steps that it adopts. A node that
+    /// claims it finds it begun. Returns false if its id is known.
     fn repeat_dag(
         &self,
         new: &NewRun,
@@ -93,8 +95,8 @@ pub trait DagRecords: Store {
         runs: &[RunId],
     ) -> impl Future<Output = Result<Vec<Option<String>>>> + Send;
 
-    /// The sizes of the results of ended runs, in bytes and in the order of the question; 0 for a run
-    /// without one.
+    /// The sizes of the results of ended runs, in bytes and in the order of the question; 0 for a
+    /// run without one.
     fn result_sizes(&self, runs: &[RunId]) -> impl Future<Output = Result<Vec<u64>>> + Send;
 
     /// The DAG runs of a job or of a tenant, newest first and older than the given one.
@@ -106,8 +108,8 @@ pub trait DagRecords: Store {
         limit: u32,
     ) -> impl Future<Output = Result<Page<DagRun, RunId>>> + Send;
 
-    /// The outcomes of steps of several DAG runs, each with its first and last step: the number of a
-    /// recorded step and its outcome, which an open one has not. One round trip.
+    /// The outcomes of steps of several DAG runs, each with its first and last step: the number of
+    /// a recorded step and its outcome, which an open one has not. One round trip.
     fn step_outcomes(
         &self,
         ranges: &[(RunId, u32, u32)],
@@ -126,8 +128,8 @@ pub trait DagRecords: Store {
         run: RunId,
     ) -> impl Future<Output = Result<Vec<(u32, Option<Outcome>, u32)>>> + Send;
 
-    /// Forgets DAG runs that are gone, and their steps, looking at no more than so many; answers how
-    /// many.
+    /// Forgets DAG runs that are gone, and their steps, looking at no more than so many; answers
+    /// how many.
     fn prune_dags(&self, limit: u32) -> impl Future<Output = Result<u64>> + Send;
 }
 

@@ -87,8 +87,8 @@ pub enum Verdict {
         /// Maximum number of concurrent runs.
         places: u32,
     },
-    /// It is HELD for a decision, at most for so long: [`crate::Store::decide`]. If its cancellation
-    /// was requested, it ends cancelled.
+    /// It is HELD for a decision, at most for so long: [`crate::Store::decide`]. If its
+    /// cancellation was requested, it ends cancelled.
     Hold {
         /// Maximum time of the wait.
         timeout: SignedDuration,

@@ -4,8 +4,8 @@
 //! written by hand for each database. Everything else is made of [`records`], written once.
 //!
 //! An operation is one transition of the domain, atomic and durable when it returns, in one round
-//! trip for any number of items. Operations know nothing of cron, retries or dependencies: the caller has
-//! decided, and the store compares, writes and stamps the time.
+//! trip for any number of items. Operations know nothing of cron, retries or dependencies: the
+//! caller has decided, and the store compares, writes and stamps the time.
 //!
 //! # Live rows and history
 //!
@@ -233,8 +233,8 @@ pub trait Store: Send + Sync + 'static {
         lost: &[(NodeId, Finish)],
     ) -> impl Future<Output = Result<Vec<Applied>>> + Send;
 
-    /// Deletes old history, at most `limit` rows; answers how many. PostgreSQL also drops partitions
-    /// that are old as a whole, and lets the rows of a large one wait for that.
+    /// Deletes old history, at most `limit` rows; answers how many. PostgreSQL also drops
+    /// partitions that are old as a whole, and lets the rows of a large one wait for that.
     fn prune(&self, cut: &RetentionCutoff, limit: u32) -> impl Future<Output = Result<u64>> + Send;
 
     /// Jobs that keep their history by a rule of their own, by id, after the given one. A deleted

@@ -17,8 +17,8 @@
 //!                                                        claim ──▶ held ──finish──▶ ended
 //! ```
 //!
-//! A run is split once: all parts are recorded in one transaction, which finds none before it.
-//! So a node that holds the run after a crash finds the parts that there are, and makes no others. A
+//! A run is split once: all parts are recorded in one transaction, which finds none before it. So a
+//! node that holds the run after a crash finds the parts that there are, and makes no others. A
 //! part is a run like any other; that it is a part is written beside it.
 
 use std::future::Future;

@@ -119,8 +119,8 @@ pub struct SqliteStore {
     tokens: Arc<Tokens>,
     changed: Arc<Notify>,
     placed: Notify,
-    /// Read-locked while a node looks whether a tick may start; written while ticks can vanish, from
-    /// before the clock is read until after the commit.
+    /// Read-locked while a node looks whether a tick may start; written while ticks can vanish,
+    /// from before the clock is read until after the commit.
     starts: Arc<RwLock<()>>,
     /// Dropped last: the next process that opens the file finds it at rest.
     _lock: Lock,

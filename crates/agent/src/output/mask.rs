@@ -152,8 +152,8 @@ mod tests {
         }
     }
 
-    /// `base64` breaks lines after 76 characters, `xxd -p` after 60, `od` writes a space before each
-    /// byte, and certificates and addresses have colons.
+    /// `base64` breaks lines after 76 characters, `xxd -p` after 60, `od` writes a space before
+    /// each byte, and certificates and addresses have colons.
     #[test]
     fn encoded_secrets_are_hidden_across_lines_and_separators() {
         let secret = format!("tok_{}", "A1b2C3d4E5".repeat(12));
@@ -217,7 +217,8 @@ mod tests {
         assert_eq!(mask.feed(b"ready> "), b"ready> ");
         assert_eq!(mask.feed(b"hunt"), b"");
         assert_eq!(mask.feed(b"ing"), b"hunting");
-        // The last characters of a line may begin an encoded secret; the line is shown all the same.
+        // The last characters of a line may begin an encoded secret; the line is shown all the
+        // same.
         assert_eq!(mask.feed(b"tabla aHV\n"), b"tabla aHV\n");
     }
 }

@@ -188,14 +188,15 @@ impl Actor {
             || self.databases.iter().any(|granted| granted == database)
     }
 
-    /// Whether the actor has a right to the messages of a queue that it does not own: by a grant for
-    /// this queue, or by `EXECUTE JOB`, which holds for all jobs and queues of the tenant.
+    /// Whether the actor has a right to the messages of a queue that it does not own: by a grant
+    /// for this queue, or by `EXECUTE JOB`, which holds for all jobs and queues of the tenant.
     pub fn has_queue_right(&self, right: QueueRight, queue: JobId) -> bool {
         self.privileges.has(Privilege::ExecuteJob)
             || self.queues.iter().any(|grant| grant.right == right && grant.queue == queue)
     }
 
-    /// Whether the actor sees a queue: as its owner, by a privilege, or by any right to its messages.
+    /// Whether the actor sees a queue: as its owner, by a privilege, or by any right to its
+    /// messages.
     pub fn sees_queue(&self, queue: JobId, owner: UserId) -> bool {
         may(self, Deed::SeeJob(owner)).is_ok()
             || QueueRight::ALL.into_iter().any(|right| self.has_queue_right(right, queue))

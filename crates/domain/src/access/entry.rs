@@ -294,8 +294,8 @@ pub struct QueueGrant {
 const USE: &str = "USE ON DATABASE ";
 
 impl Awarded {
-    /// The text of a grant that is not a role, as it is stored: `CREATE JOB`, `USE ON DATABASE sales`,
-    /// `SEND ON QUEUE` with the id of the queue.
+    /// The text of a grant that is not a role, as it is stored: `CREATE JOB`, `USE ON DATABASE
+    /// sales`, `SEND ON QUEUE` with the id of the queue.
     pub fn text(&self) -> Option<String> {
         match self {
             Awarded::Queue(grant) => Some(grant.right.text(&grant.queue.to_string())),

@@ -75,7 +75,8 @@ fn server_end(endpoint: &str) -> usize {
     endpoint[server..].find(['/', '?', '#']).map_or(endpoint.len(), |at| server + at)
 }
 
-/// The parts of a statement that are in quotes: texts, names and bodies in dollars. Comments are not.
+/// The parts of a statement that are in quotes: texts, names and bodies in dollars. Comments are
+/// not.
 fn quoted(sql: &str) -> Vec<Range<usize>> {
     let bytes = sql.as_bytes();
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80;

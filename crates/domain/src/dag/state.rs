@@ -315,8 +315,8 @@ impl DagState {
         }
     }
 
-    /// Whether a cancellation kept a step from its end. One that came too late for every step changes
-    /// nothing: the outcomes of the steps count.
+    /// Whether a cancellation kept a step from its end. One that came too late for every step
+    /// changes nothing: the outcomes of the steps count.
     pub fn is_cancelled(&self) -> bool {
         let is_cancelled = |slot: &Slot| slot.state == StepState::Ended(Outcome::Cancelled);
         self.control == Control::Cancelling && self.slots.iter().any(is_cancelled)

@@ -1,7 +1,8 @@
 //! Templates: `${steps.extract.result.path}`, `${params.day}`, `${run.scheduled_for | date}`.
 //!
 //! A template refers to a value and never computes one. A text that is one template takes the value
-//! as it is; a template inside a text takes the value's text. `${secrets.NAME}` is left to the agent.
+//! as it is; a template inside a text takes the value's text. `${secrets.NAME}` is left to the
+//! agent.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;

@@ -7,8 +7,8 @@
 //!   PREVIOUS    runs ◀──────╯───────────╯           runs
 //! ```
 //!
-//! The *nominal* times are those of the base schedule and those to which some of them move. Each has
-//! one row in the ledger: a run, or SKIPPED with the calendar or blackout. Searches go from one
+//! The *nominal* times are those of the base schedule and those to which some of them move. Each
+//! has one row in the ledger: a run, or SKIPPED with the calendar or blackout. Searches go from one
 //! stretch of closed time to the next, and end after [`SEARCH_MAX`].
 
 use jiff::{SignedDuration, Timestamp};

@@ -53,8 +53,8 @@ impl AuthorizedEngine<'_> {
         Ok(self.node().store.parts(&[run]).await?)
     }
 
-    /// How far those of these runs have come that were split. A caller that has a run was allowed to see
-    /// it, so nothing is asked here.
+    /// How far those of these runs have come that were split. A caller that has a run was allowed
+    /// to see it, so nothing is asked here.
     pub async fn progress(&self, seen: &[RunView]) -> Result<HashMap<RunId, Progress>> {
         let wholes: Vec<RunId> = seen.iter().map(|run| run.id).filter(|id| !id.is_part()).collect();
         let parts = self.node().store.parts(&wholes).await?;
@@ -100,8 +100,8 @@ impl AuthorizedEngine<'_> {
         self.node().set(name, value, expected).await
     }
 
-    /// A request begins that the actor may send again under the same key. The key of another user is never the
-    /// same.
+    /// A request begins that the actor may send again under the same key. The key of another user
+    /// is never the same.
     pub async fn begin_request(&self, key: &str, fingerprint: &[u8]) -> Result<RequestState> {
         let key = self.request_key(key);
         self.node().begin_request(self.actor.tenant, &key, fingerprint).await

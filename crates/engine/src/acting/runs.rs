@@ -39,7 +39,8 @@ impl AuthorizedEngine<'_> {
     }
 
     /// Starts a run of a job that may be remembered as it was long ago. The store records no run of
-    /// an older version, and a refusal is repeated by the job as it is: either way it is read again.
+    /// an older version, and a refusal is repeated by the job as it is: either way it is read
+    /// again.
     async fn trigger_job(
         &self,
         id: Option<JobId>,

@@ -76,8 +76,8 @@ impl Node {
         Ok(Altered { job, prepared, starts_anew })
     }
 
-    /// The change at this time. A pause that ends with it follows the given catch-up policy, if there
-    /// is one, instead of the job's.
+    /// The change at this time. A pause that ends with it follows the given catch-up policy, if
+    /// there is one, instead of the job's.
     pub(super) fn change_at(
         &self,
         old: &Job,

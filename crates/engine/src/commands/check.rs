@@ -167,8 +167,8 @@ impl Node {
         Err(EngineError::Invalid { field: "pool", problem })
     }
 
-    /// Every upstream job exists, and following them never leads back. `changes` are those that happen
-    /// together with the job's.
+    /// Every upstream job exists, and following them never leads back. `changes` are those that
+    /// happen together with the job's.
     pub(super) async fn check_dependencies(&self, job: &Job, changes: &JobChanges) -> Result<()> {
         if job.definition.depends_on.is_empty() {
             return Ok(());

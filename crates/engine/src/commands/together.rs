@@ -156,8 +156,8 @@ impl JobChanges {
         })
     }
 
-    /// Jobs that exist after the changes and depend on another one. `stored` are those that do in the
-    /// store.
+    /// Jobs that exist after the changes and depend on another one. `stored` are those that do in
+    /// the store.
     pub fn dependents<'a>(&'a self, of: JobId, stored: &'a [Job]) -> Vec<&'a Job> {
         let untouched = stored.iter().filter(|job| self.exists(job.id).is_none());
         let changed = self.list.iter().filter_map(JobChange::after);

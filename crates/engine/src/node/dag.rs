@@ -11,8 +11,8 @@
 //! ```
 //!
 //! A node remembers the state of the DAG runs that it advances. The revision guards every write: if
-//! another node has decided meanwhile, nothing is written, and the state is read again. News that are
-//! lost with a node are found by the next look at the DAG run, at the latest after
+//! another node has decided meanwhile, nothing is written, and the state is read again. News that
+//! are lost with a node are found by the next look at the DAG run, at the latest after
 //! [`super::split::LOOK_AGAIN`].
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -300,8 +300,8 @@ impl Node {
                     }
                     Ok(Some((state, advance, cancels_open)))
                 };
-                // A run that cannot be decided does not keep the others from it. The next look at it
-                // tries again.
+                // A run that cannot be decided does not keep the others from it. The next look at
+                // it tries again.
                 let (advance, cancels_open) = match without_panic(decided).await {
                     Ok(Ok(Some((state, advance, cancels_open)))) => {
                         *known = Some(state);
@@ -445,7 +445,8 @@ impl Node {
         (run.is_part() || run.is_called()) && self.dags.note_end(run, outcome)
     }
 
-    /// Notes the ends of messages for the DAG runs that wait for them. Returns whether there are any.
+    /// Notes the ends of messages for the DAG runs that wait for them. Returns whether there are
+    /// any.
     pub(crate) fn note_settled(&self, settled: &[SettledMessage], applied: &[Applied]) -> bool {
         let mut is_noted = false;
         for (settled, applied) in settled.iter().zip(applied) {

@@ -41,8 +41,8 @@ impl State {
         self.done.len() >= enough as usize
     }
 
-    /// Whether a call should ask for runs. Beside another one that asks, only for process slots: one
-    /// call is enough for calls of endpoints, which are begun faster than they end.
+    /// Whether a call should ask for runs. Beside another one that asks, only for process slots:
+    /// one call is enough for calls of endpoints, which are begun faster than they end.
     pub(super) fn has_much_to_fill(&self) -> bool {
         let fills = |slot: SlotKind, enough: u32| {
             self.claim_wanted[slot] && self.free_for_all(slot) >= enough

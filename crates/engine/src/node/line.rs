@@ -1,8 +1,8 @@
 //! Runs of one job that wait for each other on the node that holds them.
 //!
 //! A run that has to wait for other runs of its job goes back to the store, which wakes it when one
-//! of them has ended: two commits for each. Where runs are short, that is most of the time. So a run
-//! that waits only for runs of this node, and not for long, waits here:
+//! of them has ended: two commits for each. Where runs are short, that is most of the time. So a
+//! run that waits only for runs of this node, and not for long, waits here:
 //!
 //! ```text
 //!   claimed and looked at together ──▶ A begins     B ─ waits     C ─ waits behind B

@@ -24,7 +24,8 @@ impl Node {
                 ahead: self.settings.prepare_ahead,
                 tenant_max: self.settings.tenant_max_concurrent,
             };
-            // The next slot is for them: with much other work, it would be gone before the next look.
+            // The next slot is for them: with much other work, it would be gone before the next
+            // look.
             state.place_first = PerSlot::from_fn(|slot| state.spare(slot) == 0);
             let epoch = state.leads;
             let call = Call::begin(&self.state, &mut state, Vec::new(), want.due, want.soon);

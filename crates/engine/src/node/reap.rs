@@ -107,8 +107,8 @@ impl Node {
         });
     }
 
-    /// Decides about runs whose time for a decision is over, by the rules of their jobs. Returns how
-    /// many are attempted again.
+    /// Decides about runs whose time for a decision is over, by the rules of their jobs. Returns
+    /// how many are attempted again.
     async fn decide_undecided(&self, undecided: &[(RunId, JobId)]) -> u64 {
         let mut again = 0;
         for (run, job) in undecided {

@@ -1,5 +1,6 @@
-//! Runs that are due while the slots of their kind are taken: the tenants take turns by their weights,
-//! each tenant's runs go by their time. A tenant that prepared most must not come first all the time.
+//! Runs that are due while the slots of their kind are taken: the tenants take turns by their
+//! weights, each tenant's runs go by their time. A tenant that prepared most must not come first
+//! all the time.
 //!
 //! ```text
 //!   turn        0     4     8    12    16     a round is 16

@@ -307,8 +307,8 @@ impl Node {
         }
     }
 
-    /// Draws secrets for the runs that record their effects in the store's own database. A run that may
-    /// not does not begin.
+    /// Draws secrets for the runs that record their effects in the store's own database. A run that
+    /// may not does not begin.
     async fn allow_effects(
         &self,
         node: NodeId,

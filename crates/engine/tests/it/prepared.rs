@@ -1,4 +1,5 @@
-//! A prepared run is an option and nothing more: what depends on the moment is decided at the start.
+//! A prepared run is an option and nothing more: what depends on the moment is decided at the
+//! start.
 
 use std::sync::{Arc, Mutex};
 

@@ -99,7 +99,8 @@ async fn the_parts_of_a_deleted_job_do_its_work() {
     let mut cluster = TestCluster::create(3, 16).await;
     let job = cluster.nodes[0].create("analyze", partitioned(Partition::AllShards)).await;
     let run = triggered(&cluster, &job, None).await;
-    // One node divides the run and begins its own parts; the others begin theirs after the deletion.
+    // One node divides the run and begins its own parts; the others begin theirs after the
+    // deletion.
     let own = cluster.nodes[0].work().await;
     cluster.nodes[0].delete_job(job.id, Deletion::default()).await.unwrap();
     for started in &own {

@@ -248,8 +248,8 @@ fn placed(row: &Row) -> Result<ClaimedRun> {
     Ok(run)
 }
 
-/// Calls runs in line for pools that have places for them, and wakes those that wait, under the gate
-/// and the lock of waits alone. The first column at the place that is returned is how many.
+/// Calls runs in line for pools that have places for them, and wakes those that wait, under the
+/// gate and the lock of waits alone. The first column at the place that is returned is how many.
 pub(super) fn push_pools(pipeline: &mut Pipeline<'_>) -> usize {
     for sql in [POOLS_LOCK, POOLS_CLEAR] {
         if let Sql::Differs { postgres, .. } = sql {

@@ -97,8 +97,8 @@ impl Shared {
     }
 }
 
-/// The statements of changes that share a transaction, and the places of those that answer which jobs
-/// were written.
+/// The statements of changes that share a transaction, and the places of those that answer which
+/// jobs were written.
 struct Wave<'a> {
     pipeline: Pipeline<'a>,
     creates: Option<usize>,

@@ -85,8 +85,8 @@ impl Shared {
             (fences > 0).then(|| pipeline.push(sql!("job_changed_lately"), changed_lately()));
         let mut answers = match pipeline.commit_new(&self.pool).await? {
             Some(answers) => answers,
-            // Another transaction stood in the way, or a run has a record although it is live, which must
-            // not keep the others from ending.
+            // Another transaction stood in the way, or a run has a record although it is live,
+            // which must not keep the others from ending.
             None => {
                 let runs: Vec<Uuid> = done.iter().map(|finish| finish.grant.run.0).collect();
                 self.query(sql!("run_known"), known(runs)).await?;

@@ -27,7 +27,8 @@ pub(super) struct Ending<'a> {
 
 impl<'a> Ending<'a> {
     /// Ends runs, and locks those that go on. This comes before the gate: it takes long, and needs
-    /// to see no work of other transactions. Runs are locked by id, before the lock of waits and the gate.
+    /// to see no work of other transactions. Runs are locked by id, before the lock of waits and
+    /// the gate.
     pub fn before_gate(
         pipeline: &mut Pipeline<'a>,
         holder: Option<NodeId>,
@@ -183,8 +184,8 @@ impl<'a> Ending<'a> {
     }
 }
 
-/// Completes the runs whose work was committed together with its record. Their finishes find nothing
-/// after this, and are known by their marks.
+/// Completes the runs whose work was committed together with its record. Their finishes find
+/// nothing after this, and are known by their marks.
 fn settle_effects<'a>(pipeline: &mut Pipeline<'a>, done: impl Iterator<Item = &'a Finish>) {
     let (mut runs, mut turns, mut marks) = (Vec::new(), Vec::new(), Vec::new());
     let (mut nodes, mut starts) = (Vec::new(), Vec::new());

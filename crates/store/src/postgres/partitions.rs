@@ -9,8 +9,8 @@
 //!
 //! They leave no id out, so an end always has a place. Where they begin and end is in the table
 //! `history_ranges`, which changes with them in one transaction, by one process at a time. Nothing
-//! that goes on waits for that longer than [`LOCK_TIMEOUT`]: a change that does not get the lock until
-//! then tries again later, and history works with the partitions that there are
+//! that goes on waits for that longer than [`LOCK_TIMEOUT`]: a change that does not get the lock
+//! until then tries again later, and history works with the partitions that there are
 //! (docs/decisions/028-history-partitions.md).
 
 mod plan;
@@ -77,8 +77,8 @@ impl Shared {
         tell(made.await);
     }
 
-    /// Makes the partitions that are needed soon and drops those that are old. Returns how many rows
-    /// went, and the partitions whose rows are to be deleted one by one.
+    /// Makes the partitions that are needed soon and drops those that are old. Returns how many
+    /// rows went, and the partitions whose rows are to be deleted one by one.
     pub(super) async fn keep_partitions(
         &self,
         cut: &RetentionCutoff,

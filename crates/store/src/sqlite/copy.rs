@@ -64,7 +64,8 @@ pub fn copy(from: &Path, to: &Path, mut go_on: impl FnMut(CopyProgress) -> bool)
     source.execute_batch("BEGIN")?;
     source.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
     let mut target = Connection::open(to)?;
-    // No process opens the file before it is complete, so it needs neither a journal nor a wait per page.
+    // No process opens the file before it is complete, so it needs neither a journal nor a wait per
+    // page.
     target.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")?;
     let backup = Backup::new(&source, &mut target)?;
     loop {

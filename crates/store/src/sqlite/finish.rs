@@ -187,8 +187,8 @@ fn begin_to_wait(
     Ok(Applied::Again)
 }
 
-/// How many other runs of the job are at work, waiting as begun ones, or can be claimed, counted up to
-/// `most`. A run that waits for its backfill counts backfilled ones.
+/// How many other runs of the job are at work, waiting as begun ones, or can be claimed, counted up
+/// to `most`. A run that waits for its backfill counts backfilled ones.
 fn active_beside(tx: &Tx<'_>, held: &Held, wait: Wait, most: i64) -> Result<i64> {
     let mut query = tx.connection.prepare_cached(sql!("run_active_beside"))?;
     let origin = (wait == Wait::Backfill).then_some(Origin::Backfill as u8);

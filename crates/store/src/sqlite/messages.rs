@@ -346,8 +346,8 @@ struct Dealt {
     seq: i64,
 }
 
-/// The messages that go first, and the last turn: workspaces take turns, beginning with the one that
-/// was served last if it got fewer messages than its weight, otherwise after it.
+/// The messages that go first, and the last turn: workspaces take turns, beginning with the one
+/// that was served last if it got fewer messages than its weight, otherwise after it.
 fn choose(tx: &Tx<'_>, request: &LeaseRequest, turn: &Turn, max: u32) -> Result<(Vec<i64>, Turn)> {
     if max == 0 {
         return Ok((Vec::new(), turn.clone()));

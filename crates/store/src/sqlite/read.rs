@@ -196,8 +196,8 @@ impl<'a> Holders<'a> {
     }
 }
 
-/// A row of `view_run`, by the place of each column: to look for a column by its name costs more than
-/// to read it.
+/// A row of `view_run`, by the place of each column: to look for a column by its name costs more
+/// than to read it.
 fn view(row: &Row<'_>, now: Timestamp, holders: &mut Holders<'_>) -> Result<RunView> {
     let due_at = at(row.get(8)?)?;
     let outcome: Option<i64> = row.get(16)?;

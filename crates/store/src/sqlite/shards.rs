@@ -120,9 +120,9 @@ pub(super) fn owned(connection: &Connection, node: NodeId) -> Result<Vec<String>
 
 /// Whether a run has parts that have not ended, or steps that are left.
 pub(super) fn has_live_parts(connection: &Connection, run: RunId) -> Result<bool> {
-    // A part that has not ended is looked for among the last parts, then among the first, then among
-    // all: they mostly end in the order of their numbers or in none, and then this costs the same
-    // however many there are.
+    // A part that has not ended is looked for among the last parts, then among the first, then
+    // among all: they mostly end in the order of their numbers or in none, and then this costs the
+    // same however many there are.
     macro_rules! is_live_among {
         ($parts:literal) => {
             concat!(

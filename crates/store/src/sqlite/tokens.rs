@@ -2,8 +2,8 @@
 //!
 //! A token is drawn from memory, so that a start costs no write. The counter is written along with
 //! the groups of commands, and when the file is opened it goes on behind everything that can have
-//! been drawn: at the next multiple of a second's tokens after the written one, or at the present second,
-//! whichever is later. The second matters after a restore of an older copy.
+//! been drawn: at the next multiple of a second's tokens after the written one, or at the present
+//! second, whichever is later. The second matters after a restore of an older copy.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 

@@ -170,8 +170,8 @@ fn waiting_in(connection: &Connection, sql: &str, about: impl Params) -> Result<
     Ok(waiting.collect::<rusqlite::Result<_>>()?)
 }
 
-/// A run can be claimed again. One that stood aside for other jobs gets in line anew: a run that has
-/// begun since is before it.
+/// A run can be claimed again. One that stood aside for other jobs gets in line anew: a run that
+/// has begun since is before it.
 pub(super) fn wake(tx: &Tx<'_>, run: &Waiting) -> Result<()> {
     let stood_aside = run.wait == Wait::Upstream as u8;
     let order_at = if stood_aside { run.order_at.max(tx.order()) } else { run.order_at };

@@ -33,8 +33,8 @@ use crate::{Result, StoreError};
 /// Commands that share a commit at most.
 const GROUP_MAX: usize = 512;
 
-/// With so many changed rows, a group is large enough: a caller that waits for its answer could go on
-/// meanwhile.
+/// With so many changed rows, a group is large enough: a caller that waits for its answer could go
+/// on meanwhile.
 const GROUP_ROWS: u64 = 1_000;
 
 /// The caller's side.

@@ -5,8 +5,8 @@ use tokio_postgres::SimpleQueryMessage;
 use crate::bench::Bench;
 use crate::postgres_bench::PostgresBench;
 
-/// A hundred thousand completed runs of one tenant and ten jobs, every seventh of them late, and four
-/// dead letters.
+/// A hundred thousand completed runs of one tenant and ten jobs, every seventh of them late, and
+/// four dead letters.
 const HISTORY: &str = "
     INSERT INTO history (
         id, job_id, tenant_id, scheduled_for, due_at, finished_at, job_version, coalesced, attempts, lost,

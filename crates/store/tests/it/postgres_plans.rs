@@ -23,8 +23,8 @@ const LIVE: usize = 10_000;
 /// Only a broken store takes longer.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// So often everything is done: a server plans the first five times for the values at hand, and then
-/// once for any.
+/// So often everything is done: a server plans the first five times for the values at hand, and
+/// then once for any.
 const ROUNDS: usize = 8;
 
 const READ: &str = "

@@ -1,9 +1,10 @@
 //! The tables: the result of all migrations is a recorded dump, an old database with data becomes
 //! the same, and one from the future or from before the first release is refused.
 //!
-//! The dump of a released version with data is a file of `tests/data`, named `<store>_v<number>.sql`
-//! after its newest migration. Before a migration is added, `WRITE_DUMP=1 cargo test -p punctual-store schema`
-//! writes the dump of the tables as they are; from then on it never changes.
+//! The dump of a released version with data is a file of `tests/data`, named
+//! `<store>_v<number>.sql` after its newest migration. Before a migration is added, `WRITE_DUMP=1
+//! cargo test -p punctual-store schema` writes the dump of the tables as they are; from then on it
+//! never changes.
 #![expect(
     clippy::disallowed_methods,
     reason = "UPDATE_GOLDEN, WRITE_DUMP and the folder are in the environment"

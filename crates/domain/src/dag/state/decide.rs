@@ -153,7 +153,8 @@ impl DagState {
             return None;
         }
         // A step that follows the items of another one is judged item by item once that one has its
-        // items, or as a whole if that one ended without any. Its other parents do not decide before.
+        // items, or as a whole if that one ended without any. Its other parents do not decide
+        // before.
         if key.item.is_none()
             && let Some(along) = step.along
             && !matches!(self.state(StepKey::of_step(along)), StepState::Ended(_))

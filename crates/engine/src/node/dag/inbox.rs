@@ -9,8 +9,8 @@
 //!
 //! The message is recorded with the step before it is acknowledged. A node that dies before the
 //! record loses a lease and nothing else; one that dies after it leaves a message that is ready
-//! again when its lease ends, and the next look lets the step wait again. So no message is lost. The
-//! payload is the result of the acknowledged message, and thereby that of the step.
+//! again when its lease ends, and the next look lets the step wait again. So no message is lost.
+//! The payload is the result of the acknowledged message, and thereby that of the step.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,7 @@
 //! Two releases on one database, as in a rolling upgrade (docs/decisions/020-rolling-upgrades.md).
 //!
-//! There is no other release to start, so a newer one is made by hand: a column more in every table,
-//! and migrations that do not exist.
+//! There is no other release to start, so a newer one is made by hand: a column more in every
+//! table, and migrations that do not exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

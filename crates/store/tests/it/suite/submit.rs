@@ -83,7 +83,8 @@ pub async fn a_known_run_is_not_claimed_by_sending_it_again<B: Bench>(lab: &Lab<
     );
 }
 
-/// A node that is unknown, has left or is declared dead gets nothing; the run is recorded all the same.
+/// A node that is unknown, has left or is declared dead gets nothing; the run is recorded all the
+/// same.
 pub async fn a_dead_node_gets_none_of_what_it_submits<B: Bench>(lab: &Lab<B>) {
     let job = lab.job("job").await;
     let stranger = NodeId(lab.id());
