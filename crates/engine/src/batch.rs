@@ -49,7 +49,7 @@ impl<T: Send + 'static, R: Send + 'static> Batcher<T, R> {
                 }
                 answered = replies.len();
                 for (reply, answer) in replies.into_iter().zip(call(items, sizes).await) {
-                    // A caller that went away does not want to know.
+                    // The caller may have gone away.
                     let _ = reply.send(answer);
                 }
             }

@@ -329,8 +329,7 @@ impl Node {
         Ok(unscheduled)
     }
 
-    /// Asks for the end of every run of a deleted job that has not ended. Returns those that nodes
-    /// hold.
+    /// Requests the cancellation of every live run of a deleted job. Returns those that nodes hold.
     pub(crate) async fn cancel_runs_of(&self, job: JobId) -> Result<Vec<RunId>> {
         let states = vec![RunState::Pending, RunState::Queued, RunState::Running, RunState::Held];
         let filter = RunFilter { states, ..RunFilter::of_job(job) };
@@ -375,14 +374,14 @@ impl Node {
         self.alter_job(id, |job| job.state = state).await
     }
 
-    /// The run that a trigger asks for.
+    /// The run of a trigger.
     pub async fn triggered(&self, id: JobId, trigger: Trigger) -> Result<NewRun> {
         let job =
             self.job(id, 0).await?.ok_or_else(|| EngineError::NotFound(format!("job {id}")))?;
         self.triggered_of(&job, trigger)
     }
 
-    /// The run that a trigger of a job asks for.
+    /// The run of a trigger of a job.
     pub fn triggered_of(&self, job: &Job, trigger: Trigger) -> Result<NewRun> {
         let now = self.now();
         let at = trigger.at.unwrap_or(now);
@@ -391,7 +390,7 @@ impl Node {
                 Some(chosen) => RunId::of_chosen(job.id, chosen),
                 None => RunId::of_request(at, (self.parts.random)()),
             },
-            // A run for a time of the past could not start before it was asked for.
+            // A run for a past time cannot start before it was requested.
             due_at: at.max(now),
             ignore_dependencies: !trigger.with_dependencies,
             parameters: job.definition.run_parameters(trigger.parameters)?,
@@ -401,7 +400,7 @@ impl Node {
         })
     }
 
-    /// Starts a failed run once more, as a new run with the same parameters that a user asks for.
+    /// Starts a failed run once more, as a new run with the same parameters that a user requests.
     pub async fn redriven(&self, run: RunId, requested_by: Option<UserId>) -> Result<NewRun> {
         let view = self
             .store
@@ -439,7 +438,7 @@ impl Node {
     fn first_time(&self, job: &Job, now: Timestamp) -> Result<Option<Timestamp>> {
         let schedule = job.definition.schedule(&self.parts.zones)?;
         Ok(match (&job.definition.when, schedule) {
-            // A one-time job of the past is late, not forgotten.
+            // A one-time job of the past is late, but still runs.
             (When::At { at }, _) => Some(*at),
             (_, Some(schedule)) => {
                 let just_before = now.saturating_sub(SignedDuration::from_nanos(1)).unwrap_or(now);
@@ -451,7 +450,7 @@ impl Node {
 }
 
 impl Node {
-    /// Asks for the end of a run.
+    /// Requests the cancellation of a run.
     pub async fn cancel_run(&self, run: RunId, text: &str) -> Result<Cancelled> {
         let reason = Reason { code: ReasonCode::CancelRequested, text: text.to_owned() };
         match self.cancel(run, &reason).await? {

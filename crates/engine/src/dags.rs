@@ -166,7 +166,7 @@ pub enum StepMark {
 /// Why a step ran, waits or did not run.
 #[derive(Clone, Debug)]
 pub struct StepExplanation {
-    /// The step at the time that was asked about.
+    /// The step at the requested time.
     pub step: StepView,
     /// Its trigger rule.
     pub rule: TriggerRule,

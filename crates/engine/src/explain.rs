@@ -98,7 +98,7 @@ impl Node {
         Ok(explain_run(&gathered.subject(), &fact, &detail))
     }
 
-    /// The last rows of a job up to a time that is asked for, newest first.
+    /// The last rows of a job up to a given time, newest first.
     async fn rows_around(&self, job: &Job, asked: &AskedTime) -> Result<Vec<RunView>> {
         let last = match &asked.kind {
             AskedKind::Once => asked.at,

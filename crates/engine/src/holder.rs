@@ -29,7 +29,7 @@ use crate::node::Node;
 /// Digest that identifies a token.
 pub(crate) type Mark = [u8; 32];
 
-/// How many visitors are remembered.
+/// Maximum number of tokens that are cached.
 const VISITORS_MAX: usize = 10_000;
 
 /// How many awards are read at a time.
@@ -74,7 +74,7 @@ impl SeenTokens {
         (!seen.tokens.contains(&holder.mark), is_newest)
     }
 
-    /// Remembers a token.
+    /// Caches a token.
     fn note(&self, user: UserId, holder: &Holder) {
         let mut seen = self.seen();
         if seen.tokens.len() >= VISITORS_MAX {

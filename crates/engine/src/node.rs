@@ -134,8 +134,8 @@ pub struct Started {
     pub token: i64,
     /// The shard that it works on, if it is a part of a run.
     pub shard: Option<Arc<Shard>>,
-    /// Whether it only asks for the rows by which it is split: the action of its job is that
-    /// question, and [`Node::split_by`] takes the answer.
+    /// Whether it only queries the rows by which it is split: the action of its job is that query,
+    /// and [`Node::split_by`] takes the result.
     pub asks_rows: bool,
     /// Key of the row that proves that the work is committed, if the job runs exactly once.
     pub effect: Option<EffectKey>,
@@ -171,7 +171,7 @@ struct State {
     calls_in_flight: u32,
     /// Those among them that report ends.
     reports_in_flight: u32,
-    /// Those among them that ask for runs.
+    /// Those among them that claim runs.
     claims_in_flight: u32,
     /// Runs that are about to start.
     starts_in_flight: usize,
@@ -181,9 +181,9 @@ struct State {
     asking: Option<NodeId>,
     /// Fences of claims that ended elsewhere a moment ago.
     recently_released: VecDeque<i64>,
-    /// Whether the store may have work for a kind of slot that was not asked for yet.
+    /// Whether the store may have work for a kind of slot that was not claimed yet.
     claim_wanted: PerSlot<bool>,
-    /// Whether a run was recorded here that asks for something of its node.
+    /// Whether a run with a placement request was recorded here.
     has_placement_request: bool,
     /// Whether the last look for such runs had too few slots, so that there may be more.
     place_waits: bool,
@@ -252,7 +252,7 @@ impl State {
         self.free_for_all(slot).saturating_sub(self.slot_waiters[slot].len())
     }
 
-    /// How many runs wait here for their time or for a slot, or are asked for.
+    /// How many runs wait here for their time or for a slot, or are being claimed.
     fn ahead(&self) -> u32 {
         let waiters: u32 = SlotKind::ALL.iter().map(|slot| self.slot_waiters[*slot].len()).sum();
         self.prepared.len() as u32 + waiters + self.asked_soon
@@ -268,7 +268,7 @@ impl State {
         running
     }
 
-    /// A slot is free for a run that asks for something of its node, should one wait.
+    /// A slot is free for a run with a placement request, should one wait.
     fn look_for_place(&mut self) {
         self.has_placement_request |= std::mem::take(&mut self.place_waits);
     }
@@ -418,7 +418,7 @@ impl Node {
         state.has_much_to_tell() || self.seeks(&state) && state.has_much_to_fill()
     }
 
-    /// Whether this node asks for runs that any node may have.
+    /// Whether this node claims runs that any node may execute.
     fn seeks(&self, state: &State) -> bool {
         let is_wanted = SlotKind::ALL.iter().any(|slot| state.claim_wanted[*slot]);
         let open = !self.settings.only_placed && is_wanted && self.takes(state);
@@ -497,7 +497,7 @@ impl Node {
         true
     }
 
-    /// Asks for the end of one run.
+    /// Requests the cancellation of one run.
     async fn cancel_one(&self, run: RunId, reason: &Reason) -> store::Result<Cancelled> {
         let cancelled = self.store.cancel(run, reason).await?;
         self.state().lines.forget_look(run);
@@ -530,7 +530,7 @@ impl Node {
 }
 
 impl Node {
-    /// Asks for the end of a run. One that was split ends when its parts have.
+    /// Requests the cancellation of a run. A parent run ends when its child runs have.
     pub(crate) async fn cancel(&self, run: RunId, reason: &Reason) -> store::Result<Cancelled> {
         let cancelled = self.note_cancel(run, reason).await?;
         self.settle_dag(run).await?;

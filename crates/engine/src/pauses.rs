@@ -191,7 +191,7 @@ impl Node {
         }
     }
 
-    /// As the leader, carries on pauses that a node began and did not finish, and ends those whose
+    /// As the leader, completes pauses that a node began and did not finish, and ends those whose
     /// time has come. Returns how many jobs were paused or resumed.
     pub async fn reconcile_pauses(&self) -> Result<usize> {
         if self.leads().is_none() {

@@ -98,7 +98,7 @@ impl Node {
 }
 
 impl Node {
-    /// Marks dead letters as seen to. Returns for each whether it was there.
+    /// Acknowledges dead letters. Returns for each whether it was there.
     pub async fn acknowledge(&self, runs: &[RunId]) -> Result<Vec<bool>> {
         Ok(self.store.acknowledge(runs).await?)
     }

@@ -218,7 +218,7 @@ impl Node {
         }
     }
 
-    /// Gives a job the interval that its queue asks for.
+    /// Gives a job the interval of its queue.
     async fn adapt_interval(
         &self,
         job: &Job,
@@ -429,7 +429,7 @@ impl Node {
         Ok(found)
     }
 
-    /// Forgets one batch of deduplication keys that count no more. Returns how many.
+    /// Deletes one batch of expired deduplication keys. Returns how many.
     pub async fn forget_message_keys(&self) -> store::Result<u64> {
         self.store.forget_message_keys(self.settings.batch_max).await
     }

@@ -77,7 +77,7 @@ impl DeniedRequests {
         }
     }
 
-    /// Forgets a first one that could not be recorded.
+    /// Drops a first one that could not be recorded.
     fn forget(&self, event: &Event) {
         self.all().retain(|_, counted| counted.more > 0 || counted.first != *event);
     }

@@ -41,7 +41,7 @@ const STALE_MAX: Duration = Duration::from_secs(5);
 /// How many keys are read at a time.
 const KEYS_PAGE: u32 = 500;
 
-/// How much is remembered of a kind before everything is read anew.
+/// Maximum number of cached entries of a kind; beyond that, all are read anew.
 const REMEMBERED_MAX: usize = 10_000;
 
 /// Entries that were read since the last change.
@@ -129,7 +129,7 @@ impl Node {
         }
     }
 
-    /// Remembers something unless identity has changed since it was asked for.
+    /// Caches an entry unless identity has changed since the read began.
     fn keep(&self, generation: i64, keep: impl FnOnce(&mut Memory)) {
         let mut memory = self.register.memory();
         if memory.generation == generation {

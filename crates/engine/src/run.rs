@@ -1,4 +1,4 @@
-//! The engine in a real process: each step of the node as a loop with a rhythm of its own.
+//! The engine in a real process: each step of the node as a loop with an interval of its own.
 //!
 //! A loop wakes by a hint or by time, and time alone is enough: hints make things fast, the clock
 //! makes them right. A loop that finds the store unavailable waits a little longer each time and
@@ -127,7 +127,7 @@ struct Shared {
     prepared: Notify,
     /// A job may be due earlier than the planner thinks.
     plan: Notify,
-    /// Runs were recorded here that ask for something of their node.
+    /// Runs with a placement request were recorded here.
     places: Notify,
     /// Workers that wait for messages.
     lines: Lines,
@@ -317,7 +317,7 @@ impl Engine {
     }
 
     /// Starts a run that did not succeed once more, as a new run. If it was a dead letter, it is
-    /// seen to now.
+    /// acknowledged.
     pub async fn redrive(&self, run: RunId, requested_by: Option<UserId>) -> Result<NewRun> {
         let again = match self.node.redrive_split(run, requested_by).await? {
             Some(again) => {

@@ -27,7 +27,7 @@ pub struct Settings {
     /// How many runs of one job may be under way at a time if the job allows runs to overlap and
     /// has no limit of its own.
     pub max_runs_per_job: u32,
-    /// Whether the node takes only runs that ask for its labels.
+    /// Whether the node takes only runs with a placement request for its labels.
     pub only_placed: bool,
     /// How many due runs one tenant may hold at a time, on all nodes together.
     pub tenant_max_concurrent: Option<u32>,
@@ -55,7 +55,7 @@ pub struct Settings {
     /// store that uses the clock of the same machine: there, no other node could do better, and a
     /// clock that was set back must not stop everything until it has caught up.
     pub clock_offset_max: Option<SignedDuration>,
-    /// How often the store is asked for work when nothing hints at any.
+    /// How often the node tries to claim when there is no hint.
     pub poll_every: SignedDuration,
     /// Items that one call to the store carries at most.
     pub batch_max: u32,
@@ -154,7 +154,7 @@ pub struct Env {
     pub zones: Zones,
     /// The tracer of single runs, if there is one.
     pub tracer: Option<Arc<dyn Tracer>>,
-    /// Where starts are written down for the process after this one, if anywhere.
+    /// The start log for the successor of this process, if there is one.
     pub start_log: Option<Arc<dyn StartLog>>,
 }
 

@@ -34,7 +34,7 @@ pub struct Predecessor {
     pub acted_at: Option<Timestamp>,
 }
 
-/// Where starts are written down.
+/// A log of starts.
 pub trait StartLog: Send + Sync {
     /// The node that the process before this one was, if there was one.
     fn predecessor(&self) -> Option<&Predecessor>;

@@ -1,7 +1,7 @@
 //! Alerts and their delivery.
 //!
 //! A run that becomes a dead letter or is missed raises its alert in the transaction that records
-//! its end: no crash can come between. The notifier asks for the alerts that a channel has not
+//! its end: no crash can come between. The notifier reads the alerts that a channel has not
 //! delivered yet and records each attempt.
 
 use std::collections::HashMap;

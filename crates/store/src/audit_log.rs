@@ -72,7 +72,7 @@ pub trait AuditLog: Store {
         limit: u32,
     ) -> impl Future<Output = Result<Vec<AuditedEvent>>> + Send;
 
-    /// Forgets sealed rows of a tenant from the beginning of its chain on, as long as they are
+    /// Deletes sealed rows of a tenant from the beginning of its chain on, as long as they are
     /// older; the hash of the last one becomes the chain's anchor. The youngest of the old rows
     /// stays as a witness of their age. Returns how many, at most `limit`.
     fn prune_audit(
@@ -138,7 +138,7 @@ pub struct AuditedEvent {
 pub struct Chain {
     /// The last row that was pruned; the genesis seal if none was.
     pub anchor: Seal,
-    /// When that row was written; none if none was forgotten.
+    /// When that row was written; none if none was pruned.
     pub anchor_at: Option<Timestamp>,
     /// The last row.
     pub head: Seal,

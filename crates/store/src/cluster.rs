@@ -18,10 +18,10 @@
 //! A leader cannot resign while it holds runs that only the leader may execute. So a node that
 //! holds such a run leads, or is declared dead.
 //!
-//! # Places
+//! # Placement
 //!
-//! A run that asks for something of its node ([`domain::cluster::Placement`]) lies in a queue of
-//! its own, which the claims of plain runs never look at; [`Cluster::claim_placed`] does.
+//! A run with a placement request ([`domain::cluster::Placement`]) lies in a queue of its own,
+//! which the claims of plain runs never read; [`Cluster::claim_placed`] does.
 
 use std::future::Future;
 

@@ -59,7 +59,7 @@ pub trait Dags: Store {
 
 /// Records of DAG runs and their steps.
 pub trait DagRecords: Store {
-    /// A DAG run, with everything that is recorded of its steps if asked for.
+    /// A DAG run, with all records of its steps if requested.
     fn dag_run(
         &self,
         run: RunId,
@@ -128,8 +128,8 @@ pub trait DagRecords: Store {
         run: RunId,
     ) -> impl Future<Output = Result<Vec<(u32, Option<Outcome>, u32)>>> + Send;
 
-    /// Forgets DAG runs that are gone, and their steps, looking at no more than so many; answers
-    /// how many.
+    /// Deletes records of DAG runs that are gone, and of their steps, reading at most `limit` of
+    /// them; returns how many.
     fn prune_dags(&self, limit: u32) -> impl Future<Output = Result<u64>> + Send;
 }
 

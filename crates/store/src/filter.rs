@@ -1,8 +1,8 @@
 //! Filters of lists, and the assembly of a page from its sources.
 //!
 //! A page of runs has several sources: the live rows, and a range of an index for each outcome.
-//! Each is read from the newest on until there is enough or it has been looked at for long enough.
-//! A page goes down to where the first source stopped, and the next one begins there.
+//! Each is read from the newest on until there is enough or the limit of rows is reached. A page
+//! ends where the first source stopped, and the next one begins there.
 
 use domain::id::{JobId, RunId, TenantId, UserId};
 use domain::job::{Job, JobKind, JobState};

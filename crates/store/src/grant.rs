@@ -93,7 +93,7 @@ pub enum Verdict {
         /// Maximum time of the wait.
         timeout: SignedDuration,
     },
-    /// It goes back as it was.
+    /// The run is released unchanged.
     Release,
 }
 

@@ -7,7 +7,7 @@ use domain::id::TenantId;
 use crate::records::{Records, Statement, params};
 use crate::{Result, Store};
 
-/// A store that remembers idempotency keys and the answers to their requests.
+/// A store of idempotency keys and the responses to their requests.
 pub trait IdempotencyKeys: Store {
     /// A request begins that its client may repeat under the same key, with a fingerprint of its
     /// content. Keys are kept for a day. An answer that does not come within five minutes is given
@@ -28,7 +28,7 @@ pub trait IdempotencyKeys: Store {
         answer: Option<&Answer>,
     ) -> impl Future<Output = Result<()>> + Send;
 
-    /// Forgets requests that are older than a day, at most `limit`; answers how many.
+    /// Deletes requests that are older than a day, at most `limit`; returns how many.
     fn forget_requests(&self, limit: u32) -> impl Future<Output = Result<u64>> + Send;
 }
 
@@ -39,7 +39,7 @@ pub enum RequestState {
     New,
     /// It was answered before.
     Replay(Answer),
-    /// The key belongs to a request that asks for something else.
+    /// The key belongs to a request with other content.
     Conflict,
     /// The first one is under way.
     InProgress,
@@ -56,7 +56,7 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-/// Keys are forgotten after this time.
+/// Keys are deleted after this time.
 const KEY_TTL_US: i64 = 24 * 3_600 * 1_000_000;
 
 /// An answer is given up after this time.

@@ -83,7 +83,7 @@ pub trait Identity: Store {
     /// ever.
     fn salt(&self, offered: [u8; 32]) -> impl Future<Output = Result<[u8; 32]>> + Send;
 
-    /// Forgets keys that expired a day ago or earlier, at most `limit`; answers how many.
+    /// Deletes keys that expired a day ago or earlier, at most `limit`; returns how many.
     fn forget_keys(&self, limit: u32) -> impl Future<Output = Result<u64>> + Send;
 }
 
@@ -149,7 +149,7 @@ pub struct EffectiveGrants {
 /// How often a removal begins again because the entry was changed meanwhile.
 const REMOVE_TRIES: u32 = 4;
 
-/// An expired key is forgotten after this time.
+/// An expired key is deleted after this time.
 const EXPIRED_TTL_US: i64 = 24 * 3_600 * 1_000_000;
 
 impl<S: Records> Identity for S {

@@ -183,8 +183,7 @@ pub trait Store: Send + Sync + 'static {
         lease: SignedDuration,
     ) -> impl Future<Output = Result<Joined>> + Send;
 
-    /// Writes down that runs begin, before they do. Returns for each whether the node still holds
-    /// it.
+    /// Records that runs begin, before they do. Returns for each whether the node still holds it.
     fn begin(
         &self,
         node: NodeId,
@@ -291,8 +290,8 @@ pub trait Store: Send + Sync + 'static {
     /// The position of a run in the list is fixed by its id: the run neither moves nor doubles when
     /// it ends between two pages. Every run that exists from the first page to the last is seen
     /// once; one that is recorded meanwhile is seen unless its position has been passed. A filter
-    /// by state goes by the moment in which the page was made. A page can be short, even empty, and
-    /// still have a next one: no page reads more than a few thousand ended runs.
+    /// by state refers to the moment in which the page was made. A page can be short, even empty,
+    /// and still have a next one: no page reads more than a few thousand ended runs.
     fn list_runs(
         &self,
         filter: &RunFilter,
@@ -313,12 +312,12 @@ pub trait Store: Send + Sync + 'static {
     /// Gives such a hint, here and to other nodes.
     fn hint(&self);
 
-    /// Waits for a hint that a run was recorded which asks for something of its node. Like every
-    /// hint, it may be late, doubled or missing.
+    /// Waits for a hint that a run with a placement request was recorded. Like every hint, it may
+    /// be late, doubled or missing.
     fn placed(&self) -> impl Future<Output = ()> + Send;
 }
 
-/// Whether one of these runs asks for something of its node.
+/// Whether one of these runs has a placement request.
 pub(crate) fn asks_for_place<'a>(runs: impl IntoIterator<Item = &'a NewRun>) -> bool {
     runs.into_iter().any(|run| !run.place.is_anywhere())
 }
@@ -493,10 +492,10 @@ impl Decided {
     }
 }
 
-/// A lease that goes on.
+/// A renewed lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Renewed {
-    /// Runs of the node whose end was asked for.
+    /// Runs of the node whose cancellation was requested.
     pub cancel: Vec<RunId>,
     /// Whether the node is drained: it takes no new runs.
     pub draining: bool,

@@ -233,12 +233,12 @@ impl TimeLimit {
     }
 }
 
-/// A lease that goes on.
+/// A renewed lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extended {
     /// When it ends.
     pub until: Timestamp,
-    /// Whether the end of the message was asked for.
+    /// Whether the cancellation of the message was requested.
     pub is_cancelled: bool,
 }
 
@@ -260,7 +260,7 @@ pub struct SettledMessage {
     pub message: RunId,
     /// The token of the lease under which this was decided; none for a message that is not leased.
     pub fence: Option<i64>,
-    /// It ends, is delivered again, or goes back as it was.
+    /// It ends, is delivered again, or is released unchanged.
     pub verdict: Verdict,
     /// How the attempt ended, if one was made.
     pub result: Option<AttemptResult>,

@@ -79,7 +79,7 @@ pub struct RecentEnd {
     pub scheduled_for: Timestamp,
     /// How it ended.
     pub outcome: Outcome,
-    /// The version of the job that asked for it.
+    /// The version of the job that made it.
     pub job_version: u32,
 }
 
@@ -92,8 +92,8 @@ pub struct LiveCounts {
     pub queued: u64,
     /// They are due and a node holds them, or they wait for their own parts.
     pub running: u64,
-    /// When the oldest queued one was due that any node may execute. One that asks for a place may
-    /// wait for a node that is not there, which is no fault of those that are.
+    /// When the oldest queued one was due that any node may execute. A run with a placement request
+    /// may wait for a node that is not there, which is no fault of the others.
     pub oldest_due: Option<Timestamp>,
 }
 

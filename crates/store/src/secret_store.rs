@@ -117,7 +117,7 @@ pub struct SecretView {
 }
 
 impl SecretView {
-    /// The page of a list that asked for so many.
+    /// The page of a list with this limit.
     pub(crate) fn page(items: Vec<Self>, limit: u32) -> Result<Page<Self, (JobId, String)>> {
         let last = items.last().filter(|_| items.len() >= limit as usize);
         let next = last.map(|last| (last.place.scope.ids().1, last.place.name.clone()));

@@ -52,9 +52,9 @@ pub trait Shards: Cluster + NamedResources {
         moves: &[Move],
     ) -> impl Future<Output = Result<Option<u64>>> + Send;
 
-    /// Splits a run: records its parts, at least one and all of the run's job. Returns false, and
-    /// writes nothing, when it has parts already, when its end was asked for, or when it is not
-    /// the holder's any more.
+    /// Splits a run: records its child runs, at least one and all of the run's job. Returns false,
+    /// and writes nothing, when it has child runs already, when its cancellation was requested, or
+    /// when it is not the holder's any more.
     fn split_run(
         &self,
         run: ParentRun<'_>,
@@ -71,7 +71,8 @@ pub trait Shards: Cluster + NamedResources {
     /// that a given one is a part of. Returns how many these are.
     fn wake_split(&self, runs: &[RunId]) -> impl Future<Output = Result<u64>> + Send;
 
-    /// Forgets parts of runs that are gone, looking at no more than so many; answers how many.
+    /// Deletes rows of child runs whose parent is gone, reading at most `limit` of them; returns
+    /// how many.
     fn prune_parts(&self, limit: u32) -> impl Future<Output = Result<u64>> + Send;
 }
 

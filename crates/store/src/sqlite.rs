@@ -6,7 +6,7 @@
 //! would give out the same fence twice.
 //!
 //! ```text
-//!   runs ── a run as it was asked for, written once          ends ── how it ended, written once
+//!   runs ── a run as it was requested, written once          ends ── how it ended, written once
 //!     │
 //!     ├── live ──── it has not ended      (job, place in line)
 //!     ├── queue ─── it can be claimed     (tenant, lane, time)

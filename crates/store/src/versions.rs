@@ -263,7 +263,7 @@ pub(crate) fn changed_text(changed: &[&'static str]) -> String {
     serde_json::json!(changed).to_string()
 }
 
-/// The newest version that is forgotten when a job gets this version, if one is.
+/// The newest version that is deleted when a job gets this version, if one is.
 pub(crate) fn forgotten_before(version: u32) -> Option<u32> {
     version.checked_sub(VERSIONS_MAX).filter(|version| *version > 0)
 }

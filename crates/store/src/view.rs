@@ -12,7 +12,7 @@ use crate::NodeInfo;
 pub struct Page<T, C> {
     /// The items.
     pub items: Vec<T>,
-    /// Ask for the items after this one; none when this was the last page.
+    /// Key of the next page; none when this was the last one.
     pub next: Option<C>,
 }
 
@@ -25,7 +25,7 @@ pub struct RunView {
     pub job: JobId,
     /// Tenant of the job.
     pub tenant: TenantId,
-    /// The version of the job that asked for it.
+    /// The version of the job that made it.
     pub job_version: u32,
     /// Current state, or outcome.
     pub state: RunState,

@@ -53,8 +53,8 @@ impl AuthorizedEngine<'_> {
         Ok(self.node().store.parts(&[run]).await?)
     }
 
-    /// How far those of these runs have come that were split. A caller that has a run was allowed
-    /// to see it, so nothing is asked here.
+    /// Progress of those of these runs that are parent runs. A caller that has a run was allowed to
+    /// see it, so nothing is checked here.
     pub async fn progress(&self, seen: &[RunView]) -> Result<HashMap<RunId, Progress>> {
         let wholes: Vec<RunId> = seen.iter().map(|run| run.id).filter(|id| !id.is_part()).collect();
         let parts = self.node().store.parts(&wholes).await?;

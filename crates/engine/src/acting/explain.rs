@@ -21,7 +21,7 @@ const TICK_JOBS_PAGE: u32 = 1_000;
 /// The explanation of a job or a run.
 #[derive(Clone, Debug)]
 pub struct Explained {
-    /// The job, which may be deleted or have another name than the one that was asked for.
+    /// The job, which may be deleted or have another name than the requested one.
     pub job: Job,
     /// The explanation.
     pub report: Report,
@@ -79,7 +79,7 @@ impl AuthorizedEngine<'_> {
     }
 
     /// The explanation of a run without a record. The id of a tick is made of its job and its time,
-    /// so the job is found again: the tick was forgotten, has yet to come, or was never recorded.
+    /// so the job is found again: the tick was pruned, is in the future, or was never recorded.
     async fn explain_unrecorded(&self, id: RunId) -> Result<Explained> {
         let Some((job, at)) = self.tick_of(id).await? else { return Err(self.no_record(id)) };
         let asked = AskedTime { at, span: SignedDuration::from_micros(1), kind: AskedKind::Once };

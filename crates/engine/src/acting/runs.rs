@@ -38,9 +38,9 @@ impl AuthorizedEngine<'_> {
         self.trigger_job(job.parse().ok(), Some(job), trigger, None).await
     }
 
-    /// Starts a run of a job that may be remembered as it was long ago. The store records no run of
-    /// an older version, and a refusal is repeated by the job as it is: either way it is read
-    /// again.
+    /// Starts a run of a job whose cached definition may be old. The store records no run of an
+    /// older version, and a refusal is repeated with the current definition: either way the job is
+    /// read again.
     async fn trigger_job(
         &self,
         id: Option<JobId>,
@@ -90,7 +90,7 @@ impl AuthorizedEngine<'_> {
         Ok(job)
     }
 
-    /// Asks for runs of times that have passed.
+    /// Requests runs of past times.
     pub async fn backfill(&self, id: JobId, backfill: Backfill) -> Result<Vec<Timestamp>> {
         self.job_to_run(id).await?;
         if !backfill.dry_run {
@@ -139,12 +139,12 @@ impl AuthorizedEngine<'_> {
         Ok(runs)
     }
 
-    /// Whether a run is seen because the actor asked for it.
+    /// Whether a run is visible because the actor requested it.
     fn asked_for(&self, requested_by: Option<UserId>) -> bool {
         requested_by.is_some_and(|user| self.sees(Deed::SeeRunRequestedBy(user)))
     }
 
-    /// Whether the actor sees all runs of a job. If not, they may see those that they asked for;
+    /// Whether the actor sees all runs of a job. If not, it may see those that it requested;
     /// otherwise this is an error.
     async fn sees_runs_of(&self, id: JobId) -> Result<bool> {
         let job = self.node().store.jobs_ever(&[id]).await?.pop().ok_or_else(|| no_job(id))?;
@@ -306,7 +306,7 @@ impl AuthorizedEngine<'_> {
         self.engine.redrive(run, Some(self.actor.user)).await
     }
 
-    /// Asks for the end of a run.
+    /// Requests the cancellation of a run.
     pub async fn cancel(&self, run: RunId, text: &str) -> Result<Cancelled> {
         let view = self.run(run).await?.ok_or_else(|| no_run(run))?;
         if let Some(queue) = self.queue_of_run(&view).await? {
@@ -343,7 +343,7 @@ impl AuthorizedEngine<'_> {
         Ok(decided)
     }
 
-    /// Marks dead letters as seen to. Returns for each whether it was there.
+    /// Acknowledges dead letters. Returns for each whether it was there.
     pub async fn acknowledge(&self, runs: &[RunId]) -> Result<Vec<bool>> {
         let (mut allowed, mut deeds) = (HashSet::new(), Vec::new());
         for run in runs {

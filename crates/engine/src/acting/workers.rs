@@ -47,13 +47,13 @@ pub struct WorkerMessage {
     pub fence: i64,
     /// Whether the worker has begun it: then its time limit runs.
     pub is_started: bool,
-    /// How long its time limit is from now on, if the worker asks for that.
+    /// The time limit from now on, if the worker sets it.
     pub time_limit: Option<SignedDuration>,
     /// Progress report of the worker, as JSON.
     pub progress: Option<String>,
 }
 
-/// How often a poll that wants nothing looks whether the server stops.
+/// How often a poll for no messages checks whether the server stops.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// Waits for a time, or until something is so.

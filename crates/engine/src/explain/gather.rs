@@ -525,8 +525,7 @@ pub(super) async fn cluster_facts(
         _ => None,
     };
     let tenant_max = own_max.or(node.settings.tenant_max_concurrent);
-    // All live runs of the tenant are counted for this, so only a tenant with a limit is asked
-    // about.
+    // All live runs of the tenant are counted for this, so only for a tenant with a limit.
     let tenant_running = match tenant_max {
         Some(_) => store.live(tenant).await?.running,
         None => 0,

@@ -29,7 +29,7 @@ pub(super) struct Call<'a> {
     pub done: Vec<Finish>,
     /// Slots that it asks to fill now.
     pub due: PerSlot<u32>,
-    /// Runs that it asks for ahead of their time.
+    /// Runs that it claims ahead of their time.
     pub soon: u32,
     /// Whether it reports ends, and whether it is made to claim runs.
     tells: bool,
@@ -83,7 +83,7 @@ impl Drop for Call<'_> {
             state.telling.remove(&finish.grant);
         });
         if self.due.total() > 0 {
-            // Another step may have looked for work while these slots were asked for.
+            // Another step may have looked for work while these slots were part of a claim.
             state.look_for_place();
         }
         if !self.answered {

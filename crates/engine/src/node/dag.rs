@@ -10,7 +10,7 @@
 //!   no step is left: the DAG run is claimed once more and ends as its steps did
 //! ```
 //!
-//! A node remembers the state of the DAG runs that it advances. The revision guards every write: if
+//! A node caches the state of the DAG runs that it advances. The revision guards every write: if
 //! another node has decided meanwhile, nothing is written, and the state is read again. News that
 //! are lost with a node are found by the next look at the DAG run, at the latest after
 //! [`super::split::LOOK_AGAIN`].
@@ -48,7 +48,7 @@ mod view;
 pub(super) use gather::HeldDag;
 pub(super) use release::with_action_parameters;
 
-/// Versions of DAGs and jobs of steps that are remembered; beyond that, all are forgotten.
+/// Maximum number of cached versions of DAGs and jobs of steps; beyond that, all are dropped.
 const REMEMBERED_MAX: usize = 10_000;
 
 /// DAG runs that are advanced by one call to the store.
@@ -134,7 +134,7 @@ struct KnownRun {
     runs: HashMap<StepKey, RunId>,
     /// Results that were loaded.
     results: HashMap<StepKey, StepResult>,
-    /// The DAGs whose steps led to it, once they were asked for.
+    /// The DAGs whose steps led to it, once they were read.
     callers: OnceLock<Vec<String>>,
     /// Messages of steps that are to be acknowledged once they are recorded.
     accepted: Vec<Offer>,

@@ -16,10 +16,10 @@ use store::{CHANGED_JOBS_MAX, RunView, SharedStore};
 
 use super::Node;
 
-/// Enough for every job of a busy minute; beyond that, all are forgotten and read again.
+/// Enough for every job of a busy minute; beyond that, all are dropped and read again.
 const REMEMBERED_MAX: usize = 50_000;
 
-/// How long a remembered definition is trusted.
+/// How long a cached definition is trusted.
 const DEFINITION_TTL: SignedDuration = SignedDuration::from_secs(5);
 
 pub(super) struct Definitions {
@@ -32,8 +32,8 @@ pub(super) struct Definitions {
 struct Remembered {
     /// With the time when each was read.
     jobs: HashMap<JobId, (Arc<Job>, Timestamp)>,
-    /// By tenant and name. A job that was renamed or forgotten is not found by its id, or has
-    /// another name there.
+    /// By tenant and name. A job that was renamed or dropped is not found by its id, or has another
+    /// name there.
     names: HashMap<TenantId, HashMap<String, JobId>>,
     /// Grows with every change that becomes known: jobs that were read before it are not cached.
     changes: u64,
@@ -138,7 +138,7 @@ impl Definitions {
         Ok(read)
     }
 
-    /// Forgets the job that has this id or this name, so that it is read again.
+    /// Drops the job that has this id or this name, so that it is read again.
     pub(super) fn forget_named(&self, tenant: TenantId, id: Option<JobId>, name: Option<&str>) {
         let mut remembered = self.remembered();
         let named = name.and_then(|name| remembered.by_name(tenant, name)).map(|job| job.id);

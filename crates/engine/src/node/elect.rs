@@ -80,7 +80,7 @@ impl Node {
         self.state().leads
     }
 
-    /// Whether this node is the place that something asks for.
+    /// Whether this node satisfies a placement request.
     pub(super) fn offers(&self, place: &Placement) -> bool {
         if place.is_anywhere() {
             return true;
@@ -115,7 +115,7 @@ impl Node {
 }
 
 impl Node {
-    /// The part of [`Node::attend`] that hints are about: fetches the runs that ask for its place.
+    /// The part of [`Node::attend`] that hints are about: claims runs by placement.
     pub async fn attend_places(&self) -> store::Result<Attended> {
         self.wake_split().await?;
         let placed = self.claim_placed().await?;

@@ -41,8 +41,8 @@ impl State {
         self.done.len() >= enough as usize
     }
 
-    /// Whether a call should ask for runs. Beside another one that asks, only for process slots:
-    /// one call is enough for calls of endpoints, which are begun faster than they end.
+    /// Whether a call should claim runs. Beside another claim, only for process slots: one call is
+    /// enough for calls of endpoints, which are begun faster than they end.
     pub(super) fn has_much_to_fill(&self) -> bool {
         let fills = |slot: SlotKind, enough: u32| {
             self.claim_wanted[slot] && self.free_for_all(slot) >= enough
@@ -166,7 +166,8 @@ impl Node {
         Ok(submitted)
     }
 
-    /// How many runs a node would like to hold by now. The others are too far away to ask for.
+    /// How many of these runs a node would like to hold by now. The others are too far away to
+    /// claim.
     fn near(&self, runs: &[NewRun]) -> PerSlot<u32> {
         let near = self.now().saturating_add(self.settings.prepare_ahead);
         let near = near.unwrap_or(Timestamp::MAX);

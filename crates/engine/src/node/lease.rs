@@ -43,8 +43,8 @@ impl Node {
         Ok(())
     }
 
-    /// Extends the lease. Returns the runs whose end was asked for; none when the lease is lost,
-    /// which means that everything this node holds belongs to others now.
+    /// Extends the lease. Returns the runs whose cancellation was requested; none when the lease is
+    /// lost, which means that other nodes may claim the runs of this node.
     pub async fn renew(&self) -> store::Result<Option<Vec<RunId>>> {
         let asked = self.ask();
         let renewed = self.store.renew(self.id(), self.settings.lease).await?;
@@ -116,7 +116,7 @@ impl Node {
         }
     }
 
-    /// Whether the cluster was asked that this node takes nothing new.
+    /// Whether this node is to be drained.
     pub fn is_drained(&self) -> bool {
         self.state().drained
     }

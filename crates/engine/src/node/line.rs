@@ -31,7 +31,7 @@ use super::State;
 use super::split::is_split;
 use super::start::needs_record;
 
-/// How long a run waits here before it goes back to the store.
+/// How long a run waits here before it is released to the store.
 const WAIT_MAX: SignedDuration = SignedDuration::from_millis(50);
 
 /// How long the look at a run that waits here counts.
@@ -43,7 +43,7 @@ const WAITING_MAX: usize = 2 * LINE_MAX as usize;
 /// After so many ends without a run that had to wait, a job has no line.
 const ENDS_MAX: u32 = 2 * LINE_MAX;
 
-/// The most jobs whose lines are remembered.
+/// Maximum number of jobs with a line.
 const JOBS_MAX: usize = 4_096;
 
 /// The lines of jobs on this node.
@@ -89,7 +89,8 @@ impl Lines {
         counts.then(|| waiting.facts.clone())
     }
 
-    /// A client asked for the end of a run: if it waits here, the store is asked before it begins.
+    /// The cancellation of a run was requested: if it waits here, its facts are read again before
+    /// it begins.
     pub fn forget_look(&mut self, run: RunId) {
         let waiting = self.jobs.values_mut().flat_map(|line| line.waiting.values_mut());
         for waiting in waiting.filter(|waiting| waiting.grant.run == run) {

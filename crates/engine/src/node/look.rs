@@ -46,7 +46,7 @@ pub(super) struct Look {
     pub jobs: Vec<Arc<Job>>,
     pub facts: Vec<Option<StartFacts>>,
     pub tokens: Vec<i64>,
-    /// When the first question was asked.
+    /// When the first read began.
     since: Timestamp,
 }
 
@@ -237,9 +237,9 @@ fn question(run: &ClaimedRun, job: &Job, running_here: u32) -> FactsFor {
     }
 }
 
-/// Whether a start needs a look. A run that was asked for, of a job that guards nothing, was
-/// decided with its claim, if that was a moment ago. A run that is to be split needs a look: the
-/// store would refuse to split it if its cancellation was requested.
+/// Whether a start needs facts. A triggered run of a job without guards was decided with its claim,
+/// if that was a moment ago. A run that is to be split needs facts: the store would refuse to split
+/// it if its cancellation was requested.
 fn needs_facts(run: &ClaimedRun, job: &Job, claimed_at: Timestamp, now: Timestamp) -> bool {
     let definition = &job.definition;
     run.run.origin.is_tick()

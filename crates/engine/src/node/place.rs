@@ -1,4 +1,4 @@
-//! Runs that ask for something of their node: labels, or the leadership.
+//! Runs with a placement request: for labels, or for the leader.
 
 use domain::run::ClaimedRun;
 use domain::slot::{PerSlot, SlotKind};
@@ -47,8 +47,8 @@ impl Node {
         Ok(count)
     }
 
-    /// Whether a run was recorded here that asks for something, since the last look, or a
-    /// slot is kept for one.
+    /// Whether a run with a placement request was recorded here since the last claim, or a slot is
+    /// kept for one.
     pub fn has_placement_request(&self) -> bool {
         let state = self.state();
         let is_kept = |slot: &SlotKind| {

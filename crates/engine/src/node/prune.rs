@@ -1,4 +1,4 @@
-//! The pruner: history that is old enough goes, in small batches.
+//! The pruner: deletes old history, in small batches.
 
 use domain::job::Retention;
 use domain::queue::KeepCompleted;
@@ -55,12 +55,12 @@ impl Node {
         self.store.forget_requests(self.settings.batch_max).await
     }
 
-    /// Forgets one batch of keys that expired long ago. Returns how many.
+    /// Deletes one batch of keys that expired long ago. Returns how many.
     pub async fn forget_keys(&self) -> store::Result<u64> {
         self.store.forget_keys(self.settings.batch_max).await
     }
 
-    /// Forgets parts of runs that are gone. Returns how many.
+    /// Deletes rows of child runs whose parent is gone. Returns how many.
     pub async fn prune_parts(&self) -> store::Result<u64> {
         let steps = self.store.prune_dags(self.settings.batch_max).await?;
         Ok(steps + self.store.prune_parts(self.settings.batch_max).await?)

@@ -147,8 +147,8 @@ impl Node {
         }
     }
 
-    /// Whether the executor can do a run. A run that asks for its labels or its shard is always its
-    /// own.
+    /// Whether the executor can execute a run. A run with a placement request for its labels or its
+    /// shard is always its own.
     pub(crate) fn can(&self, run: &ClaimedRun, job: &Job) -> bool {
         let may_go_anywhere = job.definition.place().is_anywhere() && run.run.shard.is_empty();
         let Some(skill) = self.skill.as_ref().filter(|_| may_go_anywhere) else { return true };

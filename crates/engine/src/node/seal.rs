@@ -25,7 +25,7 @@ pub struct SealReport {
 pub struct Verified {
     /// Rows that were looked at.
     pub rows: u64,
-    /// The last row that was forgotten.
+    /// The last row that was pruned.
     pub anchor: Seal,
     /// The last row that is as it was sealed.
     pub last: Seal,
@@ -144,7 +144,7 @@ impl Node {
         Ok(self.store.now().await?.saturating_sub(days).unwrap_or(Timestamp::MIN))
     }
 
-    /// Forgets one batch of each tenant's old audit. Returns how many rows it was.
+    /// Prunes one batch of each tenant's old audit. Returns how many rows it was.
     pub async fn prune_audit(&self) -> store::Result<u64> {
         let before = self.audit_cutoff().await?;
         let mut gone = 0;

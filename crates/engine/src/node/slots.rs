@@ -131,7 +131,7 @@ impl State {
     }
 
     /// A run of a job has ended: if it occupied the last slot, others may have waited for it. Slots
-    /// that a claim asks for are not free either, so the runs are counted unless they are many.
+    /// of a claim in flight are not free either, so the runs are counted unless they are many.
     pub(super) fn note_freed_slot(&mut self, slot: SlotKind, job: &Arc<Job>, now: Timestamp) {
         let slots = self.slots[slot];
         if self.free[slot] > 0 {

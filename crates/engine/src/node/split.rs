@@ -129,7 +129,7 @@ impl Node {
         is_cancelled: bool,
     ) -> store::Result<()> {
         if is_cancelled {
-            // Its end was asked for when it was being split.
+            // Its cancellation was requested while it was being split.
             let text = format!("run {} was cancelled", run.run.id);
             let reason = Reason { code: domain::run::ReasonCode::CancelRequested, text };
             self.cancel_parts(parts, &reason).await?;
@@ -159,7 +159,7 @@ impl Node {
         Ok(())
     }
 
-    /// Splits an admitted run. `rows` are those that its job asks for, if it does.
+    /// Splits an admitted run. `rows` are those of its job's query, if it has one.
     pub(super) async fn split(
         &self,
         node: NodeId,
@@ -277,7 +277,8 @@ impl Node {
         Ok(true)
     }
 
-    /// Asks for the end of those parts that have not ended. Returns how many these are.
+    /// Requests the cancellation of those child runs that have not ended. Returns how many these
+    /// are.
     pub(super) async fn cancel_parts(&self, parts: &[Part], why: &Reason) -> store::Result<usize> {
         let live = parts.iter().filter(|part| part.outcome.is_none());
         let mut count = 0;

@@ -276,8 +276,8 @@ impl Node {
         decided
     }
 
-    /// Writes down the starts that must be known if this node dies, before they happen. A run
-    /// whose start could not be written down does not begin.
+    /// Records the starts that must be known if this node dies, before they happen. A run whose
+    /// start could not be recorded does not begin.
     async fn write_starts(
         &self,
         node: NodeId,
@@ -349,8 +349,8 @@ impl Node {
         keys
     }
 
-    /// Whether a run may begin here. A part has its place from when its run was split, whatever
-    /// its job asks for by now.
+    /// Whether a run may begin here. A child run has its placement from when its parent was split,
+    /// whatever the job requests by now.
     fn is_place_of(&self, run: &ClaimedRun, job: &Job) -> bool {
         run.run.id.is_part() || self.offers(&job.definition.place())
     }
@@ -555,9 +555,9 @@ impl State {
     }
 }
 
-/// Whether the start of a run is written down before it begins: where its work must not happen
-/// twice, where only one node of the cluster may do it, and where it was lost before, so that a
-/// run that kills its node is counted exactly.
+/// Whether the start of a run is recorded before it begins: where its work must not happen twice,
+/// where only one node of the cluster may do it, and where it was lost before, so that a run that
+/// kills its node is counted exactly.
 pub(super) fn needs_record(run: &ClaimedRun, job: &Job) -> bool {
     let definition = &job.definition;
     definition.exactly_once

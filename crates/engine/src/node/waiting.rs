@@ -12,7 +12,7 @@ use store::{Finish, Verdict};
 use super::{Held, Node, Running, State};
 
 impl Node {
-    /// A run goes back to where others find it.
+    /// Releases a run, so that other nodes can claim it.
     pub(super) fn release(&self, node: NodeId, run: &ClaimedRun) {
         let mut state = self.state();
         if state.frees_slot(node, run) {

@@ -62,10 +62,10 @@ pub struct Carried {
     pub begun: HashMap<Grant, CarriedRun>,
 }
 
-/// A lease that goes on.
+/// A renewed lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Renewal {
-    /// Runs whose end was asked for.
+    /// Runs whose cancellation was requested.
     pub cancel: Vec<RunId>,
     /// Runs that the agent may still execute and whose claims have ended.
     pub over: Vec<Grant>,
@@ -76,7 +76,7 @@ pub struct Renewal {
 /// Limits and capabilities of an agent.
 #[derive(Clone)]
 pub struct AgentLimits {
-    /// Whether it takes only runs that ask for its labels.
+    /// Whether it takes only runs with a placement request for its labels.
     pub only_placed: bool,
     /// Whether it can execute a job.
     pub can: Arc<dyn Fn(&Job) -> bool + Send + Sync>,
@@ -183,7 +183,7 @@ impl Engine {
         let node =
             Node::new(store, settings, parts).with_skill(stay.can).sharing_definitions(&self.node);
         let node = Arc::new(node);
-        // Until it asks for work, it gets none.
+        // Until it polls, it gets no work.
         node.set_away(true);
         let outbox = Arc::new(Outbox::default());
         let doubts_since = carried.as_ref().map(|_| Instant::now());
@@ -426,7 +426,7 @@ async fn oversee(driver: Driver, outbox: Arc<Outbox>) {
     }
 }
 
-/// The agent asks for work.
+/// An open poll of the agent.
 struct Asking<'a> {
     proxy: &'a AgentProxy,
     poll: u64,

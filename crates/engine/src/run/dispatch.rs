@@ -20,7 +20,7 @@ use crate::register::has_every_right;
 /// that it started, and reports the result, by itself.
 pub(super) const AFTER_GRACE: Duration = Duration::from_secs(5);
 
-/// How soon the rights of a run's owner are asked for again when the store did not answer.
+/// How soon the rights of a run's owner are read again when the store did not answer.
 const RIGHTS_AGAIN: Duration = Duration::from_millis(200);
 
 /// Destination of admitted runs.
@@ -32,8 +32,8 @@ pub(super) trait Dispatch: Send + Sync {
 /// The executor of this process.
 pub(super) struct LocalDispatch<E>(pub Arc<E>);
 
-/// Asks a run to stop when its time is up, and ends when it was asked, for whatever reason, and
-/// has not stopped within the grace period.
+/// Requests a run to stop when its time is up, and ends when a stop was requested, for whatever
+/// reason, and the run has not stopped within the grace period.
 async fn overdue(
     stop: watch::Sender<Option<AttemptEnd>>,
     mut stopped: Stop,

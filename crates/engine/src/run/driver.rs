@@ -17,7 +17,7 @@ use crate::error::EngineError;
 use crate::node::Node;
 use crate::notifier::{Notifier, Notifiers};
 
-/// The least time between two looks for runs that ask for a place, as far as hints make them.
+/// Minimum time between two claims by placement, as far as hints cause them.
 const HINT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Maximum number of yields to runs that end at once, as long as more of them end.
@@ -152,7 +152,7 @@ impl Driver {
     }
 
     async fn start_due(&self, patience: &mut Backoff<'_>) {
-        // While the store is asked about some, others begin.
+        // While the facts of some are read, others begin.
         loop {
             let (one, other) = tokio::join!(self.start_all(), self.start_all());
             if patience.after(one.and(other)).await.is_some() {
@@ -253,7 +253,7 @@ impl Driver {
         let mut watched_at: Option<tokio::time::Instant> = None;
         let mut attended_at: Option<tokio::time::Instant> = None;
         loop {
-            // A hint is about runs that ask for a place. The rest has its rhythm.
+            // A hint is about runs with a placement request. The rest has its interval.
             let is_due = attended_at.is_none_or(|at| at.elapsed() >= poll);
             let attended = if is_due {
                 attended_at = Some(tokio::time::Instant::now());
@@ -321,7 +321,7 @@ impl Driver {
         }
     }
 
-    /// Carries on pauses of all jobs, changes of calendars and of the time-zone database.
+    /// Completes pauses of all jobs, changes of calendars and of the time-zone database.
     pub async fn reconcile(self) {
         let mut patience = Backoff::in_background(&self.shared, "reconcile");
         for round in 0_u32.. {
@@ -386,7 +386,7 @@ impl Driver {
         }
     }
 
-    /// Passes on the store's hints that a run asks for something of its node.
+    /// Passes on the store's hints about runs with a placement request.
     pub async fn listen_for_places(self) {
         let pause = HINT_PAUSE.min(std_duration(self.node.settings.poll_every) / 2);
         loop {

@@ -23,7 +23,7 @@ use super::{Engine, Shared};
 use crate::error::{EngineError, Result};
 use crate::node::Node;
 
-/// How often the store is asked about empty queues: a hint may be missing.
+/// How often empty queues are checked in the store: a hint may be missing.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// The least time between two of these calls, so that many hints are one.
@@ -250,7 +250,7 @@ async fn serve(node: Arc<Node>, shared: Arc<Shared>, queue: JobId) {
     }
 }
 
-/// Asks for all empty lines together whether their queues have messages by now.
+/// Checks for all empty lines together whether their queues have messages by now.
 pub(super) async fn watch(node: Arc<Node>, shared: Arc<Shared>) {
     loop {
         let _ = tokio::time::timeout(CHECK_EVERY, shared.lines.check.notified()).await;

@@ -189,12 +189,12 @@ impl Outbox {
         self.out().waiting.drain(..).map(|(run, _)| run).collect()
     }
 
-    /// Whether nothing comes and goes any more.
+    /// Whether the outbox is closed.
     pub fn is_closed(&self) -> bool {
         self.out().is_closed
     }
 
-    /// Nothing comes and goes any more.
+    /// Closes the outbox: nothing is added or fetched any more.
     pub fn close(&self) {
         let mut out = self.out();
         *out = Out { is_closed: true, ..Out::default() };

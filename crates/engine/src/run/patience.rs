@@ -206,7 +206,7 @@ mod tests {
         assert!(!is_well(&shared), "the store has not answered every step yet");
         assert!(claim.after(Ok(())).await.is_some());
         assert!(is_well(&shared));
-        // It was asked before the store was back, and hears of it only now.
+        // Its call began before the store was back, and fails only now.
         late.after(away()).await;
         assert!(is_well(&shared), "that was the same outage");
         late.after(away()).await;

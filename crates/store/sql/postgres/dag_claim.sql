@@ -16,7 +16,7 @@ chosen AS MATERIALIZED (
     UNION ALL
     (SELECT id, due_at FROM due WHERE lane >= 10 ORDER BY place LIMIT $5::bigint)
 ),
--- Jobs that were changed lately: the node forgets older versions of them.
+-- Jobs that were changed lately: the node drops older versions of them.
 lately AS MATERIALIZED (
     SELECT id, version FROM jobs
     WHERE updated_at > (SELECT now FROM clock) - $6::bigint

@@ -7,7 +7,7 @@ WITH changed AS MATERIALIZED (
     FROM unnest($1::uuid[], $2::integer[]) AS u (id, line)
     JOIN jobs j ON j.id BETWEEN u.id AND u.id AND j.xmin = pg_current_xact_id()::xid
 ),
--- A holder that has looked before this change will find out when it wants to wait.
+-- A holder that read its facts before this change is woken again when it begins to wait.
 noted AS (
     UPDATE jobs j SET changed_fence = (SELECT fence FROM gate) FROM changed c WHERE j.id BETWEEN c.id AND c.id
 ),

@@ -12,7 +12,7 @@ SELECT
     greatest(due_at, (SELECT now FROM clock) - cardinality($1) - 1 + place),
     coalesce(lane, ($8)[1]), coalesce(origin, ($9)[1]), coalesce(coalesced, ($10)[1]),
     coalesce(ignore_dependencies, ($11)[1]), parameters, 0, 0, 0, 0,
-    -- Zeros stand for a run that no user asked for, beside others that users did.
+    -- Zeros stand for a run that no user requested, beside others that users did.
     nullif(coalesce(requested_by, ($13)[1]), '00000000-0000-0000-0000-000000000000'),
     (SELECT now FROM clock)
 FROM unnest(

@@ -92,7 +92,7 @@ impl PostgresAddress {
             PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
                 let mut trouble = self.0.explain(error);
                 if error.code() == Some(&SqlState::UNDEFINED_OBJECT) {
-                    // A server of long ago does not know what our sessions ask for.
+                    // An old server does not support the options of our sessions.
                     trouble.advice = "PostgreSQL 13 or later is needed; options of the address \
                                       must be settings that it has"
                         .to_owned();

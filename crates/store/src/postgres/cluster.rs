@@ -193,7 +193,8 @@ impl Shared {
         want: ClaimRequest,
     ) -> Result<Vec<ClaimedRun>> {
         let fences = fences(want);
-        // Almost always no run asks for this placement, and then the gate need not be passed.
+        // Almost always no run has a placement request for this node, and then the gate need not be
+        // passed.
         let ahead = span_us(want.ahead);
         let due = self.query_one(sql!("placed_due"), values![ahead, node.0, epoch]).await?;
         if fences == 0 || !due.try_get::<_, bool>(0)? {
@@ -215,7 +216,7 @@ impl Shared {
         Ok(claimed)
     }
 
-    /// How far the runs are acknowledged for which that was asked.
+    /// Acknowledgements of the runs that need a quorum.
     pub(super) async fn quorums_of(
         &self,
         questions: &[FactsFor],

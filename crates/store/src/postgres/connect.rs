@@ -93,8 +93,8 @@ pub(super) fn newest() -> i32 {
     versions.max().unwrap_or(0)
 }
 
-/// Fencing tokens go on behind all that were drawn before. A database that was restored, or a
-/// replica that took over, may have forgotten some; it has new connections in any case.
+/// Fencing tokens continue behind all that were allocated before. A database that was restored, or
+/// a replica that took over, may have lost some; it has new connections in any case.
 async fn advance_tokens(client: &Client) -> std::result::Result<(), tokio_postgres::Error> {
     let first = "((extract(epoch FROM now())::bigint - $1::bigint) << $2::integer)";
     let advance = format!("SELECT advance_start_tokens({first})");

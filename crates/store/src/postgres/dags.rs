@@ -151,7 +151,7 @@ fn header(run: &DagRun) -> Vec<super::pipeline::Value<'_>> {
     ]
 }
 
-/// Writes records of steps of DAG runs that this very transaction has written.
+/// Writes records of steps of DAG runs that this transaction has written.
 fn push_records<'a>(pipeline: &mut Pipeline<'a>, records: &[(RunId, &'a [StepRecord])]) {
     let flat: Vec<(RunId, &StepRecord)> = records
         .iter()

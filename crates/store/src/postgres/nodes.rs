@@ -87,7 +87,7 @@ impl Shared {
         }
     }
 
-    /// Writes down that runs begin.
+    /// Records that runs begin.
     pub(super) async fn begin(&self, node: NodeId, grants: &[Grant]) -> Result<Vec<bool>> {
         // Runs are locked by id.
         let mut ordered = grants.to_vec();

@@ -7,10 +7,10 @@
 //!                     that is old               is needed
 //! ```
 //!
-//! They leave no id out, so an end always has a place. Where they begin and end is in the table
-//! `history_ranges`, which changes with them in one transaction, by one process at a time. Nothing
-//! that goes on waits for that longer than [`LOCK_TIMEOUT`]: a change that does not get the lock
-//! until then tries again later, and history works with the partitions that there are
+//! They cover all ids, so every ended run has a partition. Their bounds are in the table
+//! `history_ranges`, which changes with them in one transaction, by one process at a time. No other
+//! transaction waits for that longer than [`LOCK_TIMEOUT`]: a change that does not get the lock
+//! until then tries again later, and history works with the existing partitions
 //! (docs/decisions/028-history-partitions.md).
 
 mod plan;

@@ -71,7 +71,7 @@ pub(super) fn known(ids: Vec<Uuid>) -> Vec<Value<'static>> {
     values![ids, lowest, highest]
 }
 
-/// Runs that were recorded just now and ask for something are put into lanes of their own. For the
+/// Moves runs with a placement request that were recorded just now into lanes of their own. For the
 /// others there is nothing to do.
 pub(super) fn place<'a>(pipeline: &mut Pipeline<'_>, runs: impl Iterator<Item = &'a NewRun>) {
     let (mut ids, mut places) = (Vec::new(), Vec::new());

@@ -90,7 +90,7 @@ impl Signal {
         self.hints.changed.notified()
     }
 
-    /// Waits for a hint about runs that ask for something of their node.
+    /// Waits for a hint about runs with a placement request.
     pub fn placed(&self) -> Notified<'_> {
         self.hints.placed.notified()
     }

@@ -40,7 +40,7 @@ impl Shared {
             let by_id = rows.iter().map(start).collect::<Result<Vec<_>>>()?;
             let oldest = oldest(&by_id, limit);
             found.extend(by_id);
-            // All of them, if there are fewer than were asked for.
+            // All of them, if there are fewer than the limit.
             let Some(oldest) = oldest else { break };
             first = first.max(oldest.0);
         }

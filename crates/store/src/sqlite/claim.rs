@@ -154,7 +154,7 @@ fn take(tx: &Tx<'_>, chosen: &[Queued], after: i64) -> Result<()> {
 }
 
 /// The lanes that have work, found by one step in the tree for each: those of plain runs, or those
-/// of runs that ask for something.
+/// of runs with a placement request.
 pub(super) fn lanes(connection: &Connection, placed: bool) -> Result<Vec<Lane>> {
     let mut step = connection.prepare_cached(sql!("queue_lane_next"))?;
     let mut lanes: Vec<Lane> = Vec::new();

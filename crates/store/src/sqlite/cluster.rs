@@ -44,7 +44,7 @@ impl Cluster for SqliteStore {
         epoch: Option<i64>,
         want: ClaimRequest,
     ) -> Result<Vec<ClaimedRun>> {
-        // Almost always no run asks for a placement, and then the writer need not be asked.
+        // Almost always no run has a placement request, and then the writer is not needed.
         if self.read(|connection| Ok(claim::lanes(connection, true)?.is_empty())).await? {
             return Ok(Vec::new());
         }
@@ -231,7 +231,7 @@ fn place_of(connection: &Connection, lane: i64) -> Result<Placement> {
     place(&words)
 }
 
-/// The lane of runs that ask for a place, or for none.
+/// The lane of runs with a placement request, or without one.
 pub(super) fn lane_of(
     connection: &Connection,
     place: &Placement,

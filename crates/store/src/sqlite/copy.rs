@@ -56,8 +56,8 @@ pub struct Revived {
 
 /// Copies a database as it is now into a file that does not exist, and waits for the disk. Blocks.
 ///
-/// `go_on` is asked after each step; when it answers no, the copy is given up. Returns whether it
-/// is whole. The file is the caller's to delete when it is not.
+/// `go_on` is called after each step; when it returns false, the copy is given up. Returns whether
+/// it is complete. The caller deletes the file when it is not.
 pub fn copy(from: &Path, to: &Path, mut go_on: impl FnMut(CopyProgress) -> bool) -> Result<bool> {
     let source = schema::open_reader(from)?;
     // The snapshot begins with the first row that is read, not with BEGIN.

@@ -12,7 +12,7 @@ use super::row::us;
 use super::tokens::Tokens;
 use crate::Result;
 
-/// Jobs that are remembered one by one.
+/// Maximum number of jobs with an entry of their own.
 const NOTES_MAX: usize = 4_096;
 
 /// Read when the file is opened, and written with the commands that move them.
@@ -38,7 +38,7 @@ pub(super) struct Counters {
 /// When something happened to jobs, as the fence that was the latest then.
 pub(super) struct Notes {
     jobs: HashMap<JobId, i64>,
-    /// The same for those that are not remembered, at the latest.
+    /// The same for jobs without an entry, at the latest.
     others: i64,
 }
 

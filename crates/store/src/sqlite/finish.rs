@@ -170,7 +170,7 @@ fn begin_to_wait(
     held: &Held,
     (wait, until, places): (Wait, Option<Timestamp>, i64),
 ) -> Result<Applied> {
-    // A run that waits for its parts waits for their end, also if its own was asked for.
+    // A parent run waits for its child runs even after it was cancelled.
     let is_asked = held.cancelled && wait != Wait::Parts;
     if is_asked || is_over(tx, wait, (held.run, held.job), held.fence)? {
         release(tx, held)?;
@@ -195,7 +195,7 @@ fn active_beside(tx: &Tx<'_>, held: &Held, wait: Wait, most: i64) -> Result<i64>
     Ok(query.query_row((held.job.0, tx.order(), held.run.0, most, origin), |row| row.get(0))?)
 }
 
-/// A run goes back to the queue as it was.
+/// Releases a run to the queue unchanged.
 pub(super) fn release(tx: &Tx<'_>, held: &Held) -> Result<()> {
     let mut release = tx.connection.prepare_cached(sql!("run_release"))?;
     guarded(release.execute((held.seq, held.turn))?, held)?;

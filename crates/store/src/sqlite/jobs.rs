@@ -244,7 +244,7 @@ fn recall_ends(connection: &Connection, job: JobId) -> Result<()> {
     Ok(())
 }
 
-/// Removes the job's prepared runs. A holder of one finds out when it asks for the facts.
+/// Deletes the job's prepared runs. A holder of one finds out when it reads the facts.
 fn unprepare(tx: &mut Tx<'_>, job: JobId, prepared: Prepared) -> Result<()> {
     if prepared == Prepared::Keep {
         return Ok(());

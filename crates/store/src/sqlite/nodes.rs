@@ -131,7 +131,7 @@ fn note_act(tx: &mut Tx<'_>, node: NodeId, at: i64) -> Result<()> {
     Ok(())
 }
 
-/// Writes down that runs begin.
+/// Records that runs begin.
 pub(super) fn begin(tx: &mut Tx<'_>, node: NodeId, grants: &[Grant]) -> Result<Vec<bool>> {
     if !is_alive(tx.connection, node)? {
         return Ok(vec![false; grants.len()]);

@@ -41,7 +41,7 @@ pub(super) fn list_runs(
     Ok(Page { items, next: page.next })
 }
 
-/// Runs by id, in the order in which they are asked for.
+/// Runs by id, in the order of the ids given.
 pub(super) fn views(
     snapshot: &Connection,
     ids: impl ExactSizeIterator<Item = RunId>,
@@ -59,8 +59,7 @@ pub(super) fn views(
     Ok(items)
 }
 
-/// Where a page comes from: one walk over all runs, or the indexes of those that are asked for
-/// and rare.
+/// Sources of a page: one walk over all runs, or the indexes of rare outcomes.
 fn parts(
     snapshot: &Connection,
     filter: &RunFilter,

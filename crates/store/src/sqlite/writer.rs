@@ -172,7 +172,7 @@ impl<T: Send, F: FnOnce(&mut Tx<'_>) -> Result<T> + Send> Command for Call<T, F>
             (None, Some(outcome)) => outcome,
             (None, None) => Err(StoreError::Unavailable("the command was not applied".into())),
         };
-        // A caller that went away does not want to know.
+        // The caller may have gone away.
         let _ = self.reply.send(answer);
     }
 }
