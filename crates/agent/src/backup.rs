@@ -17,8 +17,8 @@ pub trait Backups: Send + Sync + 'static {
     /// Makes one in a target of the settings: whole, or not at all.
     fn to_target<'a>(&'a self, order: &'a BackupAction) -> Making<'a>;
 
-    /// Makes one that goes to the caller, with or without the outputs of runs. An error in the
-    /// stream is its end: what was received before is worth nothing.
+    /// Makes one that is streamed to the caller, with or without the outputs of runs. An error in
+    /// the stream is its end: the part received before is unusable.
     fn stream(&self, outputs: bool) -> Result<BackupStream, BackupError>;
 }
 

@@ -96,7 +96,7 @@ pub struct Trace {
     pub id: u128,
     /// The span that asked for the run.
     pub parent: u64,
-    /// The trace flags: the lowest bit says that the caller records the trace.
+    /// The trace flags: the lowest bit is set if the caller records the trace.
     pub flags: u8,
 }
 

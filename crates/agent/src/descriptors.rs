@@ -9,7 +9,7 @@ const OF_CALL: u64 = 2;
 /// connections to a database, the file of its output.
 const OF_PROCESS: u64 = 8;
 
-/// How many calls can be made at the same time, and what that is based on.
+/// Number of calls that can be made at the same time, and the limits that it follows from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallsMax {
     /// At most so many calls.
@@ -18,8 +18,8 @@ pub struct CallsMax {
     pub open_files: u64,
 }
 
-/// Raises the soft limit on open files to the hard one, and says how many of the wanted calls fit
-/// beside so many other runs. Commands have a limit of their own (`external.open_files`).
+/// Raises the soft limit on open files to the hard one, and returns how many of the wanted calls
+/// fit beside so many other runs. Commands have a limit of their own (`external.open_files`).
 pub fn http_calls_max(wanted: u32, processes: u32) -> nix::Result<CallsMax> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     // A container may refuse it. Then the soft limit is what there is.

@@ -1,4 +1,4 @@
-//! One module for each kind of action, and what they have in common.
+//! One module for each kind of action, and their common parts.
 
 pub(crate) mod backup;
 pub(crate) mod external;
@@ -8,5 +8,5 @@ pub(crate) mod sql;
 
 use failure::Failure;
 
-/// The longest result that a run keeps; what is larger is in its output only.
+/// The longest result that a run keeps; a larger one is in its output only.
 const RESULT_BYTES_MAX: usize = 64 << 10;

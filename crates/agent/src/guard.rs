@@ -82,12 +82,12 @@ pub struct Guard {
 pub struct Blocked {
     /// The host, and the address that it has.
     pub target: String,
-    /// Why.
+    /// Reason of the refusal.
     pub why: String,
 }
 
 impl Blocked {
-    /// The refusal inside an error of the HTTP client, if that is what it was.
+    /// The refusal inside an error of the HTTP client, if it was one.
     pub fn within(error: &reqwest::Error) -> Option<&Blocked> {
         causes(error).find_map(|cause| cause.downcast_ref())
     }
@@ -124,7 +124,7 @@ impl Guard {
         Guard { rules: rules.into(), lookup }
     }
 
-    /// Whether a request may go to this URL, as far as the URL alone tells.
+    /// Whether a request may go to this URL, judged by the URL alone.
     pub fn check(&self, url: &Url) -> Result<(), Blocked> {
         let blocked = |why: &str| Err(Blocked { target: origin(url), why: why.to_owned() });
         if !matches!(url.scheme(), "http" | "https") {
@@ -147,8 +147,8 @@ impl Guard {
         }
     }
 
-    /// The same for names whose address is known without a lookup: `localhost` and what ends with it
-    /// is this machine (RFC 6761).
+    /// The same for names whose address is known without a lookup: `localhost` and what ends with
+    /// it is this machine (RFC 6761).
     pub fn check_known(&self, url: &Url) -> Result<(), Blocked> {
         self.check(url)?;
         match url.host() {
@@ -210,8 +210,8 @@ impl Resolve for Guard {
             if found.is_empty() {
                 return Err(NotFound(io::Error::other("it has no address")).into());
             }
-            // One address that is not allowed refuses all: a name that mixes them is up to
-            // something, and which one would be tried is not ours to say.
+            // One address that is not allowed refuses all: a name with mixed addresses is
+            // suspicious, and the client does not choose which of them is tried.
             for address in &found {
                 guard.check_address(Some(name.as_str()), *address)?;
             }
@@ -240,7 +240,7 @@ impl Client {
         Ok(Client { guard, inner })
     }
 
-    /// Whether a request may go to this URL, as far as the URL alone tells.
+    /// Whether a request may go to this URL, judged by the URL alone.
     pub fn check(&self, url: &Url) -> Result<(), Blocked> {
         self.guard.check(url)
     }
@@ -250,8 +250,8 @@ impl Client {
         self.guard.check_known(url)
     }
 
-    /// Begins a request, if its target is allowed as far as the URL tells. The addresses of its
-    /// name are checked when it connects; [`Blocked::within`] finds that refusal in the error.
+    /// Begins a request, if its target is allowed by its URL alone. The addresses of its name are
+    /// checked when it connects; [`Blocked::within`] finds that refusal in the error.
     pub fn request(&self, method: Method, url: Url) -> Result<RequestBuilder, Blocked> {
         self.guard.check(&url)?;
         Ok(self.inner.request(method, url))

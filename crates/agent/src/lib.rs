@@ -1,4 +1,4 @@
-//! Carries out attempts: what a run does when its time has come.
+//! Executes attempts.
 //!
 //! An [`Agent`] is given an [`Assignment`] and a [`Stop`], and returns an [`AttemptResult`]. It
 //! knows nothing of stores, schedules or retries, because it may run on another machine than these.
@@ -70,7 +70,7 @@ pub struct Agent {
     backups: Arc<dyn Backups>,
 }
 
-/// One attempt while it is carried out: what every executor works with.
+/// One attempt under way: the input of every executor.
 pub(crate) struct Attempt<'a> {
     /// The action and the run it belongs to.
     pub assignment: &'a Assignment,
@@ -78,7 +78,7 @@ pub(crate) struct Attempt<'a> {
     pub output: Masked,
     /// Where the values of `${secrets.NAME}` come from.
     pub secrets: &'a dyn Secrets,
-    /// Tells when it must end.
+    /// Signal to stop.
     pub stop: Stop,
 }
 
@@ -105,7 +105,7 @@ impl Agent {
         }
     }
 
-    /// Tries whether a tenant's database answers, and says what it is, or why it does not.
+    /// Tests whether a tenant's database answers, and returns its description, or the error.
     pub async fn try_database(&self, tenant: TenantId, name: &str) -> Result<String, String> {
         self.databases.hello(tenant, name, self.secrets.as_ref()).await
     }
@@ -121,8 +121,8 @@ impl Agent {
         }
     }
 
-    /// Why this agent's policy refuses an action, as far as the definition alone tells; none when
-    /// it permits it. A run of an action that is refused fails without a retry.
+    /// Why this agent's policy refuses an action, judged by the definition alone; none when it
+    /// permits it. A run of an action that is refused fails without a retry.
     pub fn objection(&self, tenant: TenantId, definition: &Definition) -> Option<String> {
         let permitted = match &definition.action {
             Action::Http(action) => self.http.permitted(tenant, action),
@@ -134,8 +134,8 @@ impl Agent {
         Some(format!("{}: {}", failure.code, failure.message))
     }
 
-    /// Carries out an attempt. Everything that goes wrong is part of the answer, and every line
-    /// that is logged meanwhile says which run and attempt it is about.
+    /// Executes an attempt. Every error is part of the result, and every log line meanwhile carries
+    /// the run and the attempt.
     pub async fn execute(
         &self,
         assignment: &Assignment,

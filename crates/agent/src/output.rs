@@ -5,7 +5,7 @@
 //! DIR/ab/<run>/1.t0.zst    pieces of its tail, the oldest of them deleted as the output grows
 //! ```
 //!
-//! A short output of a short attempt has no files at all: it is handed on with the record of the
+//! A short output of a short attempt has no files at all: it is returned with the record of the
 //! attempt, and kept in memory for a while ([`Outputs::keeping_short`]).
 //!
 //! A file is a chain of frames that is only ever appended to, so after a crash everything but the
@@ -71,7 +71,7 @@ impl Default for Limits {
 #[derive(Clone)]
 pub struct Outputs(Arc<Owner>);
 
-/// Tells the writing thread to end when the last handle is dropped.
+/// Ends the writing thread when the last handle is dropped.
 struct Owner {
     shared: Arc<SharedOutputs>,
 }
@@ -81,9 +81,9 @@ struct SharedOutputs {
     dir: PathBuf,
     limits: Limits,
     queue: WriteQueue,
-    /// Whether short outputs are handed over instead of written to files.
+    /// Whether short outputs are returned instead of written to files.
     keeps_short: bool,
-    /// Short outputs that were handed over lately.
+    /// Short outputs that were returned lately.
     recent: Recent,
     /// The attempts that are being written by this process.
     live: Mutex<BTreeMap<(RunId, u32), Weak<Live>>>,
@@ -128,7 +128,7 @@ impl Outputs {
         Outputs::open_folder(dir.into(), limits, false)
     }
 
-    /// The same, but short outputs have no files: [`Output::finish`] hands them over.
+    /// The same, but short outputs have no files: [`Output::finish`] returns them.
     pub fn keeping_short(dir: impl Into<PathBuf>, limits: Limits) -> io::Result<Self> {
         Outputs::open_folder(dir.into(), limits, true)
     }
@@ -147,7 +147,7 @@ impl Outputs {
         Ok(Outputs(Arc::new(Owner { shared })))
     }
 
-    /// Reads a short output that was handed over and kept.
+    /// Reads a short output that was returned and kept.
     pub fn read_short(
         frames: &[u8],
         from: u64,
@@ -218,7 +218,7 @@ impl Outputs {
         Ok(slice)
     }
 
-    /// Follows an output from this position: it tells when there may be more.
+    /// Follows an output from this position: it is notified when there may be more.
     pub fn follow(&self, run: RunId, attempt: u32, from: u64) -> Follower {
         let live = self.live(run, attempt).map(|live| live.progress.subscribe());
         Follower { outputs: self.clone(), run, attempt, live, seen: from }
@@ -274,8 +274,8 @@ impl Outputs {
         Ok(runs.into_iter().filter(|run| self.is_older(*run, before)).take(max).collect())
     }
 
-    /// Deletes what a run has written if it began nothing new since `before` and writes nothing
-    /// now. Answers whether it did. Blocks, and so does the beginning of other outputs meanwhile.
+    /// Deletes the output of a run if it began nothing new since `before` and writes nothing now.
+    /// Returns whether it did. Blocks, and so does the beginning of other outputs meanwhile.
     pub fn delete_idle(&self, run: RunId, before: Timestamp) -> io::Result<bool> {
         let live = locked(&self.0.shared.live);
         if is_live(&live, run) || !self.is_older(run, before) {
@@ -325,9 +325,9 @@ impl Output {
         self.len() == 0
     }
 
-    /// Ends the output and waits until all of it is in its files, or is handed over: all of it if
-    /// it is short, nothing but an empty text if it has files, none if nothing was written. The
-    /// error is the one that kept some of it from being written.
+    /// Ends the output and waits until all of it is in its files, or returns it: all of it if it is
+    /// short, an empty text if it has files, none if nothing was written. The error is the one that
+    /// kept some of it from being written.
     pub async fn finish(&self) -> Result<Option<Vec<u8>>, String> {
         let Some(handle) = &self.0 else { return Ok(None) };
         handle.end();
@@ -387,7 +387,7 @@ impl Follower {
                     self.seen = slice.total;
                     return;
                 }
-                // The caller's own read meets the problem and can say so.
+                // The caller's own read meets the error and reports it.
                 _ => return,
             }
         }
@@ -404,7 +404,7 @@ fn private_folder(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
-/// A lock that a panic elsewhere does not take away: what it guards is always whole.
+/// Locks a mutex, also after a panic in another thread: its data is always consistent.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

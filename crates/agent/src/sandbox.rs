@@ -19,9 +19,9 @@
 //!   command.
 //!
 //! A process that dies takes those to its right with it: the agent and the launcher through the
-//! parent-death signal, an init process because a namespace ends with its first process. Where there
-//! is no pid namespace, an **outer** helper stands between the launcher and the init process. It
-//! adopts whatever loses its parent, and ends it.
+//! parent-death signal, an init process because a namespace ends with its first process. Where
+//! there is no pid namespace, an **outer** helper stands between the launcher and the init process.
+//! It adopts whatever loses its parent, and ends it.
 //!
 //! A feature that the kernel does not offer is left out and reported, or the command is refused, as
 //! the administrator configured.
@@ -75,7 +75,7 @@ pub enum Feature {
     NoNewPrivileges,
     /// It sees only its own processes, and none of them outlives it.
     Processes,
-    /// It reads and writes only what it may.
+    /// File access is limited to the allowed paths.
     Files,
     /// The server's own files are out of reach.
     ProtectedFiles,
@@ -83,7 +83,7 @@ pub enum Feature {
     SystemCalls,
     /// It has no network.
     Network,
-    /// Its root directory holds what it needs, and nothing else of the machine.
+    /// Its root directory has only the files that it needs, and nothing else of the machine.
     Root,
     /// It has a scratch directory of its own, with a limited size.
     Scratch,
@@ -174,8 +174,8 @@ pub async fn probe() -> Result<Report, String> {
     crate::ExternalOptions::default().probe().await
 }
 
-/// The helper's part of the binary: call it first in `main`, and return what it returns. None
-/// means that the process is no helper.
+/// The helper's part of the binary: call it first in `main`, and return its result. None means that
+/// the process is no helper.
 pub fn helper_main() -> Option<ExitCode> {
     if std::env::args().nth(1).as_deref() != Some(MARK) {
         return None;

@@ -34,7 +34,7 @@ pub enum SecretError {
     Unreadable {
         /// The secret.
         name: String,
-        /// Why.
+        /// Cause of the failure.
         problem: String,
     },
 }
@@ -53,7 +53,7 @@ impl Secrets for StaticSecrets {
     }
 }
 
-/// Tells the output of an attempt which values it was given, so that they are kept out of it.
+/// Registers the values of an attempt with its output, so that they are masked.
 pub(crate) struct Remembering<'a> {
     secrets: &'a dyn Secrets,
     output: Masked,

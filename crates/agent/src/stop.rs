@@ -3,8 +3,8 @@
 use domain::run::AttemptEnd;
 use tokio::sync::watch;
 
-/// Tells an executor to stop, and why: the run was cancelled, it timed out, or its node has lost
-/// the claim.
+/// Requests an executor to stop, with the cause: the run was cancelled, it timed out, or its node
+/// has lost the claim.
 #[derive(Clone)]
 pub struct Stop(watch::Receiver<Option<AttemptEnd>>);
 

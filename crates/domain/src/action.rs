@@ -412,8 +412,8 @@ pub struct Assignment {
     pub parameters: BTreeMap<String, Value>,
     /// The action to execute.
     pub action: Action,
-    /// What proves to the store that the work of this attempt is committed, if the job runs exactly
-    /// once.
+    /// Key of the row that proves that the work of this attempt is committed, if the job runs
+    /// exactly once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<EffectKey>,
 }
@@ -421,7 +421,7 @@ pub struct Assignment {
 /// The right to record the effect of one attempt in the store's own database, once.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EffectKey {
-    /// The turn of the claim.
+    /// The claim generation.
     pub generation: u32,
     /// The secret of the attempt.
     pub secret: String,

@@ -1,4 +1,4 @@
-//! Alerts.
+//! Alerts and their kinds.
 
 use jiff::Timestamp;
 use uuid::Uuid;

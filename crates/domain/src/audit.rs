@@ -1,12 +1,12 @@
-//! The audit trail: who did what, and how a chain of hashes shows that it was not changed since.
+//! The audit trail: actors and their actions, protected by a chain of hashes.
 //!
 //! ```text
 //!   anchor ──▶ row 1 ──▶ row 2 ──▶ … ──▶ head        hash(n) = H(hash(n − 1), n, row n)
 //! ```
 //!
-//! A row is written with what it records and sealed a moment later: it gets the next number of its
-//! tenant and a hash over itself and the row before it. A change, removal or move of a sealed
-//! row must make every hash behind it anew, and the head too.
+//! A row is written in the transaction of the change that it records and sealed a moment later: it
+//! gets the next number of its tenant and a hash over itself and the row before it. A change,
+//! removal or move of a sealed row invalidates every hash behind it, and the head too.
 
 use std::fmt;
 
@@ -24,13 +24,13 @@ pub use chain::{Broken, KeptHead, verify, verify_cut, verify_witness};
 /// The hash of a row.
 pub type Hash = [u8; 32];
 
-/// What comes before the first row.
+/// Hash before the first row.
 pub const GENESIS: Hash = [0; 32];
 
-/// What happened.
+/// Kind of an audited event.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// A job was made.
+    /// A job was created.
     JobCreated,
     /// A job was changed.
     JobModified,
@@ -74,7 +74,7 @@ pub enum Kind {
     Tested,
     /// A user exported the definitions of jobs.
     JobsExported,
-    /// A user decided what becomes of a run whose node was lost.
+    /// A user decided about a run whose node was lost.
     RunDecided,
     /// A delivery at a hook triggered a run.
     HookDelivered,
@@ -162,19 +162,19 @@ impl fmt::Display for Kind {
 /// Something that is recorded. The store adds when it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Whose audit it belongs to. A tenant of zeros is the cluster itself.
+    /// Tenant of the audit row. A tenant of zeros is the cluster itself.
     pub tenant: TenantId,
-    /// Who did it.
+    /// Name of the actor.
     pub actor: String,
-    /// What.
+    /// Kind of the event.
     pub kind: Kind,
-    /// To which job.
+    /// Affected job.
     pub job: Option<JobId>,
     /// To which run.
     pub run: Option<RunId>,
-    /// What came of it, in a word.
+    /// Result, in one word.
     pub outcome: String,
-    /// What else is to be known, for people: no secrets.
+    /// Further details for readers of the audit; no secrets.
     pub details: String,
 }
 
@@ -183,11 +183,11 @@ pub struct Event {
 pub struct Record {
     /// Where it was written: later rows have larger places.
     pub place: i64,
-    /// When.
+    /// Time of the event.
     pub at: Timestamp,
-    /// What happened.
+    /// The event.
     pub event: Event,
-    /// The node that did it, where one did.
+    /// The node that caused it, if a node did.
     pub node: Option<NodeId>,
     /// The runs that ended or that a user asked for, as [`ended_runs`] and [`requested_runs`] read
     /// them.
@@ -206,7 +206,7 @@ pub struct Seal {
 }
 
 impl Seal {
-    /// What comes before the first row.
+    /// Seal before the first row.
     pub const GENESIS: Seal = Seal { number: 0, hash: GENESIS };
 }
 
@@ -351,7 +351,7 @@ impl RequestedRun {
     }
 }
 
-/// The runs of a list of what a user asked for; none when it is damaged.
+/// The requested runs of an audit row; none when the list is damaged.
 pub fn requested_runs(bytes: &[u8]) -> Option<Vec<RequestedRun>> {
     let (runs, rest) = bytes.as_chunks::<{ RequestedRun::BYTES }>();
     if !rest.is_empty() {

@@ -24,7 +24,7 @@ pub struct Blackout {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE", tag = "kind")]
 pub enum BlackoutWindow {
-    /// Once.
+    /// A single interval.
     Once {
         /// It begins at this time.
         from: Timestamp,

@@ -13,7 +13,7 @@
 //! | `* 1 MON#3` | day of month, month and day of week, as in a cron expression |
 //!
 //! A rule may end with `FROM 2027-01-01`, `UNTIL 2030-12-31` or both. A rule that begins with `NOT`
-//! takes its days out again, whatever other rules say.
+//! removes its days, whatever other rules include.
 
 use std::fmt;
 use std::str::FromStr;
@@ -188,7 +188,7 @@ impl FromStr for DayRule {
     }
 }
 
-/// What all rules look like, for a hint.
+/// Examples of all forms of rules, for a hint.
 const EXAMPLES: &str = "write 2026-12-25, 2026-12-24..2026-12-31, 12-25, SAT,SUN, EASTER+1 or \
                         * 1 MON#3 (day of month, month, day of week)";
 
@@ -271,7 +271,7 @@ pub struct CalendarUse {
     pub name: String,
     /// Whether the job runs on its days or on other days.
     pub mode: CalendarMode,
-    /// What happens to a time on a day on which the job does not run.
+    /// Treatment of a time on a day on which the job does not run.
     #[serde(default, skip_serializing_if = "Shift::is_skip")]
     pub shift: Shift,
     /// The calendar as it was when the job was last planned with it. The engine sets it; a use that
@@ -299,7 +299,7 @@ pub enum CalendarMode {
     Include,
 }
 
-/// What happens to a time on a day on which the job does not run.
+/// Treatment of a time on a day on which the job does not run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Shift {

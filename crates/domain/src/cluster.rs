@@ -201,7 +201,8 @@ impl fmt::Display for Labels {
     }
 }
 
-/// The placement of a run: what a node must offer to claim it. Most runs have no placement.
+/// The placement of a run: the labels and roles that a node must have to claim it. Most runs have
+/// no placement.
 ///
 /// Requirements and offers are lists of words. A label is `key=value`. The word of the leader has
 /// no equals sign, so no label can be mistaken for it.

@@ -63,13 +63,13 @@ pub const EDGES_MAX: usize = 100_000;
 /// The maximum length of the name of a step, in bytes.
 pub const STEP_NAME_MAX: usize = 100;
 
-/// The number of items of a fan-out if it does not say otherwise.
+/// Default of the maximum number of items of a fan-out.
 pub const ITEMS_DEFAULT: u32 = 1_000;
 
 /// The maximum number of items of a fan-out.
 pub const ITEMS_MAX: u32 = 100_000;
 
-/// The size of a step's result if the step does not say otherwise, in bytes of JSON.
+/// Default of the maximum size of a step's result, in bytes of JSON.
 pub const RESULT_BYTES_DEFAULT: u32 = 64 << 10;
 
 /// The maximum size of a step's result, in bytes of JSON.
@@ -97,7 +97,7 @@ pub const QUEUE_DEFAULT: &str = "default";
 pub struct Dag {
     /// The steps.
     pub steps: Vec<Step>,
-    /// What happens to the other steps when a step fails.
+    /// Policy for the other steps when a step fails.
     #[serde(skip_serializing_if = "OnStepFailure::is_default")]
     pub on_step_failure: OnStepFailure,
     /// The maximum number of steps of one run that execute at the same time.
@@ -123,9 +123,9 @@ pub struct Step {
     /// A description for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What it does.
+    /// Work of the step.
     pub work: StepWork,
-    /// The steps that come before it, by name.
+    /// Upstream steps, by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<String>,
     /// Which outcomes of them let it run.
@@ -170,7 +170,7 @@ pub struct Step {
     pub on_success: Option<StepWork>,
 }
 
-/// What a step does.
+/// Work of a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE", tag = "kind", deny_unknown_fields)]
 pub enum StepWork {
@@ -206,7 +206,7 @@ pub enum StepWork {
     },
     /// Waits until a member of a role approves or rejects.
     Approval {
-        /// The name of the role; every user who may execute the DAG if absent.
+        /// The name of the role; every user that may execute the DAG if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         role: Option<String>,
         /// After this time the default answer counts; never if absent.
@@ -218,7 +218,7 @@ pub enum StepWork {
     },
     /// Waits for a time.
     Sleep {
-        /// This long after its parents; absent if `until` says when.
+        /// This long after its parents; absent if `until` is given.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         duration: Option<SignedDuration>,
         /// Until this time, as RFC 3339 text; may be a template.
@@ -349,7 +349,7 @@ impl MinSuccess {
     }
 }
 
-/// What happens to the other steps of a run when a step without ALLOW FAILURE fails.
+/// Policy for the other steps of a run when a step without ALLOW FAILURE fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum OnStepFailure {

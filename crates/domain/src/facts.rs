@@ -56,7 +56,7 @@ pub struct EarlierRun {
     pub id: RunId,
     /// The origin of the run.
     pub origin: Origin,
-    /// What it waits for, other than its time.
+    /// Its wait, other than for its time.
     pub wait: Option<Wait>,
     /// Whether it had an earlier attempt.
     pub was_tried: bool,

@@ -65,7 +65,7 @@ pub struct HookSecret {
 pub struct HookBody {
     /// The job that it triggers.
     pub job: JobId,
-    /// The user who made it: runs are triggered with the rights of this user.
+    /// Creator: runs are triggered with the rights of this user.
     pub user: UserId,
     /// How deliveries are checked.
     #[serde(default)]

@@ -124,17 +124,17 @@ impl RunId {
         RunId(timed(8, scheduled_for, hash.as_u128()))
     }
 
-    /// A run that no schedule asked for. `random` must not repeat. Those of one millisecond sort by
-    /// their time as well, so that what is asked for together lies together in every index.
+    /// A run without a schedule. `random` must not repeat. Runs of one millisecond sort by their
+    /// time as well, so that runs that are requested together are neighbours in every index.
     pub fn of_request(scheduled_for: Timestamp, random: u128) -> Self {
         let in_ms = scheduled_for.as_nanosecond().rem_euclid(1_000_000) as u128;
         let fraction = (in_ms << 12) / 1_000_000;
         RunId(timed(7, scheduled_for, fraction << 62 | random & LOW))
     }
 
-    /// The run of a trigger that names an id of its own choice: the same job and name give the same
-    /// id. What a client chooses is never the id of a run, so that no answer tells whether another
-    /// tenant has a run with that id. The time of the chosen id stays.
+    /// The run of a trigger with an id of the client's choice: the same job and name give the same
+    /// id. The chosen id is never the id of a run, so that no answer reveals whether another tenant
+    /// has a run with that id. The time of the chosen id stays.
     pub fn of_chosen(job: JobId, chosen: Uuid) -> Self {
         let hash = Uuid::new_v5(&job.0, chosen.as_bytes());
         RunId(timed(7, RunId(chosen).time(), hash.as_u128()))
@@ -150,16 +150,16 @@ impl RunId {
         RunId(timed(7, at, u128::MAX))
     }
 
-    /// A part of a run that was split: the same run, row and shard give the same id. Its version
-    /// is 5, so that a part is told from other runs by its id alone.
+    /// A child run of a split run: the same run, row and shard give the same id. Its version is 5,
+    /// so that a child run is recognized by its id alone.
     pub fn of_part(run: RunId, row: u64, shard: &str) -> Self {
         let mut name = row.to_be_bytes().to_vec();
         name.extend_from_slice(shard.as_bytes());
         RunId(timed(5, run.time(), Uuid::new_v5(&run.0, &name).as_u128()))
     }
 
-    /// The run of another job, or the message, that a step of a DAG run waits for: the same step and
-    /// item give the same id. Its version is 6: its end is told to the DAG run.
+    /// The run of another job, or the message, that a step of a DAG run waits for: the same step
+    /// and item give the same id. Its version is 6: its end is reported to the DAG run.
     pub fn of_call(dag_run: RunId, step: u32, item: Option<u32>, at: Timestamp) -> Self {
         let mut name = step.to_be_bytes().to_vec();
         name.extend(item.unwrap_or(u32::MAX).to_be_bytes());

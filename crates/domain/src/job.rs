@@ -31,7 +31,7 @@ pub struct Job {
     pub id: JobId,
     /// The tenant that owns it.
     pub tenant: TenantId,
-    /// The user who created it: it runs with the privileges of this user.
+    /// Creator: it runs with the privileges of this user.
     pub owner: UserId,
     /// Unique among the tenant's jobs that are not deleted.
     pub name: String,
@@ -49,7 +49,7 @@ pub struct Job {
     pub updated_at: Timestamp,
 }
 
-/// What a job is: they share one table and one namespace.
+/// Kind of a job: all kinds share one table and one namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum JobKind {
     /// A job with an action.
@@ -102,7 +102,7 @@ pub struct Definition {
     pub max_catch_up: u32,
     /// A run that cannot start within this time after its scheduled time is missed.
     pub start_deadline: Option<SignedDuration>,
-    /// What happens if a run is due and earlier ones have not ended.
+    /// Policy for a run that is due while earlier ones have not ended.
     pub overlap: Overlap,
     /// The maximum number of concurrent runs before `overlap` applies; none for the default
     /// ([`Definition::most_running`]).
@@ -111,9 +111,9 @@ pub struct Definition {
     pub jitter: SignedDuration,
     /// 0 to 9, higher is more urgent.
     pub priority: u8,
-    /// What happens to a one-time job when its run has ended.
+    /// Policy for a one-time job after its run.
     pub on_completion: OnCompletion,
-    /// What happens to a run whose node was lost.
+    /// Policy for a run whose node was lost.
     pub on_lost: OnLost,
     /// Jobs that must have ended before this one starts.
     pub depends_on: Vec<Dependency>,
@@ -140,7 +140,8 @@ pub struct Definition {
     /// Parameters of its runs.
     #[serde(skip_serializing_if = "Parameters::is_empty")]
     pub parameters: Parameters,
-    /// The settings of a queue. A job with them has no schedule and no action: workers pull its runs.
+    /// The settings of a queue. A job with them has no schedule and no action: workers pull its
+    /// runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueSettings>,
     /// The calendars that its schedule includes or excludes.
@@ -294,7 +295,7 @@ impl Definition {
         self.concurrency.unwrap_or(default)
     }
 
-    /// What it is.
+    /// Kind of the job.
     pub fn kind(&self) -> JobKind {
         match (&self.queue, &self.dag) {
             (Some(_), _) => JobKind::Queue,
@@ -374,7 +375,7 @@ pub struct ErrorFilter {
     pub sqlstates: Vec<String>,
 }
 
-/// What happens if a run is due and earlier ones have not ended.
+/// Policy for a run that is due while earlier ones have not ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Overlap {
@@ -389,7 +390,7 @@ pub enum Overlap {
     CancelPrevious,
 }
 
-/// What happens to a one-time job when its run has ended.
+/// Policy for a one-time job after its run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum OnCompletion {
@@ -400,7 +401,7 @@ pub enum OnCompletion {
     Drop,
 }
 
-/// What happens to a run whose node was lost.
+/// Policy for a run whose node was lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum OnLost {
@@ -413,7 +414,7 @@ pub enum OnLost {
     Ask,
 }
 
-/// What becomes of a run that is HELD because its node was lost.
+/// Decision about a run that is HELD because its node was lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum LostAnswer {
@@ -440,7 +441,7 @@ impl LostAnswer {
     }
 }
 
-/// How long a run that is HELD waits for a decision, and what becomes of it afterwards.
+/// How long a run that is HELD waits for a decision, and the decision after that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LostQuestion {
@@ -476,7 +477,7 @@ pub struct Dependency {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum DependsOn {
-    /// COMPLETED.
+    /// COMPLETED only.
     #[default]
     Success,
     /// Any outcome.

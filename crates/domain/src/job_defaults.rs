@@ -1,4 +1,4 @@
-//! What a tenant decides for jobs that say nothing.
+//! Defaults of a tenant for job fields that are not set.
 
 use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
@@ -7,8 +7,8 @@ use crate::job::{Definition, Retention, When};
 use crate::queue::KeepCompleted;
 use crate::schedule::{Cron, DstPolicy, GapRule, OverlapRule};
 
-/// The defaults of a tenant. A job takes them when it is created, and shows them as its own: a later
-/// change of the tenant does not reach it.
+/// The defaults of a tenant. A job takes them when it is created, and shows them as its own: a
+/// later change of the tenant does not reach it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct JobDefaults {
@@ -27,7 +27,7 @@ impl JobDefaults {
         *self == JobDefaults::default()
     }
 
-    /// Fills in what a definition leaves open. `has_timeout` says whether it has a timeout of its
+    /// Fills in the open fields of a definition. `has_timeout` is whether it has a timeout of its
     /// own: a definition always has one.
     pub fn fill(&self, definition: &mut Definition, has_timeout: bool) {
         if let Some(timeout) = self.timeout.filter(|_| !has_timeout) {
@@ -44,8 +44,8 @@ impl JobDefaults {
         own.keep_completed = own.keep_completed.or(tenant.keep_completed);
     }
 
-    /// The defaults that count when a definition is replaced. What it left open stays open, so that
-    /// its own document changes nothing.
+    /// The defaults that apply when a definition is replaced. Fields that it left open stay open,
+    /// so that its own document changes nothing.
     pub fn for_replaced(mut self, replaced: &Definition) -> JobDefaults {
         if replaced.has_default_timeout() {
             self.timeout = None;
@@ -62,9 +62,9 @@ impl JobDefaults {
         self
     }
 
-    /// A definition that says in words what it leaves open, where these defaults would decide about
-    /// it: a new job that is made of it is the same. `cluster` is how long the cluster keeps
-    /// history. A job without a limit of `keep_last` has no word for it.
+    /// A definition with explicit values for open fields that these defaults would fill: a new job
+    /// that is made of it is the same. `cluster` is how long the cluster keeps history. The absence
+    /// of a `keep_last` limit cannot be made explicit.
     pub fn spelled_out(&self, definition: &Definition, cluster: Retention) -> Definition {
         let mut definition = definition.clone();
         if let When::Cron { expression, dst, .. } = &mut definition.when {
@@ -95,8 +95,8 @@ impl JobDefaults {
 mod tests {
     use super::*;
 
-    /// A job that is older than the defaults: what it leaves open stays open when it is replaced,
-    /// and has words for a job that is made of it.
+    /// A job that is older than the defaults: its open fields stay open when it is replaced, and
+    /// are explicit in a job that is made of it.
     #[test]
     fn what_a_job_left_open_is_not_decided_later() {
         let dst = DstPolicy { gap: Some(GapRule::ShiftAfter), overlap: Some(OverlapRule::Second) };
@@ -116,7 +116,7 @@ mod tests {
         let mut again = open.clone();
         defaults.for_replaced(&open).fill(&mut again, false);
         assert_eq!(again, open);
-        // What it had set and sets no longer follows the tenant, as in a new job.
+        // A field that is no longer set follows the tenant, as in a new job.
         let mut set = cron("30 2 * * *", dst);
         set.retention = Retention { days: Some(1), ..retention };
         set.timeout = SignedDuration::from_secs(5);

@@ -35,7 +35,7 @@ pub enum ObjectKind {
     Hook,
     /// A page that shows the state of jobs with chosen tags, to everyone if it is public.
     StatusPage,
-    /// What a user keeps about the dashboard: its name is the user's id.
+    /// Dashboard preferences of a user: the object's name is the user's id.
     Preferences,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A job that declares parameters accepts no others. A value that is given as text and reads as the
 //! declared type is accepted and stored as a value of that type, because a command line, a form and
-//! a webhook cannot say more.
+//! a webhook have only text.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -28,7 +28,7 @@ const PATTERN_SIZE_MAX: usize = 1 << 20;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ParameterType {
-    /// Text.
+    /// Any text.
     #[default]
     Text,
     /// A whole number.
@@ -115,7 +115,7 @@ impl ParameterType {
         }
     }
 
-    /// What a value looks like, for an error.
+    /// Expected form of a value, for an error message.
     fn describe(self) -> &'static str {
         match self {
             ParameterType::Text => "text",

@@ -11,12 +11,12 @@ pub const REASON_BYTES_MAX: usize = 1_000;
 /// A pause of all jobs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
-    /// Why.
+    /// Reason given by the user.
     pub reason: String,
     /// When it ends by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
-    /// The user who asked for it.
+    /// Name of the user that paused.
     pub by: String,
     /// Whether it has ended: its jobs are being resumed.
     #[serde(default)]

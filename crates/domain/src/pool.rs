@@ -66,7 +66,7 @@ impl PoolBody {
 pub struct PlaceRequest {
     /// The run.
     pub run: RunId,
-    /// The turn of its claim: the place ends with the claim.
+    /// Its claim generation: the place ends with the claim.
     pub turn: u32,
     /// Its job.
     pub job: JobId,

@@ -1,5 +1,5 @@
-//! Queues and messages: the settings of a queue, what a message holds, and what the end of a lease
-//! means for it.
+//! Queues and messages: the settings of a queue, the body of a message, and its settlement at the
+//! end of a lease.
 //!
 //! A queue is a job with [`Definition::queue`]; a message is a run of it that workers pull. Retry
 //! policy, timeout, concurrency, priority and retention are those of the job.
@@ -87,7 +87,7 @@ pub enum KeepCompleted {
     All,
     /// One of so many, chosen at random.
     Sample(u32),
-    /// None.
+    /// None of them.
     None,
 }
 
@@ -192,7 +192,7 @@ impl QueueSettings {
     }
 }
 
-/// What a message holds: the parameters of its run.
+/// Payload and headers of a message: the parameters of its run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MessageBody {
     /// The payload, any JSON value, as it was sent.
@@ -223,15 +223,15 @@ impl MessageBody {
     }
 }
 
-/// What a worker reports about a leased message.
+/// Report of a worker about a leased message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Report {
-    /// It is done.
+    /// It is completed.
     Ack {
         /// The result, as JSON.
         result: Option<String>,
     },
-    /// It failed, and is delivered again as the queue's policy says.
+    /// It failed, and is delivered again by the queue's policy.
     Nack {
         /// The error text.
         error: String,

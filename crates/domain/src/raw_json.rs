@@ -18,7 +18,8 @@ impl RawJson {
         Ok(RawJson(serde_json::from_str(text)?))
     }
 
-    /// Whether it can be read as a value: a text that is too deep, or names half a character, cannot.
+    /// Whether it can be read as a value: a text that is too deep, or names half a character,
+    /// cannot.
     pub fn check(&self) -> Result<(), serde_json::Error> {
         serde_json::from_str::<Value>(self.text()).map(drop)
     }

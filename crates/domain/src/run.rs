@@ -64,8 +64,8 @@ impl Origin {
         matches!(self, Origin::Schedule | Origin::CatchUp)
     }
 
-    /// What the stored number of a run of this origin means: how many missed occurrences it stands
-    /// for, and of a backfilled run how many of its job may be at work at a time.
+    /// Meaning of the stored number of a run of this origin: how many missed occurrences it stands
+    /// for, and of a backfilled run how many runs of its job may execute at the same time.
     pub fn split_coalesced(self, stored: u32) -> (u32, Option<u32>) {
         match self {
             Origin::Backfill => (0, (stored > 0).then_some(stored)),
@@ -79,7 +79,7 @@ impl Origin {
     }
 }
 
-/// What a run waits for, in addition to its time.
+/// Wait of a run, in addition to its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Wait {
@@ -160,7 +160,7 @@ pub enum ReasonCode {
     Calendar,
     /// It lies in a blackout of the tenant or the cluster.
     Blackout,
-    /// Its node was lost, and a user or the rule of its job decided what becomes of it.
+    /// Its node was lost, and a user or the policy of its job decided about it.
     Decided,
     /// The trigger rule of the step, given the outcomes of its parents.
     TriggerRule,
@@ -241,22 +241,22 @@ pub struct NewRun {
     pub due_at: Timestamp,
     /// 0 to 9, higher is more urgent.
     pub priority: u8,
-    /// Who asked for it.
+    /// Trigger of the run.
     pub origin: Origin,
     /// How many missed occurrences it stands for besides its own. Of a backfilled run: how many
-    /// backfilled runs of its job may be at work at a time, 0 for as many as the job allows.
+    /// backfilled runs of its job may execute at the same time, 0 for as many as the job allows.
     pub coalesced: u32,
     /// Whether it starts without regard to the jobs that its job depends on.
     pub ignore_dependencies: bool,
     /// Values for the action, as a JSON object.
     pub parameters: Option<String>,
-    /// What a node must offer to be handed it.
+    /// Labels and roles that a node must have to claim it.
     pub place: Placement,
     /// The kind of slot that it takes.
     pub slot: SlotKind,
-    /// The user who asked for it; none for what the schedule, a dependency or an upstream run asked
-    /// for. The store keeps it with the run. A claim does not bring it back: no step of a node
-    /// depends on it.
+    /// The user that requested it; none for a run of a schedule, a dependency or an upstream run.
+    /// The store keeps it with the run. A claim does not return it: no step of a node depends on
+    /// it.
     pub requested_by: Option<UserId>,
 }
 

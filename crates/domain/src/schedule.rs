@@ -42,7 +42,7 @@ pub enum Schedule {
     Cron(CronSchedule),
     /// At a fixed interval.
     Every(Every),
-    /// Once.
+    /// A single time.
     At(Timestamp),
     /// At some of the times of another one.
     Filtered(Box<FilteredSchedule>),
@@ -96,8 +96,8 @@ impl Schedule {
         }
     }
 
-    /// The first nominal time strictly after an instant: an occurrence, or a time that a calendar or
-    /// a blackout excludes.
+    /// The first nominal time strictly after an instant: an occurrence, or a time that a calendar
+    /// or a blackout excludes.
     pub fn next_nominal(&self, after: Timestamp) -> Option<Timestamp> {
         match self {
             Schedule::Filtered(filtered) => filtered.next_nominal(after),

@@ -25,9 +25,9 @@ pub struct EndedRun {
     pub outcome: Outcome,
     /// The word of the reason.
     pub reason: Option<String>,
-    /// Who asked for it.
+    /// Trigger of the run.
     pub origin: Origin,
-    /// The time that it stands for.
+    /// Nominal time.
     pub scheduled_for: Timestamp,
     /// How many times it stands for.
     pub count: u64,
@@ -39,7 +39,7 @@ pub struct EndedRun {
     pub attempts: u32,
     /// Whether it is a dead letter.
     pub dead_letter: bool,
-    /// The user who asked for it.
+    /// The user that requested it.
     pub requested_by: Option<UserId>,
 }
 

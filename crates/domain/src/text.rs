@@ -35,7 +35,7 @@ pub fn is_plain_name(text: &str) -> bool {
     !text.trim().is_empty() && text.trim() == text && !text.chars().any(is_bad)
 }
 
-/// The number of characters of an error that tell it from others.
+/// Length of the fingerprint of an error, in characters.
 const FINGERPRINT_MAX: usize = 160;
 
 /// An error without what differs from run to run: numbers and ids become `#`. Errors with the same

@@ -1,8 +1,8 @@
 //! Commands and queries in the name of an actor, with the privileges that they need.
 //!
-//! [`Node`] does what it is told; the steps, the tests and the simulation need that. An interface has
-//! only [`AuthorizedEngine`], which lets `domain::access` decide first. What is not the actor's does not
-//! exist: the answer is that of an unknown id.
+//! [`Node`] checks no privileges; the steps, the tests and the simulation need that. An interface
+//! has only [`AuthorizedEngine`], which lets `domain::access` decide first. Objects that the actor
+//! may not see do not exist for it: the answer is that for an unknown id.
 
 use std::collections::{HashMap, HashSet};
 
@@ -52,20 +52,20 @@ fn no_run(id: RunId) -> EngineError {
 }
 
 impl Engine {
-    /// The engine for one who asks.
+    /// The engine in the name of an actor.
     pub fn by<'a>(&'a self, actor: &'a Actor) -> AuthorizedEngine<'a> {
         AuthorizedEngine { engine: self, actor }
     }
 }
 
 impl AuthorizedEngine<'_> {
-    /// What jobs of the actor's tenant take that say nothing.
+    /// Default values of job fields in the actor's tenant.
     pub async fn job_defaults(&self) -> Result<JobDefaults> {
         self.node().job_defaults(self.actor).await
     }
 
-    /// A definition that says what it leaves open, where the tenant decides about it in new jobs.
-    /// And the tenant's timeout.
+    /// A definition with explicit values for open fields that have a default of the tenant in new
+    /// jobs. And the tenant's timeout.
     pub async fn spelled_out(
         &self,
         definition: &Definition,
@@ -83,7 +83,7 @@ impl AuthorizedEngine<'_> {
 
 /// The audit.
 impl AuthorizedEngine<'_> {
-    /// What was done, newest first, from the given place backwards.
+    /// Audit rows, newest first, from the given one backwards.
     pub async fn audit(
         &self,
         filter: &AuditFilter,
@@ -94,7 +94,7 @@ impl AuthorizedEngine<'_> {
         self.node().audit(filter, from, limit).await
     }
 
-    /// Looks at a tenant's whole chain of what was done.
+    /// Verifies the whole audit chain of a tenant.
     pub async fn verify_audit(
         &self,
         tenant: TenantId,
@@ -104,7 +104,7 @@ impl AuthorizedEngine<'_> {
         Ok(self.node().verify_audit(tenant, known).await?)
     }
 
-    /// Who created jobs, deleted ones included, for a reader of the audit.
+    /// Creators of jobs, deleted ones included, for a reader of the audit.
     pub async fn job_creators(&self, jobs: &[JobId]) -> Result<HashMap<JobId, UserId>> {
         self.may(Deed::SeeAccess)?;
         Ok(self.node().store.job_creators(jobs).await?.into_iter().collect())
@@ -116,7 +116,7 @@ impl AuthorizedEngine<'_> {
     }
 }
 
-/// Jobs.
+/// Commands and queries about jobs.
 impl AuthorizedEngine<'_> {
     pub(crate) fn node(&self) -> &Node {
         self.engine.node()
@@ -257,7 +257,7 @@ impl AuthorizedEngine<'_> {
         }
     }
 
-    /// Makes all changes, or none of them. Answers the jobs that exist after them.
+    /// Makes all changes, or none of them. Returns the jobs that exist after them.
     pub async fn change_jobs(
         &self,
         changes: &JobChanges,

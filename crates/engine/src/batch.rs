@@ -2,9 +2,9 @@
 //!
 //! While one call is under way, the requests that arrive gather; when it returns, they leave
 //! together. There is no timer: a lone caller does not wait, and the busier it gets the
-//! larger the batches are. Where several were answered together, those who ask again at once are
-//! let go first: otherwise the fastest of them would leave alone, and the others wait for its
-//! return.
+//! larger the batches are. Where several callers were answered together, those that call again at
+//! once are sent first: otherwise the fastest of them would leave alone, and the others wait for
+//! its return.
 
 use std::future::Future;
 
@@ -20,8 +20,8 @@ pub(crate) struct Batcher<T, R> {
 }
 
 impl<T: Send + 'static, R: Send + 'static> Batcher<T, R> {
-    /// Starts a task that hands gathered items to `call`, which answers for each request in turn.
-    /// `sizes` tells how many items each request brought.
+    /// Starts a task that passes gathered items to `call`, which answers for each request in order.
+    /// `sizes` has the number of items of each request.
     pub(crate) fn start<F, Fut>(items_max: usize, call: F) -> Self
     where
         F: Fn(Vec<T>, Vec<usize>) -> Fut + Send + 'static,
@@ -49,7 +49,7 @@ impl<T: Send + 'static, R: Send + 'static> Batcher<T, R> {
                 }
                 answered = replies.len();
                 for (reply, answer) in replies.into_iter().zip(call(items, sizes).await) {
-                    // A caller that went away does not want to know.
+                    // The caller may have gone away.
                     let _ = reply.send(answer);
                 }
             }

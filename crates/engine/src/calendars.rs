@@ -15,7 +15,7 @@ use store::{Cursor, JobFilter};
 use crate::error::{EngineError, Result};
 use crate::node::Node;
 
-/// So many jobs are read at a time.
+/// Number of jobs that are read at a time.
 const PAGE: u32 = 500;
 
 /// A job is changed again so often if other changes come between.
@@ -33,8 +33,8 @@ pub fn calendar_of(object: &Object) -> Result<Calendar> {
 }
 
 impl Node {
-    /// Gives the calendars of a definition their present days. One that is gone keeps those that the
-    /// job was planned with before: a pause must not fail for it.
+    /// Gives the calendars of a definition their present days. One that is gone keeps those that
+    /// the job was planned with before: a pause must not fail for it.
     pub async fn resolve_calendars(
         &self,
         tenant: TenantId,
@@ -106,7 +106,7 @@ impl Node {
     }
 
     /// Plans the jobs again that use a calendar of a tenant and were planned with other days.
-    /// Answers how many.
+    /// Returns how many.
     pub async fn replan_calendar(&self, calendar: &Object) -> Result<usize> {
         let days = calendar_of(calendar)?;
         let is_stale = |job: &Job| {

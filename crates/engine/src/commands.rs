@@ -1,4 +1,4 @@
-//! What people ask for: jobs to be made and changed, runs to be started and stopped.
+//! Commands of clients: create and change jobs, trigger and cancel runs.
 
 use std::collections::HashMap;
 
@@ -23,7 +23,7 @@ mod together;
 pub use backfill::Backfill;
 pub use together::{CHANGES_MAX, ChangeRefused, JobChange, JobChanges};
 
-/// So many runs of a deleted job are looked at at a time.
+/// Number of runs of a deleted job that are cancelled at a time.
 const CANCELLED_AT_ONCE: u32 = 200;
 
 /// A change that time overtakes is tried this often.
@@ -32,15 +32,15 @@ const ALTER_TRIES_MAX: u32 = 8;
 /// A job to be created.
 #[derive(Clone, Debug)]
 pub struct NewJob {
-    /// Whose it is.
+    /// Tenant of the job.
     pub tenant: TenantId,
-    /// Who makes it: it runs with their rights.
+    /// Creator of the job: it runs with the rights of this user.
     pub owner: UserId,
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Definition of the job.
     pub definition: Definition,
-    /// Whether it is planned from the start, held, or off.
+    /// Initial state: enabled, paused or disabled.
     pub state: JobState,
 }
 
@@ -69,7 +69,7 @@ pub struct Trigger {
     pub with_dependencies: bool,
     /// An id that the client chose: a trigger of the same job with the same id is the same run.
     pub chosen: Option<Uuid>,
-    /// The user who asks.
+    /// User that requests the run.
     pub requested_by: Option<UserId>,
 }
 
@@ -156,8 +156,8 @@ impl Node {
         Ok(job)
     }
 
-    /// Changes a job: what `edit` makes of it replaces it, unless another change was faster. A changed
-    /// schedule never fires the past.
+    /// Changes a job: what `edit` makes of it replaces it, unless another change was faster. A
+    /// changed schedule never fires the past.
     pub async fn alter_job(&self, id: JobId, edit: impl FnOnce(&mut Job) + Send) -> Result<Job> {
         let edit = |job: &mut Job| {
             edit(job);
@@ -244,8 +244,8 @@ impl Node {
         self.set_state(id, JobState::Paused, &[JobState::Enabled, JobState::Paused]).await
     }
 
-    /// Lets a paused job go on. What it missed follows its catch-up policy, or the one that is
-    /// given. A disabled job is switched on, and its past is gone.
+    /// Resumes a paused job. Missed times follow its catch-up policy, or the one that is given. A
+    /// disabled job is enabled, and its missed times are not caught up.
     pub async fn resume_job(&self, id: JobId, catch_up: Option<CatchUpPolicy>) -> Result<Job> {
         let from = [JobState::Enabled, JobState::Paused, JobState::Disabled];
         let job = self.before_state(id, JobState::Enabled, &from).await?;
@@ -278,8 +278,8 @@ impl Node {
     }
 
     /// Removes a job. Its runs that go on come to their end, unless the caller cancels them after
-    /// this. Answers the names of the jobs that depended on this one alone and have no schedule: from
-    /// now on they run only on request.
+    /// this. Returns the names of the jobs that depended on this one alone and have no schedule:
+    /// from now on they run only on request.
     pub async fn delete_job(&self, id: JobId, deletion: Deletion) -> Result<Vec<String>> {
         let Deletion { cascade, purge_history, expected, .. } = deletion;
         let job = self.existing(id).await?;
@@ -329,8 +329,7 @@ impl Node {
         Ok(unscheduled)
     }
 
-    /// Asks for the end of every run of a deleted job that has not ended. Answers those that nodes
-    /// hold.
+    /// Requests the cancellation of every live run of a deleted job. Returns those that nodes hold.
     pub(crate) async fn cancel_runs_of(&self, job: JobId) -> Result<Vec<RunId>> {
         let states = vec![RunState::Pending, RunState::Queued, RunState::Running, RunState::Held];
         let filter = RunFilter { states, ..RunFilter::of_job(job) };
@@ -375,14 +374,14 @@ impl Node {
         self.alter_job(id, |job| job.state = state).await
     }
 
-    /// The run that a trigger asks for.
+    /// The run of a trigger.
     pub async fn triggered(&self, id: JobId, trigger: Trigger) -> Result<NewRun> {
         let job =
             self.job(id, 0).await?.ok_or_else(|| EngineError::NotFound(format!("job {id}")))?;
         self.triggered_of(&job, trigger)
     }
 
-    /// The run that a trigger of a job asks for.
+    /// The run of a trigger of a job.
     pub fn triggered_of(&self, job: &Job, trigger: Trigger) -> Result<NewRun> {
         let now = self.now();
         let at = trigger.at.unwrap_or(now);
@@ -391,7 +390,7 @@ impl Node {
                 Some(chosen) => RunId::of_chosen(job.id, chosen),
                 None => RunId::of_request(at, (self.parts.random)()),
             },
-            // A run for a time of the past could not start before it was asked for.
+            // A run for a past time cannot start before it was requested.
             due_at: at.max(now),
             ignore_dependencies: !trigger.with_dependencies,
             parameters: job.definition.run_parameters(trigger.parameters)?,
@@ -401,7 +400,7 @@ impl Node {
         })
     }
 
-    /// Starts a failed run once more, as a new run with the same parameters that a user asks for.
+    /// Starts a failed run once more, as a new run with the same parameters that a user requests.
     pub async fn redriven(&self, run: RunId, requested_by: Option<UserId>) -> Result<NewRun> {
         let view = self
             .store
@@ -439,7 +438,7 @@ impl Node {
     fn first_time(&self, job: &Job, now: Timestamp) -> Result<Option<Timestamp>> {
         let schedule = job.definition.schedule(&self.parts.zones)?;
         Ok(match (&job.definition.when, schedule) {
-            // A one-time job of the past is late, not forgotten.
+            // A one-time job of the past is late, but still runs.
             (When::At { at }, _) => Some(*at),
             (_, Some(schedule)) => {
                 let just_before = now.saturating_sub(SignedDuration::from_nanos(1)).unwrap_or(now);
@@ -451,7 +450,7 @@ impl Node {
 }
 
 impl Node {
-    /// Asks for the end of a run.
+    /// Requests the cancellation of a run.
     pub async fn cancel_run(&self, run: RunId, text: &str) -> Result<Cancelled> {
         let reason = Reason { code: ReasonCode::CancelRequested, text: text.to_owned() };
         match self.cancel(run, &reason).await? {
@@ -469,7 +468,7 @@ fn creation(job: Job) -> Change {
     Change { job, expected: None, prepared: Prepared::Keep, plan: None, changed: Vec::new() }
 }
 
-/// Tells the log of a schedule that is new.
+/// Logs a new schedule.
 fn log_schedule(job: &Job, event: &str) {
     let (schedule, next) = (job.definition.when.kind(), job.next_run.map(tracing::field::display));
     tracing::info!(job = %job.name, job_id = %job.id, schedule, next, "{event}");

@@ -1,4 +1,4 @@
-//! DAGs as interfaces see them: what is asked of a DAG run, and what is answered.
+//! Requests and responses about DAG runs, for interfaces.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub struct DagRunView {
     pub run: RunView,
     /// The version of the DAG that it follows.
     pub dag: Arc<CompiledDag>,
-    /// What it does apart from its steps.
+    /// State of the run apart from its steps.
     pub control: Control,
     /// The run that it repeats.
     pub rerun_of: Option<RunId>,
@@ -50,7 +50,7 @@ pub struct StepView {
     pub key: StepKey,
     /// Its name.
     pub name: String,
-    /// What it does, see [`domain::dag::StepWork::kind`].
+    /// Kind of work, see [`domain::dag::StepWork::kind`].
     pub kind: &'static str,
     /// Its state. PENDING steps have no record and no run.
     pub state: StepState,
@@ -139,12 +139,12 @@ pub struct GridRun {
     pub states: Vec<Option<StepState>>,
 }
 
-/// A re-run, or what it would do.
+/// A re-run, or its preview.
 #[derive(Clone, Debug)]
 pub struct RerunReport {
     /// The new DAG run; none if this was a dry run.
     pub run: Option<NewRun>,
-    /// What was asked for.
+    /// The requested re-run.
     pub rerun: Rerun,
     /// Names of steps that execute again.
     pub again: Vec<String>,
@@ -166,7 +166,7 @@ pub enum StepMark {
 /// Why a step ran, waits or did not run.
 #[derive(Clone, Debug)]
 pub struct StepExplanation {
-    /// The step at the time that was asked about.
+    /// The step at the requested time.
     pub step: StepView,
     /// Its trigger rule.
     pub rule: TriggerRule,
@@ -182,12 +182,12 @@ pub struct StepExplanation {
     pub lines: Vec<String>,
 }
 
-/// What the recorded ends of a DAG run lead to.
+/// Result of replaying the recorded ends of a DAG run.
 #[derive(Clone, Debug, Default)]
 pub struct ReplayReport {
     /// Decisions that were made again and are the same.
     pub reproduced: usize,
-    /// Decisions that differ: the step, what is recorded, what was decided now.
+    /// Decisions that differ: the step, the recorded decision, the replayed one.
     pub differences: Vec<(String, String, String)>,
     /// With assumed outcomes: what each step that was not decided would come to.
     pub predicted: Vec<(String, Outcome)>,
@@ -195,7 +195,7 @@ pub struct ReplayReport {
     pub duration: Option<SignedDuration>,
 }
 
-/// What is wrong with recorded DAG runs.
+/// Inconsistencies of recorded DAG runs.
 #[derive(Clone, Debug, Default)]
 pub struct DagVerification {
     /// DAG runs that were looked at.

@@ -23,7 +23,7 @@ pub enum EngineError {
     Invalid {
         /// The field.
         field: &'static str,
-        /// What is wrong, and what would be right.
+        /// Cause, and a valid value.
         problem: String,
     },
     /// A value does not follow the rule of its parameter, or the rule is invalid.
@@ -32,7 +32,7 @@ pub enum EngineError {
     /// The schedule cannot be read.
     #[error("schedule: {0}")]
     Schedule(#[from] WhenError),
-    /// The action cannot be carried out.
+    /// The action cannot be executed.
     #[error("action.{0}")]
     Action(#[from] ActionError),
     /// The steps of a DAG are invalid.

@@ -1,4 +1,4 @@
-//! Explains jobs, times and runs: gathers what is known, and `domain::decide::explain` answers.
+//! Explains jobs, times and runs: gathers facts, and `domain::decide::explain` makes the report.
 
 mod gather;
 mod upstream;
@@ -52,7 +52,7 @@ impl Node {
         Ok(asked_time(text, zone, &self.parts.zones, now))
     }
 
-    /// Says how a job is doing.
+    /// Explains the current state of a job.
     pub async fn explain_job(&self, job: &Job) -> Result<Report> {
         let gathered = Gathered::of(self, job).await?;
         let filter = RunFilter::of_job(job.id);
@@ -67,7 +67,7 @@ impl Node {
         Ok(overview(&gathered.subject(), &facts))
     }
 
-    /// Says why a job did or did not run at a time, or what is to be expected of a time to come.
+    /// Explains why a job did or did not run at a time, or what to expect of a future time.
     pub async fn explain_at(&self, job: &Job, asked: AskedTime) -> Result<Report> {
         let gathered = Gathered::of(self, job).await?;
         let rows = self.rows_around(job, &asked).await?;
@@ -90,7 +90,7 @@ impl Node {
         Ok(explain_time(&gathered.subject(), &facts))
     }
 
-    /// Says why a run is in its state.
+    /// Explains why a run is in its state.
     pub async fn explain_run(&self, job: &Job, run: &RunView) -> Result<Report> {
         let gathered = Gathered::of(self, job).await?;
         let fact = gathered.facts(std::slice::from_ref(run)).await?.remove(0);
@@ -98,7 +98,7 @@ impl Node {
         Ok(explain_run(&gathered.subject(), &fact, &detail))
     }
 
-    /// The last rows of a job up to a time that is asked for, newest first.
+    /// The last rows of a job up to a given time, newest first.
     async fn rows_around(&self, job: &Job, asked: &AskedTime) -> Result<Vec<RunView>> {
         let last = match &asked.kind {
             AskedKind::Once => asked.at,

@@ -1,9 +1,9 @@
-//! Users who authenticate with a token of an issuer that the settings trust.
+//! Users that authenticate with a token of an issuer that the settings trust.
 //!
 //! The first token of a person makes a user, so that jobs have an owner, the audit a name, and an
-//! administrator an account to disable. What they may do is what the roles of the token in hand give,
-//! and what they were granted here by themselves. A job runs when no token is there: the user is
-//! given the roles of the newest token that was seen, and loses those that it does not name.
+//! administrator an account to disable. The rights of a request are those of the roles of its
+//! token, and those granted to the user directly. A job runs when no token is there: the user has
+//! the roles of the newest token that was seen, and loses those that it does not name.
 //!
 //! ```text
 //!   token ──▶ roles of the tenant ──▶ none: not authenticated
@@ -26,10 +26,10 @@ use uuid::Uuid;
 use crate::error::Result;
 use crate::node::Node;
 
-/// What tells one token from another.
+/// Digest that identifies a token.
 pub(crate) type Mark = [u8; 32];
 
-/// How many visitors are remembered.
+/// Maximum number of tokens that are cached.
 const VISITORS_MAX: usize = 10_000;
 
 /// How many awards are read at a time.
@@ -38,7 +38,7 @@ const PAGE: u32 = 500;
 /// The verified claims of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Who they are, whichever token they hold: the issuer and its name for them.
+    /// Subject of the token, the same for all tokens of a person: the issuer and its name for them.
     pub name: String,
     /// The name of the tenant that they come to.
     pub tenant: String,
@@ -46,11 +46,11 @@ pub struct Holder {
     pub roles: Vec<String>,
     /// When the token was made.
     pub issued_at: Timestamp,
-    /// What tells it from every other token.
+    /// Digest that identifies the token.
     pub mark: [u8; 32],
 }
 
-/// Who has been here with a token since the process began.
+/// Tokens that were seen since the process began.
 #[derive(Default)]
 pub(crate) struct SeenTokens(Mutex<Seen>);
 
@@ -74,7 +74,7 @@ impl SeenTokens {
         (!seen.tokens.contains(&holder.mark), is_newest)
     }
 
-    /// Remembers a token.
+    /// Caches a token.
     fn note(&self, user: UserId, holder: &Holder) {
         let mut seen = self.seen();
         if seen.tokens.len() >= VISITORS_MAX {
@@ -90,7 +90,8 @@ impl SeenTokens {
 }
 
 impl Node {
-    /// Authenticates the holder of a token; none when it gives no role here, or the user is disabled.
+    /// Authenticates the holder of a token; none when it gives no role here, or the user is
+    /// disabled.
     pub(crate) async fn let_in(&self, holder: &Holder) -> Result<Option<EffectivePrivileges>> {
         let Some(tenant) = self.tenant_named(&holder.tenant).await? else { return Ok(None) };
         let mut roles = Vec::new();
@@ -182,7 +183,7 @@ impl Node {
         Ok(())
     }
 
-    /// What the user's own grants, roles apart, and some roles give together.
+    /// Rights from the user's own grants, roles apart, and from some roles together.
     async fn reach_of(&self, own: &[Award], roles: Vec<RoleId>) -> Result<EffectiveGrants> {
         let (mut privileges, mut databases) = (Vec::new(), Vec::new());
         let mut queues = Vec::new();

@@ -1,8 +1,8 @@
 //! Tenants, users, roles, keys and grants, as far as the actor may see or change them.
 //!
-//! No actor grants or revokes what it does not have: an actor that changes a user, a role or a key must have every
-//! privilege that it reaches. So an administrator of a tenant never becomes one of the cluster by
-//! way of an account that is.
+//! No actor grants or revokes what it does not have: an actor that changes a user, a role or a key
+//! must have every privilege that it reaches. So an administrator of a tenant never becomes one of
+//! the cluster by way of an account that is.
 
 use domain::access::{
     ApiKey, Award, Awarded, Deed, Entry, GrantText, Kind, NAME_BYTES_MAX, Privileges, QueueGrant,
@@ -23,7 +23,7 @@ const PAGE: u32 = 500;
 /// The most keys of a user.
 const KEYS_MAX: u32 = 1_000;
 
-/// What a kind of entry is called.
+/// Name of a kind of entry in messages.
 fn word(kind: Kind) -> &'static str {
     match kind {
         Kind::Tenant => "tenant",
@@ -43,7 +43,7 @@ impl AuthorizedEngine<'_> {
         if kind == Kind::Tenant { TenantId(Uuid::nil()) } else { self.actor.tenant }
     }
 
-    /// Whether the actor sees an entry; what they do not see is not there.
+    /// Whether the actor sees an entry; entries that it does not see do not exist for it.
     fn sees_entry(&self, entry: &Entry) -> bool {
         let is_admin = self.may(Deed::SeeAccess).is_ok();
         match entry {
@@ -73,7 +73,7 @@ impl AuthorizedEngine<'_> {
             self.may(Deed::SeeAccess)?;
         }
         if kind == Kind::Tenant && self.may(Deed::SeeCluster).is_err() {
-            // Who administers one tenant sees one.
+            // An administrator of one tenant sees only that tenant.
             let own = self.node().store.entries(&[self.actor.tenant.0]).await?;
             let own =
                 own.into_iter().filter(|it| after.is_none_or(|after| *it.entry.name() > *after));
@@ -113,7 +113,7 @@ impl AuthorizedEngine<'_> {
         named.filter(of_kind).ok_or_else(|| none(kind, format_args!("{text:?}")))
     }
 
-    /// What a user or a role has, whichever way, in a tenant. The role itself counts.
+    /// Rights of a user or a role in a tenant, direct and inherited. The role itself counts.
     pub(crate) async fn rights_of(&self, id: Uuid, tenant: TenantId) -> Result<Rights> {
         let store = &self.node().store;
         let reach = store.reach(id).await?;
@@ -161,7 +161,7 @@ impl AuthorizedEngine<'_> {
                     self.may(Deed::ChangeAccess)?;
                     return self.covers(&rights);
                 }
-                // A narrow key has no say about wider ones.
+                // A narrow key may not change wider ones.
                 let is_itself = self.actor.key == Some(key.id);
                 let scopes = key.scopes.unwrap_or(Privileges::ALL);
                 if is_itself { Ok(()) } else { self.covers(&scoped(rights, scopes)) }
@@ -180,8 +180,9 @@ impl AuthorizedEngine<'_> {
         Err(EngineError::WrongState(text))
     }
 
-    /// A key gives no more than the one that it was made with, and no longer; neither does one that
-    /// was made with a token. Only who came with a password makes keys that outlive the visit.
+    /// A key has no more rights than the key that it was made with, and no longer validity; neither
+    /// has one that was made with a token. Only a session with a password makes keys that outlive
+    /// it.
     async fn may_make(&self, key: &ApiKey) -> Result<()> {
         let rights = self.rights_of(key.user.0, key.tenant).await?;
         self.covers(&scoped(rights, key.scopes.unwrap_or(Privileges::ALL)))?;
@@ -285,7 +286,7 @@ impl AuthorizedEngine<'_> {
         Ok(())
     }
 
-    /// Who got in with the old password is out, but for one key.
+    /// Ends all sessions of the old password, except for one key.
     async fn end_sessions(
         &self,
         user: Uuid,
@@ -328,7 +329,7 @@ impl AuthorizedEngine<'_> {
         }
     }
 
-    /// What the award would give.
+    /// Rights that the grant would give.
     async fn worth(&self, award: &Award) -> Result<Rights> {
         match &award.what {
             Awarded::Privilege(privilege) => {
@@ -348,7 +349,7 @@ impl AuthorizedEngine<'_> {
         }
     }
 
-    /// Gives a privilege or a role to a user or a role of the tenant. Answers whether it is new.
+    /// Gives a privilege or a role to a user or a role of the tenant. Returns whether it is new.
     pub async fn award(&self, award: Award) -> Result<bool> {
         self.may(Deed::ChangeAccess)?;
         if award.tenant != self.actor.tenant {
@@ -368,7 +369,7 @@ impl AuthorizedEngine<'_> {
         }
     }
 
-    /// What the text of a grant gives. The queue that it names must exist.
+    /// Grant from its text. The queue that it names must exist.
     pub async fn granted(&self, text: &GrantText) -> Result<Awarded> {
         Ok(match text {
             GrantText::Privilege(privilege) => Awarded::Privilege(*privilege),
@@ -430,12 +431,12 @@ impl AuthorizedEngine<'_> {
     }
 }
 
-/// What a key with these scopes gives of a user's rights.
+/// Rights of a user, limited to the scopes of a key.
 fn scoped(rights: Rights, scopes: Privileges) -> Rights {
     Rights { privileges: rights.privileges.within(scopes), ..rights }
 }
 
-/// Names of what people name.
+/// Validates names that users choose.
 fn check_name(entry: &Entry) -> Result<()> {
     let name = entry.name();
     let well = |c: char| c.is_alphanumeric() || "-_.@ ".contains(c);
@@ -472,7 +473,7 @@ fn check_founders(old: &Entry, new: Option<&Entry>) -> Result<()> {
     }
 }
 
-/// Who logs in.
+/// Login of users.
 impl crate::run::Engine {
     /// The user of a name in a tenant, for an interface that checks their password.
     pub async fn user_named(
@@ -488,7 +489,8 @@ impl crate::run::Engine {
         }
     }
 
-    /// Keeps what the SQL interface recognises a password or a key by, if it was not changed meanwhile.
+    /// Stores the verifier of a password or a key for the SQL interface, if it was not changed
+    /// meanwhile.
     pub async fn keep_verifier(&self, id: Uuid, verifier: Box<Verifier>) -> Result<()> {
         let store = &self.node().store;
         let Some(record) = store.entries(&[id]).await?.pop() else { return Ok(()) };

@@ -1,10 +1,10 @@
-//! Jobs in, punctual runs out.
+//! The scheduler.
 //!
 //! A [`Node`] is one process's part in the work: it plans jobs whose time is near, claims runs,
-//! starts them when they are due, settles what ended, and takes over from nodes that were lost.
-//! Each of these is a step without input that can be repeated at will: what it does is decided by
-//! the store's state and the clock. [`Engine`] gives the steps their rhythm in a real process; the
-//! simulation calls them in an order of its own.
+//! starts them when they are due, settles ended ones, and takes over from nodes that were lost.
+//! Each of these is an idempotent step without input: the store's state and the clock decide what
+//! it does. [`Engine`] calls the steps in loops in a real process; the simulation calls them in an
+//! order of its own.
 
 mod acting;
 mod batch;

@@ -1,4 +1,4 @@
-//! A node: what it holds, and the steps that change it.
+//! A node: its state in memory, and the steps that change it.
 //!
 //! ```text
 //!             plan                 exchange                    start_due
@@ -11,7 +11,7 @@
 //!                                          history
 //! ```
 //!
-//! The steps may run side by side: what they share is behind one lock that is never held across
+//! The steps may run side by side: their shared state is behind one lock that is never held across
 //! a call to the store.
 
 use std::collections::hash_map::Entry;
@@ -111,7 +111,7 @@ pub struct Node {
     offset_us: AtomicI64,
     /// How far it is ahead of this process's steady clock.
     ahead_us: AtomicI64,
-    /// How what it saw ended.
+    /// Outcomes of the runs that it saw end.
     pub(crate) ends: Ends,
     traces: Traces,
     /// The skills of a remote agent; all of them for the server's own executor.
@@ -121,7 +121,7 @@ pub struct Node {
 /// Whether the executor has the skills that a job needs.
 pub(crate) type Skill = Arc<dyn Fn(&Job) -> bool + Send + Sync>;
 
-/// A run that was let in: its executor may begin.
+/// An admitted run: its executor may begin.
 #[derive(Clone, Debug)]
 pub struct Started {
     /// The run and the right to it.
@@ -134,14 +134,14 @@ pub struct Started {
     pub token: i64,
     /// The shard that it works on, if it is a part of a run.
     pub shard: Option<Arc<Shard>>,
-    /// Whether it only asks for the rows by which it is split: the action of its job is that
-    /// question, and [`Node::split_by`] takes the answer.
+    /// Whether it only queries the rows by which it is split: the action of its job is that query,
+    /// and [`Node::split_by`] takes the result.
     pub asks_rows: bool,
-    /// What proves to the store that the work is committed, if the job runs exactly once.
+    /// Key of the row that proves that the work is committed, if the job runs exactly once.
     pub effect: Option<EffectKey>,
 }
 
-/// What a node holds.
+/// State of a node in memory.
 struct State {
     id: NodeId,
     /// The number of slots.
@@ -161,29 +161,29 @@ struct State {
     held: HashMap<RunId, Held>,
     /// Runs that wait here for other runs of their job.
     lines: Lines,
-    /// Ended grants that the store does not know about yet.
+    /// Ended claims that the store has not recorded yet.
     done: Vec<Finish>,
-    /// Attempts whose ends the store is being told, and may not hear of.
+    /// Attempts whose ends are in a call to the store that may fail.
     telling: BegunRuns,
     /// Asked of the store and not answered yet.
     asked_soon: u32,
-    /// Calls under way that end or take grants.
+    /// Calls in flight that end or make claims.
     calls_in_flight: u32,
-    /// Those among them that tell of ends.
+    /// Those among them that report ends.
     reports_in_flight: u32,
-    /// Those among them that ask for runs.
+    /// Those among them that claim runs.
     claims_in_flight: u32,
     /// Runs that are about to start.
     starts_in_flight: usize,
     /// Whether a claim may have gone unheard.
     claim_reply_lost: bool,
-    /// The node for which the store is being asked what it holds.
+    /// The node whose claims are being read from the store.
     asking: Option<NodeId>,
-    /// Fences of grants that ended elsewhere a moment ago.
+    /// Fences of claims that ended elsewhere a moment ago.
     recently_released: VecDeque<i64>,
-    /// Whether the store may have work for a kind of slot that was not asked for yet.
+    /// Whether the store may have work for a kind of slot that was not claimed yet.
     claim_wanted: PerSlot<bool>,
-    /// Whether a run was recorded here that asks for something of its node.
+    /// Whether a run with a placement request was recorded here.
     has_placement_request: bool,
     /// Whether the last look for such runs had too few slots, so that there may be more.
     place_waits: bool,
@@ -195,15 +195,15 @@ struct State {
     drained: bool,
     /// When this node last took runs again after it was drained.
     drained_until: Option<Timestamp>,
-    /// Who executes for this node is elsewhere, and does not ask for work now.
+    /// The executor of this node is a remote agent that has no poll open now.
     executor_detached: bool,
-    /// It was handed a run that it cannot do, and lets others come first until then.
+    /// The node was given a run that it cannot execute, and does not claim until then.
     claim_backoff_until: Timestamp,
     /// Until then it is believed that no server executes.
     alone_until: Timestamp,
     /// The epoch that this node leads in, as far as it knows.
     leads: Option<i64>,
-    /// What this node plans ahead.
+    /// Buckets that this node plans ahead.
     share: Share,
     /// Nodes with other settings that an alert was raised about.
     drifted: HashSet<(NodeId, String)>,
@@ -213,11 +213,11 @@ struct State {
     parts_ended: Vec<RunId>,
     /// How many runs of each job are under way here.
     begun: BegunCounts,
-    /// Runs whose ends may make room in a pool.
+    /// Runs whose ends may free a place in a pool.
     pooled: HashSet<RunId>,
     /// Times in which no scheduler was alive, newest first.
     outages: Arc<[Outage]>,
-    /// What nodes had begun that this process was before, or took the place of.
+    /// Begun runs of earlier nodes that this process continues.
     predecessors: HashMap<NodeId, BegunRuns>,
     /// Whether this node is registered and knows the outages: before that nothing starts.
     has_joined: bool,
@@ -227,12 +227,12 @@ struct State {
     predecessor_acted: Option<(NodeId, Timestamp)>,
     /// When this node last decided about starts under its lease.
     acted_at: Option<Timestamp>,
-    /// What the store was last told about the runs that are under way here, by fence.
+    /// Runs under way with their start times, as last written to the store, by fence.
     told_starts: Vec<(Grant, Timestamp)>,
 }
 
 impl State {
-    /// What is held under a grant; none when the run is gone, or here again under another one.
+    /// The run held under a claim; none when it is gone, or held again under another claim.
     fn held(&self, grant: Grant) -> Option<&Held> {
         self.held.get(&grant.run).filter(|held| held.run.grant == grant)
     }
@@ -252,7 +252,7 @@ impl State {
         self.free_for_all(slot).saturating_sub(self.slot_waiters[slot].len())
     }
 
-    /// How many runs wait here for their time or for a slot, or are asked for.
+    /// How many runs wait here for their time or for a slot, or are being claimed.
     fn ahead(&self) -> u32 {
         let waiters: u32 = SlotKind::ALL.iter().map(|slot| self.slot_waiters[*slot].len()).sum();
         self.prepared.len() as u32 + waiters + self.asked_soon
@@ -268,7 +268,7 @@ impl State {
         running
     }
 
-    /// A slot is free for a run that asks for something of its node, should one wait.
+    /// A slot is free for a run with a placement request, should one wait.
     fn look_for_place(&mut self) {
         self.has_placement_request |= std::mem::take(&mut self.place_waits);
     }
@@ -277,7 +277,7 @@ impl State {
 struct Held {
     /// Its slot is the kind that it occupies or waits for here.
     run: Arc<ClaimedRun>,
-    /// When this node learnt of its grant.
+    /// When this node got the claim.
     claimed_at: Timestamp,
     /// Set when the executor has it.
     running: Option<Running>,
@@ -290,7 +290,7 @@ struct Running {
     job: Arc<Job>,
     started_at: Timestamp,
     token: i64,
-    /// What it waited for, if it began late.
+    /// Cause of a late start.
     waited: Option<String>,
     _counted: Option<Counted>,
 }
@@ -404,12 +404,12 @@ impl Node {
         first.map(|(due_at, _)| *due_at)
     }
 
-    /// How many ends the store is to be told of.
+    /// Number of ends that are not reported to the store.
     pub(crate) fn untold(&self) -> usize {
         self.state().done.len()
     }
 
-    /// Whether a exchange has something to tell the store or to ask of it.
+    /// Whether an exchange has results to report or runs to claim.
     pub fn has_news(&self) -> bool {
         let state = self.state();
         if state.claim_reply_lost {
@@ -418,7 +418,7 @@ impl Node {
         state.has_much_to_tell() || self.seeks(&state) && state.has_much_to_fill()
     }
 
-    /// Whether this node asks for runs that any node may have.
+    /// Whether this node claims runs that any node may execute.
     fn seeks(&self, state: &State) -> bool {
         let is_wanted = SlotKind::ALL.iter().any(|slot| state.claim_wanted[*slot]);
         let open = !self.settings.only_placed && is_wanted && self.takes(state);
@@ -430,7 +430,7 @@ impl Node {
         self.settings.info.roles.contains(&role)
     }
 
-    /// Whether this node may be handed anything.
+    /// Whether this node may claim anything.
     fn takes(&self, state: &State) -> bool {
         let open = !state.draining
             && !state.drained
@@ -439,8 +439,8 @@ impl Node {
         open && self.has_role(NodeRole::Agent)
     }
 
-    /// An attempt has ended. Answers false when the grant is not this node's any more, even if
-    /// the node was handed the same run again meanwhile.
+    /// An attempt has ended. Returns false when the claim is not this node's any more, even if the
+    /// node has claimed the same run again meanwhile.
     pub fn complete(&self, grant: Grant, result: AttemptResult) -> bool {
         self.end(grant, result, true)
     }
@@ -497,7 +497,7 @@ impl Node {
         true
     }
 
-    /// Asks for the end of one run.
+    /// Requests the cancellation of one run.
     async fn cancel_one(&self, run: RunId, reason: &Reason) -> store::Result<Cancelled> {
         let cancelled = self.store.cancel(run, reason).await?;
         self.state().lines.forget_look(run);
@@ -512,8 +512,8 @@ impl Node {
         Ok(cancelled)
     }
 
-    /// Remembers what may wake a run that was split: the end of a part, and the beginning of its
-    /// wait, before which the last part may have ended.
+    /// Remembers events that may wake a parent run: the end of a child run, and the beginning of
+    /// its wait, before which the last child run may have ended.
     fn note_parts(&self, finish: &Finish, applied: Applied) {
         if self.note_step_end(finish, applied) {
             return;
@@ -530,7 +530,7 @@ impl Node {
 }
 
 impl Node {
-    /// Asks for the end of a run. One that was split ends when its parts have.
+    /// Requests the cancellation of a run. A parent run ends when its child runs have.
     pub(crate) async fn cancel(&self, run: RunId, reason: &Reason) -> store::Result<Cancelled> {
         let cancelled = self.note_cancel(run, reason).await?;
         self.settle_dag(run).await?;
@@ -542,8 +542,8 @@ impl Node {
         Ok(cancelled)
     }
 
-    /// Asks for the end of a run. What follows for DAG runs is decided by the next
-    /// [`Node::advance_dags`].
+    /// Requests the cancellation of a run. The next [`Node::advance_dags`] decides the consequences
+    /// for DAG runs.
     async fn note_cancel(&self, run: RunId, reason: &Reason) -> store::Result<Cancelled> {
         loop {
             if !run.is_part() {

@@ -1,4 +1,4 @@
-//! Who carries alerts to people.
+//! Delivery of alerts.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,12 +13,12 @@ pub trait Notifier: Send + Sync + 'static {
     /// The channel's name, under which deliveries are recorded. It must not change.
     fn channel(&self) -> &str;
 
-    /// Which alerts it wants to be given; all, unless it says otherwise.
+    /// Filter of alerts; all by default.
     fn wants(&self) -> Channel {
         Channel::of_all(self.channel())
     }
 
-    /// Delivers an alert, or says why it could not.
+    /// Delivers an alert, or returns the error.
     fn deliver<'a>(
         &'a self,
         alert: &'a Alert,

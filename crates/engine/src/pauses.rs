@@ -5,10 +5,10 @@
 //!   RESUME ALL, or its end ──▶ record ENDED ──▶ every marked job is resumed ──▶ record removed
 //! ```
 //!
-//! Each job is paused and resumed as if a user had done it: prepared ticks go back, and what was
-//! missed follows the catch-up policy of the job. While the pause lasts, a job that would become
-//! enabled becomes PAUSED with the mark. The leader carries on what a node began and did not finish
-//! ([`Node::reconcile_pauses`]), and ends a pause whose time has come.
+//! Each job is paused and resumed as if a user had done it: prepared ticks are deleted, and missed
+//! times follow the catch-up policy of the job. While the pause lasts, a job that would become
+//! enabled becomes PAUSED with the mark. The leader completes changes that a node began and did not
+//! finish ([`Node::reconcile_pauses`]), and ends a pause whose time has come.
 
 use std::collections::HashMap;
 
@@ -64,7 +64,7 @@ impl Node {
         self.apply_pause(&object).await
     }
 
-    /// Ends the pause of all jobs of a tenant, or of the cluster. What they missed follows their
+    /// Ends the pause of all jobs of a tenant, or of the cluster. Missed times follow their
     /// catch-up policies, or the one that is given.
     pub async fn resume_all(
         &self,
@@ -139,7 +139,7 @@ impl Node {
         }
     }
 
-    /// Pauses or resumes the jobs that a pause is about. Answers how many.
+    /// Pauses or resumes the jobs that a pause is about. Returns how many.
     async fn apply_pause(&self, object: &Object) -> Result<usize> {
         let pause = pause_of(object)?;
         let tenant = Some(object.tenant).filter(|tenant| *tenant != TenantId::CLUSTER);
@@ -191,8 +191,8 @@ impl Node {
         }
     }
 
-    /// As the leader, carries on pauses that a node began and did not finish, and ends those whose time has come.
-    /// Answers how many jobs were paused or resumed.
+    /// As the leader, completes pauses that a node began and did not finish, and ends those whose
+    /// time has come. Returns how many jobs were paused or resumed.
     pub async fn reconcile_pauses(&self) -> Result<usize> {
         if self.leads().is_none() {
             return Ok(0);
@@ -211,9 +211,9 @@ impl Node {
         Ok(changed)
     }
 
-    /// Looks again at jobs that were just written: a pause of all jobs may have begun or ended since
-    /// [`Node::under_pause`] looked, and then it has not seen them. Answers the jobs that were paused
-    /// or resumed because of it.
+    /// Looks again at jobs that were just written: a pause of all jobs may have begun or ended
+    /// since [`Node::under_pause`] looked, and then it has not seen them. Returns the jobs that
+    /// were paused or resumed because of it.
     pub(crate) async fn overtaken_by_pause(&self, written: &[Job]) -> Result<Vec<JobId>> {
         let mut changed = Vec::new();
         let mut active: HashMap<TenantId, Option<ObjectId>> = HashMap::new();
@@ -240,10 +240,10 @@ impl Node {
         Ok(changed)
     }
 
-    /// What a pause of all jobs makes of a job that is to be written: one that would be enabled is
+    /// Applies a pause of all jobs to a job that is to be written: one that would be enabled is
     /// paused with the mark.
     pub(crate) async fn under_pause(&self, job: &mut Job, old: Option<&Job>) -> Result<()> {
-        // The mark is the engine's: what an interface writes has none.
+        // The engine owns the mark: a definition from an interface has none.
         let mark = old.and_then(|old| old.definition.paused_by);
         if job.state == JobState::Enabled && !job.definition.is_queue() {
             job.definition.paused_by = self.active_pause(job.tenant).await?.map(|(id, _)| id);

@@ -1,4 +1,4 @@
-//! What people want to know, and what is kept for them. A node hands it through: none of it
+//! Queries of clients, and records kept for them. A node passes them to the store: none of them
 //! decides what runs.
 
 use std::collections::HashSet;
@@ -98,7 +98,7 @@ impl Node {
 }
 
 impl Node {
-    /// Marks dead letters as seen to. Answers for each whether it was there.
+    /// Acknowledges dead letters. Returns for each whether it was there.
     pub async fn acknowledge(&self, runs: &[RunId]) -> Result<Vec<bool>> {
         Ok(self.store.acknowledge(runs).await?)
     }
@@ -172,7 +172,7 @@ impl Node {
         Ok(self.store.finish_request(tenant, key, answer).await?)
     }
 
-    /// What the whole cluster agrees on, by name.
+    /// Settings of the whole cluster, by name.
     pub async fn settings(&self) -> Result<Vec<Setting>> {
         Ok(self.store.settings().await?)
     }
@@ -184,7 +184,7 @@ impl Node {
 }
 
 impl Node {
-    /// What was done, newest first, from the given place backwards.
+    /// Audit rows, newest first, from the given one backwards.
     pub async fn audit(
         &self,
         filter: &AuditFilter,
@@ -244,7 +244,7 @@ impl Node {
 }
 
 impl Node {
-    /// What a channel has tried to deliver, newest first, from before the given one.
+    /// Deliveries of a channel, newest first, before the given one.
     pub async fn deliveries(
         &self,
         channel: &str,

@@ -34,7 +34,7 @@ const AWAIT_MAX: Duration = Duration::from_secs(2);
 /// A message to be sent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
-    /// What it holds.
+    /// Payload and headers.
     pub body: MessageBody,
     /// 0 to 9; that of the queue if absent.
     pub priority: Option<u8>,
@@ -42,24 +42,24 @@ pub struct Message {
     pub process_after: Option<Timestamp>,
     /// It ends as MISSED if no worker has leased it within this time; that of the queue if absent.
     pub time_to_live: Option<SignedDuration>,
-    /// How long its deduplication key is kept; as the queue says if absent.
+    /// How long its deduplication key is kept; the setting of the queue if absent.
     pub deduplication: Option<SignedDuration>,
 }
 
-/// What a worker reports about a leased message.
+/// Report of a worker about a leased message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MessageReport {
     /// The message.
     pub message: RunId,
     /// The fencing token of the lease.
     pub fence: i64,
-    /// What came of it.
+    /// Result of the attempt.
     pub report: Report,
     /// The output of the attempt, compressed.
     pub output: Option<Vec<u8>>,
 }
 
-/// What a step of the reaper did with messages.
+/// Result of a step of the reaper.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MessageReapReport {
     /// Messages that were settled.
@@ -88,7 +88,7 @@ fn settings_of(queue: &Job) -> Result<&QueueSettings> {
 }
 
 impl Node {
-    /// Records messages, all of them or none. Answers the id of each, and whether it is new.
+    /// Records messages, all of them or none. Returns the id of each, and whether it is new.
     pub async fn send_messages(
         &self,
         queue: &Job,
@@ -218,7 +218,7 @@ impl Node {
         }
     }
 
-    /// Gives a job the interval that its queue asks for.
+    /// Gives a job the interval of its queue.
     async fn adapt_interval(
         &self,
         job: &Job,
@@ -320,7 +320,7 @@ impl Node {
         })
     }
 
-    /// What reports of workers mean for their messages, by the policy of the queue.
+    /// Verdicts about messages from the reports of workers, by the policy of the queue.
     pub(crate) async fn decide_reports(
         &self,
         queue: &Job,
@@ -370,8 +370,8 @@ impl Node {
         }
     }
 
-    /// Settles messages whose leases ended, that no worker has leased in time, and whose queues were
-    /// deleted.
+    /// Settles messages whose leases ended, that no worker has leased in time, and whose queues
+    /// were deleted.
     pub async fn reap_messages(&self) -> store::Result<MessageReapReport> {
         let limit = self.settings.batch_max;
         let lapsed = self.store.lapsed_messages(limit).await?;
@@ -429,7 +429,7 @@ impl Node {
         Ok(found)
     }
 
-    /// Forgets one batch of deduplication keys that count no more. Answers how many.
+    /// Deletes one batch of expired deduplication keys. Returns how many.
     pub async fn forget_message_keys(&self) -> store::Result<u64> {
         self.store.forget_message_keys(self.settings.batch_max).await
     }

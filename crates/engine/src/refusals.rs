@@ -1,8 +1,8 @@
-//! Refused attempts, so many that they need not each have a row of the audit.
+//! Denied requests, counted where they are too many for an audit row each.
 //!
-//! The first refusal of a deed to an actor is recorded before it is answered. Those of the next
-//! minute are counted, and one row says afterwards how many there were. So a client that is refused a
-//! thousand times a second writes two rows a minute.
+//! The first denied request of a kind by an actor is recorded before its response. Those of the
+//! next minute are counted, and one row records their number afterwards. So a client that is denied
+//! a thousand times a second writes two rows a minute.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,10 +20,10 @@ const WINDOW: SignedDuration = SignedDuration::from_mins(1);
 /// How many different refusals are counted apart; beyond that, all others are one.
 const APART_MAX: usize = 4_096;
 
-/// Whose, who, what.
+/// Tenant, actor and denied action.
 type Key = (TenantId, String, String);
 
-/// What was refused in the present window.
+/// Denied requests of the current window.
 #[derive(Default)]
 pub(crate) struct DeniedRequests(Mutex<HashMap<Key, Counted>>);
 
@@ -39,7 +39,7 @@ impl Counted {
         now.duration_since(self.since).abs() >= WINDOW
     }
 
-    /// The row that says how many there were after the first; none if that was all.
+    /// The row with their number after the first; none if that was all.
     fn told(&self) -> Option<Event> {
         let Counted { first, since, more } = self;
         let details = format!(r#"{{"more":{more},"since":"{since}","first":{}}}"#, first.details);
@@ -58,13 +58,14 @@ impl DeniedRequests {
         let mut key = (event.tenant, event.actor.clone(), deed.to_owned());
         let mut first = event.clone();
         if all.len() >= APART_MAX && !all.contains_key(&key) {
-            // Of whom they are is not for a tenant to read.
+            // A tenant must not read which actors these are.
             (first.tenant, first.actor) = (TenantId::CLUSTER, String::new());
             first.details = "{}".to_owned();
             key = (TenantId::CLUSTER, String::new(), String::new());
         }
         match all.get_mut(&key) {
-            // Also when the window is over: the sealer tells soon, and begins another one.
+            // Also when the window is over: the sealer writes the count soon, and begins another
+            // one.
             Some(counted) => {
                 counted.more += 1;
                 true
@@ -76,18 +77,18 @@ impl DeniedRequests {
         }
     }
 
-    /// Forgets a first one that could not be recorded.
+    /// Drops a first one that could not be recorded.
     fn forget(&self, event: &Event) {
         self.all().retain(|_, counted| counted.more > 0 || counted.first != *event);
     }
 
-    /// Takes what is over, or everything.
+    /// Takes the counts of windows that are over, or all.
     fn take(&self, now: Option<Timestamp>) -> Vec<(Key, Counted)> {
         let is_over = |counted: &Counted| now.is_none_or(|now| counted.is_over(now));
         self.all().extract_if(|_, counted| is_over(counted)).collect()
     }
 
-    /// Gives back what could not be told.
+    /// Restores counts that could not be written.
     fn restore(&self, taken: Vec<(Key, Counted)>) {
         let mut all = self.all();
         for (key, counted) in taken {

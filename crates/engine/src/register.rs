@@ -1,4 +1,4 @@
-//! Who there is, remembered as long as nothing changes.
+//! Cache of identities, valid as long as the store's generation does not change.
 //!
 //! ```text
 //!   question ──▶ looked within a second? ──yes──▶ memory ──▶ answer
@@ -7,9 +7,10 @@
 //!                 generation changed? ──yes──▶ forget everything
 //! ```
 //!
-//! The store is asked for one number a second, whatever the number of requests and runs, and what
-//! was taken away somewhere counts here a second later. While the store is away, what is known is
-//! used for a few seconds; a node that does not reach the store for longer stops by itself.
+//! The store is read for one number a second, whatever the number of requests and runs, and a right
+//! that was revoked on another node is revoked here a second later. While the store is unreachable,
+//! the cache is used for a few seconds; a node that does not reach the store for longer stops by
+//! itself.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -40,10 +41,10 @@ const STALE_MAX: Duration = Duration::from_secs(5);
 /// How many keys are read at a time.
 const KEYS_PAGE: u32 = 500;
 
-/// How much is remembered of a kind before everything is read anew.
+/// Maximum number of cached entries of a kind; beyond that, all are read anew.
 const REMEMBERED_MAX: usize = 10_000;
 
-/// What was read since the last change.
+/// Entries that were read since the last change.
 #[derive(Default)]
 pub(crate) struct IdentityCache(Mutex<Memory>);
 
@@ -56,9 +57,9 @@ struct Memory {
     /// By whose they are.
     all_keys: HashMap<UserId, Arc<[ApiKey]>>,
     tenants: HashMap<String, Option<TenantId>>,
-    /// Who came with a token, by the token's mark.
+    /// Effective privileges by the digest of the token.
     holders: HashMap<Mark, Option<Arc<EffectivePrivileges>>>,
-    /// What salts are made of; it never changes.
+    /// Secret that salts are derived from; it never changes.
     salt: Option<[u8; 32]>,
 }
 
@@ -82,7 +83,7 @@ impl IdentityCache {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known of something, if memory was looked at a moment ago.
+    /// A cached entry, if the cache was checked within its time.
     fn fresh<T>(&self, known: impl FnOnce(&Memory) -> Option<T>) -> Option<T> {
         let memory = self.memory();
         if memory.is_fresh() { known(&memory) } else { None }
@@ -102,8 +103,8 @@ fn remember<K: std::hash::Hash + Eq, V>(memory: &mut HashMap<K, V>, key: K, valu
 }
 
 impl Node {
-    /// Makes sure that memory is of the present generation, as far as that can be known. Answers
-    /// the generation, under which what is read next may be remembered.
+    /// Makes sure that the cache is of the current generation, as far as that can be known. Returns
+    /// the generation, under which the next reads may be cached.
     async fn look(&self) -> Result<i64> {
         let (known, age) = {
             let memory = self.register.memory();
@@ -128,7 +129,7 @@ impl Node {
         }
     }
 
-    /// Remembers something unless identity has changed since it was asked for.
+    /// Caches an entry unless identity has changed since the read began.
     fn keep(&self, generation: i64, keep: impl FnOnce(&mut Memory)) {
         let mut memory = self.register.memory();
         if memory.generation == generation {
@@ -157,7 +158,7 @@ impl Node {
         self.standing_of(user, reach).await
     }
 
-    /// A user with what they reach; none when their tenant is not there.
+    /// A user with effective grants; none when their tenant does not exist.
     pub(crate) async fn standing_of(
         &self,
         user: User,
@@ -238,7 +239,7 @@ impl Node {
         Ok(keys)
     }
 
-    /// What the salts of all users are made of.
+    /// Secret that the salts of all users are derived from.
     pub async fn salt(&self) -> Result<[u8; 32]> {
         let known = self.register.memory().salt;
         if let Some(known) = known {
@@ -255,7 +256,7 @@ impl Node {
 
     /// The tenant of a name.
     pub async fn tenant_named(&self, name: &str) -> Result<Option<TenantId>> {
-        // Whatever strangers say is remembered: none of it may be long.
+        // Names from unauthenticated clients are cached: none of them may be long.
         if name.len() > NAME_BYTES_MAX {
             return Ok(None);
         }
@@ -269,7 +270,7 @@ impl Node {
         Ok(id)
     }
 
-    /// What jobs of an actor's tenant take that say nothing.
+    /// Default values of job fields in the actor's tenant.
     pub(crate) async fn job_defaults(&self, actor: &Actor) -> Result<JobDefaults> {
         if let Some(standing) = self.standing(actor.user).await?
             && standing.tenant.id == actor.tenant
@@ -336,8 +337,8 @@ impl Node {
 }
 
 impl Node {
-    /// The holder of a token with the privileges of its roles; none when it has no role here, or they
-    /// are disabled.
+    /// The holder of a token with the privileges of its roles; none when it has no role here, or
+    /// they are disabled.
     pub async fn holder(&self, holder: &Holder) -> Result<Option<Arc<EffectivePrivileges>>> {
         let generation = self.look().await?;
         if let Some(known) = self.register.memory().holders.get(&holder.mark) {
@@ -357,7 +358,7 @@ pub(crate) fn has_every_right(job: &Job) -> bool {
     job.owner == UserId::ADMIN
 }
 
-/// What makes the first user the administrator of the cluster.
+/// Grant that makes the first user the administrator of the cluster.
 pub(crate) fn founding_award() -> Award {
     Award {
         tenant: TenantId::DEFAULT,

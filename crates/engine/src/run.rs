@@ -1,8 +1,8 @@
-//! The engine in a real process: each step of the node as a loop with a rhythm of its own.
+//! The engine in a real process: each step of the node as a loop with an interval of its own.
 //!
 //! A loop wakes by a hint or by time, and time alone is enough: hints make things fast, the clock
-//! makes them right. A loop that finds the store unavailable waits a little longer each time and goes
-//! on by itself; an outage of the store is logged once for all of them.
+//! makes them right. A loop that finds the store unavailable waits a little longer each time and
+//! goes on by itself; an outage of the store is logged once for all of them.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -59,7 +59,7 @@ const SETTLE_MAX: usize = 10_000;
 /// How long a stop waits until the store has recorded it.
 const RETIRE_WAIT: Duration = Duration::from_secs(1);
 
-/// How long a stop waits for executors that were told to stop at once.
+/// How long a shutdown waits for executors that have to stop at once.
 const STOP_WAIT: Duration = Duration::from_secs(2);
 
 /// How often a run is built again because its job changed in between.
@@ -69,25 +69,25 @@ fn changed_meanwhile() -> EngineError {
     EngineError::WrongState("the job was changed at the same time; try again".to_owned())
 }
 
-/// What carries out a run.
+/// Executes the attempts of runs.
 pub trait Executor: Send + Sync + 'static {
-    /// Does the work of a run. It must end soon after `stop` says so.
+    /// Executes an attempt. It must end soon after `stop` requests it.
     fn execute(&self, run: Started, stop: Stop) -> impl Future<Output = AttemptResult> + Send;
 }
 
 type StopSender = watch::Sender<Option<AttemptEnd>>;
 
-/// Tells an executor to stop.
+/// Requests an executor to stop.
 #[derive(Clone)]
 pub struct Stop(watch::Receiver<Option<AttemptEnd>>);
 
 impl Stop {
-    /// The wish itself, for an executor that hands it on.
+    /// The request itself, for an executor that passes it on.
     pub fn into_requests(self) -> watch::Receiver<Option<AttemptEnd>> {
         self.0
     }
 
-    /// Waits until the run must stop, and says why: cancelled, or out of time.
+    /// Waits until the run must stop, and returns the cause: cancelled, or timed out.
     pub async fn requested(&mut self) -> AttemptEnd {
         loop {
             if let Some(end) = *self.0.borrow_and_update() {
@@ -110,7 +110,7 @@ pub struct Engine {
     extends: Batcher<LeaseExtension, store::Result<Vec<Option<Extended>>>>,
     shared: Arc<Shared>,
     tasks: tokio::sync::Mutex<JoinSet<()>>,
-    /// What executes in this process.
+    /// Dispatch to the executor in this process.
     here: Arc<dyn Dispatch>,
     /// The runtime of its loops, on whichever thread they are started.
     runtime: tokio::runtime::Handle,
@@ -118,7 +118,7 @@ pub struct Engine {
     proxies: Mutex<Vec<Weak<AgentProxy>>>,
 }
 
-/// What the loops and the executors share.
+/// State that loops and executors share.
 #[derive(Default)]
 struct Shared {
     /// Results came in, or there is work to fetch.
@@ -127,14 +127,14 @@ struct Shared {
     prepared: Notify,
     /// A job may be due earlier than the planner thinks.
     plan: Notify,
-    /// Runs were recorded here that ask for something of their node.
+    /// Runs with a placement request were recorded here.
     places: Notify,
     /// Workers that wait for messages.
     lines: Lines,
     /// Sessions of workers.
     sessions: Sessions,
-    /// The executors' stop signals, each with the fence that it belongs to: a run can be here
-    /// again while the executor of an older grant has not stopped yet.
+    /// The executors' stop signals, each with its fence: a run can be here again while the executor
+    /// of an older claim has not stopped yet.
     stops: Mutex<HashMap<RunId, (i64, StopSender)>>,
     pulse: Pulse,
     /// Whether the store answers; the same for every agent that this process stands in for.
@@ -158,7 +158,7 @@ pub struct Health {
     pub is_stopping: bool,
 }
 
-/// What a process has done since its start.
+/// Counters of a process since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
     /// Steps that met an error.
@@ -270,7 +270,7 @@ impl Engine {
         self.node.id() == node || proxies.any(|proxy| proxy.id() == node)
     }
 
-    /// What this process has done since its start.
+    /// Counters of this process since its start.
     pub fn activity(&self) -> Activity {
         Activity {
             errors: self.shared.errors.load(Ordering::Relaxed),
@@ -283,7 +283,7 @@ impl Engine {
     }
 
     /// Records runs; callers that come at the same time share a commit. Durable when it returns.
-    /// Answers for each whether it is new; runs of a job that has changed since it was read are an
+    /// Returns for each whether it is new; runs of a job that has changed since it was read are an
     /// error.
     pub async fn submit(&self, runs: Vec<NewRun>) -> Result<Vec<bool>> {
         let submitted = self.record(runs).await?;
@@ -299,7 +299,8 @@ impl Engine {
     }
 
     /// Records a run that `make` builds from its job, and builds it again while the job changes
-    /// between the two: the job may have been read long ago. Answers the run, and whether it is new.
+    /// between the two: the job may have been read long ago. Returns the run, and whether it is
+    /// new.
     pub(crate) async fn record_current<F>(&self, make: impl Fn() -> F) -> Result<(NewRun, bool)>
     where
         F: Future<Output = Result<NewRun>>,
@@ -316,7 +317,7 @@ impl Engine {
     }
 
     /// Starts a run that did not succeed once more, as a new run. If it was a dead letter, it is
-    /// seen to now.
+    /// acknowledged.
     pub async fn redrive(&self, run: RunId, requested_by: Option<UserId>) -> Result<NewRun> {
         let again = match self.node.redrive_split(run, requested_by).await? {
             Some(again) => {
@@ -364,8 +365,8 @@ impl Engine {
         self.proxies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stops gracefully: claims nothing more, gives back what has not started, lets what runs
-    /// finish within `grace`, and stops the rest.
+    /// Stops gracefully: claims nothing more, releases runs that have not started, lets running
+    /// ones finish within `grace`, and stops the rest.
     pub async fn stop(&self, grace: Duration) {
         self.shared.stopping.store(true, Ordering::Relaxed);
         // Workers ask another server, or this one again.
@@ -385,7 +386,7 @@ impl Engine {
         self.shared.news.notify_one();
         let finished = async {
             loop {
-                // Before the look: what ends after it is heard of.
+                // Registered before the check, so that an end after it wakes this task.
                 let ended = self.shared.idle.notified();
                 if self.node.running() == 0 {
                     break;

@@ -1,4 +1,4 @@
-//! What an engine can be told, and what it is given.
+//! Settings and environment of an engine.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use store::NodeInfo;
 use crate::start_log::StartLog;
 use crate::tracer::Tracer;
 
-/// How many endpoints a node calls at the same time unless it is told otherwise.
+/// Default of the number of endpoints that a node calls at the same time.
 pub const MAX_HTTP_CALLS: u32 = 4_096;
 
 /// The numbers of a node.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What the node says about itself.
+    /// Properties that the node reports.
     pub info: NodeInfo,
     /// How many runs execute at the same time, calls of endpoints not counted.
     pub max_concurrent_jobs: u32,
@@ -27,13 +27,13 @@ pub struct Settings {
     /// How many runs of one job may be under way at a time if the job allows runs to overlap and
     /// has no limit of its own.
     pub max_runs_per_job: u32,
-    /// Whether the node takes only runs that ask for its labels.
+    /// Whether the node takes only runs with a placement request for its labels.
     pub only_placed: bool,
     /// How many due runs one tenant may hold at a time, on all nodes together.
     pub tenant_max_concurrent: Option<u32>,
     /// The database of SQL jobs of the tenant `default` that name none.
     pub default_database: Option<String>,
-    /// The longest that an attempt may take, whatever its job says.
+    /// Upper limit of the timeout of an attempt, for all jobs.
     pub job_timeout_max: Option<SignedDuration>,
     /// Jobs that are due within this time are planned now.
     pub look_ahead: SignedDuration,
@@ -43,7 +43,7 @@ pub struct Settings {
     pub prepare_ahead: SignedDuration,
     /// How many runs are prepared at the same time.
     pub prepare_max: u32,
-    /// How long a silent node keeps what it holds.
+    /// Duration of the lease: how long a node that misses heartbeats keeps its runs.
     pub lease: SignedDuration,
     /// How long a worker that does not poll keeps the messages of its session.
     pub worker_lease: SignedDuration,
@@ -52,10 +52,10 @@ pub struct Settings {
     /// A node that could not renew stops its work this long before its lease ends.
     pub stop_before_lease_end: SignedDuration,
     /// A node whose clock is further away from the store's plans and claims nothing. None for a
-    /// store that goes by the clock of the same machine: there, no other node could do better, and a
+    /// store that uses the clock of the same machine: there, no other node could do better, and a
     /// clock that was set back must not stop everything until it has caught up.
     pub clock_offset_max: Option<SignedDuration>,
-    /// How often the store is asked for work when nothing hints at any.
+    /// How often the node tries to claim when there is no hint.
     pub poll_every: SignedDuration,
     /// Items that one call to the store carries at most.
     pub batch_max: u32,
@@ -68,8 +68,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// What every node of a cluster should run with, as JSON. What a machine is good for is its
-    /// own affair.
+    /// Settings that every node of a cluster should have, as JSON. Settings about the capacity of a
+    /// machine are not among them.
     pub fn policy(&self) -> String {
         let most = self.tenant_max_concurrent.map_or("null".to_owned(), |most| most.to_string());
         let longest =
@@ -99,7 +99,7 @@ impl Settings {
         PerSlot { process: self.max_concurrent_jobs, http: self.max_http_calls }
     }
 
-    /// What the node says about itself, with what follows from its settings.
+    /// Properties that the node reports, including those that follow from its settings.
     pub fn node_info(&self) -> NodeInfo {
         NodeInfo {
             capacity: self.slots(),
@@ -141,7 +141,7 @@ impl Default for Settings {
     }
 }
 
-/// What an engine cannot make by itself: the time, randomness, the zones, and who looks on.
+/// Dependencies that an engine cannot make by itself: the time, randomness, time zones, observers.
 #[derive(Clone)]
 pub struct Env {
     /// The wall clock of this machine, which may be set at any moment.
@@ -154,7 +154,7 @@ pub struct Env {
     pub zones: Zones,
     /// The tracer of single runs, if there is one.
     pub tracer: Option<Arc<dyn Tracer>>,
-    /// Where starts are written down for the process after this one, if anywhere.
+    /// The start log for the successor of this process, if there is one.
     pub start_log: Option<Arc<dyn StartLog>>,
 }
 

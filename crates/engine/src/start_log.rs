@@ -1,9 +1,9 @@
-//! The start log: what a process had begun, for the process after it.
+//! The start log: begun runs of a process, for its successor.
 //!
 //! Nothing is written to the store when a run begins. If its process is killed, the next one in the
-//! same data folder reads here what had begun: that was lost, and everything else that was prepared
-//! goes on untouched. A record is in the file before the action begins. It need not survive the
-//! machine: after a reboot, every due run may have begun.
+//! same data folder reads the begun runs here: these were lost, and all other prepared runs go on
+//! untouched. A record is in the file before the action begins. It need not survive the machine:
+//! after a reboot, every due run may have begun.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ pub struct BegunRun {
     pub token: i64,
 }
 
-/// What a node had begun when it ended: all of it. What is not here has not begun.
+/// All runs that a node had begun when it ended. A run that is not listed had not begun.
 pub type BegunRuns = HashMap<Grant, BegunRun>;
 
 /// The node that the process before this one was.
@@ -28,21 +28,21 @@ pub type BegunRuns = HashMap<Grant, BegunRun>;
 pub struct Predecessor {
     /// The node.
     pub node: NodeId,
-    /// What it had begun; none when that cannot be known.
+    /// Runs that it had begun; none when the log cannot be read.
     pub begun: Option<BegunRuns>,
     /// When it last decided about starts, by the clock of the store; none when that is not known.
     pub acted_at: Option<Timestamp>,
 }
 
-/// Where starts are written down.
+/// A log of starts.
 pub trait StartLog: Send + Sync {
     /// The node that the process before this one was, if there was one.
     fn predecessor(&self) -> Option<&Predecessor>;
 
-    /// From now on, the log is that of this node; what was written before is over.
+    /// From now on, the log is that of this node; earlier records are void.
     fn restart(&self, node: NodeId);
 
-    /// A run begins under a grant.
+    /// A run begins under a claim.
     fn begin(&self, grant: Grant, begun: BegunRun);
 
     /// The node decided about starts under its lease at this time, by the clock of the store.
@@ -51,6 +51,6 @@ pub trait StartLog: Send + Sync {
     /// A run whose start is in the log has not begun after all.
     fn retract(&self, grant: Grant);
 
-    /// The store knows that the run of a grant has ended or goes on without it.
+    /// The store has recorded that the run of a claim has ended or goes on without it.
     fn end(&self, grant: Grant);
 }

@@ -16,13 +16,14 @@ const DEAD_LETTERS_MAX: u32 = 1_000;
 /// How a tenant's jobs are doing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stats {
-    /// What its live runs are doing.
+    /// Live runs by state.
     pub live: LiveCounts,
     /// Dead letters, counted up to a thousand.
     pub dead_letters: u32,
-    /// What ended in this hour and the one before. Statistics of ended runs are a minute or two late.
+    /// Runs that ended in this hour and the one before. Statistics of ended runs are a minute or
+    /// two late.
     pub last_hour: Summary,
-    /// What ended in this hour and the 24 before.
+    /// Runs that ended in this hour and the 24 before.
     pub last_day: Summary,
 }
 
@@ -31,7 +32,7 @@ pub struct Stats {
 pub struct HourlyStats {
     /// When the hour began.
     pub at: Timestamp,
-    /// What ended in it.
+    /// Runs that ended in it.
     pub summary: Summary,
 }
 

@@ -1,7 +1,7 @@
-//! Who follows single runs from step to step.
+//! Traces of single runs.
 //!
-//! Metrics say how much happens; a tracer is told what happened to which run and when. Without one
-//! nothing is remembered for it. It must not wait: it is called between the steps.
+//! Metrics count events; a tracer gets each event of a run with its time. Without a tracer nothing
+//! is kept for one. A tracer must not block: it is called between the steps.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use domain::run::{ClaimedRun, NewRun};
 use jiff::Timestamp;
 use store::{Applied, Finish};
 
-/// What is told how runs go on.
+/// Receives the events of runs.
 pub trait Tracer: Send + Sync + 'static {
     /// A run was recorded.
     fn planned(&self, planned: Planned<'_>);
 
-    /// The store knows how a grant ended.
+    /// The store has recorded the end of a claim.
     fn settled(&self, settled: Settled<'_>);
 }
 
@@ -26,7 +26,7 @@ pub struct Planned<'a> {
     pub run: &'a NewRun,
     /// Its job's name, if it was at hand.
     pub job_name: Option<&'a str>,
-    /// Who planned it.
+    /// The node that planned it.
     pub node: NodeId,
     /// When the step began.
     pub began_at: Timestamp,
@@ -34,22 +34,22 @@ pub struct Planned<'a> {
     pub recorded_at: Timestamp,
 }
 
-/// A grant that has ended, and the store knows.
+/// A claim whose end the store has recorded.
 pub struct Settled<'a> {
-    /// The run and the grant.
+    /// The run and the claim.
     pub run: &'a ClaimedRun,
     /// Its job.
     pub job: &'a Arc<Job>,
-    /// Who held it.
+    /// The node that held it.
     pub node: NodeId,
-    /// When it was taken; not known of a node that was lost.
+    /// When it was claimed; not known for a node that was declared dead.
     pub claimed_at: Option<Timestamp>,
     /// When its end was decided.
     pub decided_at: Timestamp,
-    /// What was decided, with the attempt if one was made.
+    /// The decision, with the attempt if one was made.
     pub finish: &'a Finish,
-    /// What the store made of it.
+    /// Result of the write.
     pub applied: Applied,
-    /// When the store had answered.
+    /// When the store had replied.
     pub settled_at: Timestamp,
 }

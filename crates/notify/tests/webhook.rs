@@ -1,4 +1,4 @@
-//! Webhooks against a real socket that checks what it gets.
+//! Webhooks against a real socket that checks the requests.
 
 extern crate punctual_notify as notify;
 

@@ -31,7 +31,7 @@ pub enum Kind {
     Int,
     /// A number.
     Float,
-    /// Text.
+    /// Type of texts.
     Text,
     /// An instant.
     Time,
@@ -39,7 +39,7 @@ pub enum Kind {
     Uuid,
     /// JSON, as text.
     Json,
-    /// Bytes.
+    /// Type of byte strings.
     Bytes,
 }
 
@@ -107,7 +107,7 @@ impl Kind {
 /// A value of a result or of a parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Null.
+    /// The null value.
     Null,
     /// True or false.
     Bool(bool),
@@ -121,7 +121,7 @@ pub enum Value {
     Time(Timestamp),
     /// A UUID.
     Uuid(Uuid),
-    /// Bytes.
+    /// A byte string.
     Bytes(Arc<[u8]>),
 }
 

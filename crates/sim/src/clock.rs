@@ -1,4 +1,4 @@
-//! Time that moves only when the simulation says so.
+//! Time that moves only when the simulation advances it.
 //!
 //! There is one true time. The store's wall clock and every machine's wall clock lie an offset
 //! away from it, and the offsets can be stepped. Leases, durations and the executor's timers are
@@ -47,7 +47,7 @@ impl VirtualClock {
         timestamp(self.true_us() + self.0.store_offset.load(Ordering::SeqCst))
     }
 
-    /// How far the time that the store goes by is ahead of the true time.
+    /// How far the store's clock is ahead of the true time.
     pub fn store_ahead_us(&self) -> i64 {
         self.stamp().as_microsecond() - self.true_us()
     }
@@ -64,8 +64,8 @@ impl VirtualClock {
         wall
     }
 
-    /// The time that a write at this moment carries: the store's clock, which never goes back
-    /// behind what the store saw.
+    /// The timestamp of a write at this moment: the store's clock, which never goes back behind its
+    /// last value.
     pub fn stamp(&self) -> Timestamp {
         self.store_wall().max(timestamp(self.0.store_newest.load(Ordering::SeqCst)))
     }

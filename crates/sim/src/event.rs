@@ -10,7 +10,7 @@ use engine::Started;
 use jiff::Timestamp;
 use store::{Applied, Cancelled, Finish, RecordPlan};
 
-/// Something that happened. Times are the store's, unless they say otherwise.
+/// An event. Times are the store's, unless the field states otherwise.
 #[derive(Clone, Debug)]
 pub enum SimEvent {
     /// A job was created or changed.
@@ -29,9 +29,9 @@ pub enum SimEvent {
     },
     /// A client submitted a run.
     Submitted { at: Timestamp, run: NewRun },
-    /// A node was handed a run.
+    /// A node claimed a run.
     Claimed { at: Timestamp, node: NodeId, run: ClaimedRun },
-    /// A grant was to be ended.
+    /// A node tried to end a claim.
     Finished {
         /// The node that held it.
         node: NodeId,
@@ -97,11 +97,11 @@ pub enum SimEvent {
     /// An executor is not at work any more.
     Stopped {
         at: Timestamp,
-        /// On what it worked.
+        /// The claim that it worked on.
         grant: Grant,
     },
     /// A clock was set.
     ClockSet,
-    /// A machine died or was stopped for a while, with what it held.
+    /// A machine died or was suspended for a while, with its runs.
     Interrupted { machine: usize },
 }

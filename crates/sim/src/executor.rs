@@ -23,7 +23,7 @@ pub struct SimAttempt {
 /// How an attempt ends.
 #[derive(Clone, Debug)]
 pub enum SimEnd {
-    /// It says so.
+    /// It reports this result.
     Result(AttemptResult),
     /// It takes its machine with it.
     Poison,

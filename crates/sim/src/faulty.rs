@@ -1,8 +1,8 @@
 //! A store behind a faulty network, with calls that interleave.
 //!
 //! Each call can be parked before it reaches the store and after it was committed, can fail on its
-//! way there, and can lose its reply on the way back. Whatever the caller is told, the true result
-//! is recorded as [`SimEvent`]s.
+//! way there, and can lose its reply on the way back. Whatever the caller gets, the true result is
+//! recorded as [`SimEvent`]s.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -24,7 +24,7 @@ use crate::event::SimEvent;
 use crate::link::StoreLink;
 use crate::sabotage::Sabotage;
 
-/// Operations that change or tell nothing that an invariant is about.
+/// Operations that no invariant depends on.
 macro_rules! through {
     ($($operation:ident($($arg:ident: $kind:ty),*) -> $answer:ty;)*) => {
         $(
@@ -102,7 +102,7 @@ impl<S: Store> FaultyStore<S> {
         Ok(states)
     }
 
-    /// Tells of a transition; its end is what the store shows, unless it is known.
+    /// Records a transition; its end is read from the store, unless it is known.
     async fn moved(
         &self,
         run: RunId,
@@ -120,7 +120,7 @@ impl<S: Store> FaultyStore<S> {
         Ok(())
     }
 
-    /// Tells of the transitions that ends of grants made. A run that was claimed in the same call
+    /// Records the transitions that ends of claims made. A run that was claimed in the same call
     /// has left its state behind.
     async fn moved_by(
         &self,
@@ -136,8 +136,9 @@ impl<S: Store> FaultyStore<S> {
             if matches!(from, RunState::Ended(_)) {
                 continue;
             }
-            // A node whose clock is ahead, or a store whose clock was set back, has judged a run before
-            // it is due by the store's clock: the node began a part, skipped a run, or let it wait.
+            // A node whose clock is ahead, or a store whose clock was set back, has judged a run
+            // before it is due by the store's clock: the node began a part, skipped a run, or let
+            // it wait.
             let is_judged = matches!(event, run::Event::Wait | run::Event::End(Outcome::Skipped));
             let has_begun = (finish.attempt.is_some() || is_judged) && from == RunState::Pending;
             let from = if has_begun { RunState::Running } else { from };

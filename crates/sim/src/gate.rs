@@ -3,7 +3,7 @@
 //! A step of a node is a future that calls the store a few times. Around each call it can be
 //! parked: the simulation gets control back, lets others run, and goes on with the step later,
 //! or never, when the node is killed in between. Only one step is polled at a time, so one flag
-//! is enough to tell a step that parked from a step that waits for the store's answer.
+//! is enough to distinguish a step that parked from a step that waits for the store's reply.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;

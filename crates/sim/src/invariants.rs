@@ -102,7 +102,8 @@ impl Judge {
                 Box::new(fairness::Fairness::new(profile)),
                 Box::new(slots_bounded::SlotsBounded::new(profile)),
             ],
-            // The pruner's clock may be an hour off, and so may be the clock of what ended.
+            // The pruner's clock may be an hour off, and so may be the clock of the node that
+            // recorded the end.
             retention: SignedDuration::from_hours(24 * days - 3),
         }
     }

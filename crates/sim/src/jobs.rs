@@ -167,7 +167,8 @@ fn dag(random: &mut Random) -> Dag {
     Dag { steps, on_step_failure, max_parallel, ..Dag::default() }
 }
 
-/// Where and how a job is executed: mostly anywhere. A job that exists stays a job, and a DAG a DAG.
+/// Where and how a job is executed: mostly anywhere. A job that exists stays a job, and a DAG a
+/// DAG.
 pub fn class(random: &mut Random, definition: &mut Definition, is_new: bool) {
     let was_dag = definition.dag.is_some();
     definition.class = match random.weighted(&[6, 2, 2]) {

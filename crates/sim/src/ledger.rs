@@ -1,4 +1,4 @@
-//! The ledger as it stands in the store, and what it says about every nominal time.
+//! The ledger in the store, and its rows for every nominal time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,8 +46,8 @@ impl Ledger {
     }
 }
 
-/// A nominal time, and which of the job's schedules it belongs to: a range that was counted by
-/// one schedule says nothing about the times of another.
+/// A nominal time, and which of the job's schedules it belongs to: a range that was counted by one
+/// schedule does not cover the times of another.
 type Time = (Timestamp, usize);
 
 /// The rows of the ledger for the nominal times of one job.

@@ -1,14 +1,14 @@
 //! Worlds in which everything goes wrong, and the proof that nothing was lost.
 //!
 //! A world is made from a seed: some machines with a node each over one SQLite store, a virtual
-//! clock, jobs of every kind, people who change their minds, and faults. One thing happens after
+//! clock, jobs of every kind, users that change jobs, and faults. One thing happens after
 //! the other, in an order that the seed decides, so that a world can be lived through again:
 //!
 //! ```text
 //!   cargo run -p punctual-sim -- --seed 42
 //! ```
 //!
-//! An oracle follows what was accepted and knows every nominal time that must be in the ledger.
+//! An oracle follows accepted commands and computes every nominal time that must be in the ledger.
 //! The invariants look at every event and at the ledger; see `invariants/`.
 
 mod clock;

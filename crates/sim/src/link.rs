@@ -18,7 +18,7 @@ const LOOKS_MAX: usize = 12;
 /// How often a call is disturbed, in a thousand times.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rates {
-    /// Parked before it reaches the store, and again before the answer is heard.
+    /// Parked before it reaches the store, and again before the reply arrives.
     pub park: u64,
     /// Fails before it reaches the store.
     pub fail: u64,

@@ -1,4 +1,4 @@
-//! A machine: one node at a time, the steps it is in the middle of, and what it executes.
+//! A machine: one node at a time, its unfinished steps, and its executors.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -43,7 +43,7 @@ pub struct Machine {
     pub joined: bool,
     /// How often it was booted.
     pub lives: u64,
-    /// What its processes have written down of their starts.
+    /// Start log of its processes.
     pub log: Arc<SimLog>,
     /// Whether its node has taken over from the process before.
     pub recovered: bool,
@@ -61,21 +61,21 @@ pub struct MachineStep {
 /// The steps of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepKind {
-    /// Plans.
+    /// Plans jobs.
     Plan,
-    /// Tells what ended and asks for more.
+    /// Reports results and claims runs.
     Exchange,
-    /// Starts what is due.
+    /// Starts due runs.
     Start,
     /// Renews the lease.
     Renew,
-    /// Takes over from silent nodes.
+    /// Takes over from nodes that missed heartbeats.
     Reap,
     /// Deletes old history.
     Prune,
     /// Takes part in the cluster: leadership, acknowledgements, claims by placement.
     Attend,
-    /// Registers.
+    /// Registers the node.
     Join,
     /// Goes in good order.
     Leave,
@@ -114,7 +114,7 @@ pub enum StepResult {
     Join(store::Result<()>),
     /// It left.
     Leave(store::Result<()>),
-    /// It did what was asked, or not.
+    /// Result of a command.
     Command(String),
 }
 

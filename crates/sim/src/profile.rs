@@ -19,10 +19,10 @@ pub struct Profile {
     pub shards: u64,
     /// How many jobs are created at most.
     pub jobs_max: usize,
-    /// How much people ask for, in a hundred steps.
+    /// Number of commands of users, in a hundred steps.
     pub commands: u64,
-    /// Whether people only trigger jobs, many at a time, and nothing goes wrong: what is left is
-    /// the question who comes first.
+    /// Whether users only trigger jobs, many at a time, and there are no faults: this tests the
+    /// order of runs.
     pub flood: bool,
     /// The settings of every node.
     pub settings: Settings,

@@ -1,9 +1,9 @@
 //! A world of one queue: producers, workers that die and come back late, nodes that reap, and a way
 //! to the store on which calls fail and answers are lost.
 //!
-//! The world keeps its own record of what it was told, and compares it with the store: no message is
-//! lost, none is acknowledged twice, no workspace has more holders than allowed, no ordering key has
-//! two, and every workspace gets its turn.
+//! The world keeps its own record of replies, and compares it with the store: no message is lost,
+//! none is acknowledged twice, no workspace has more holders than allowed, no ordering key has two,
+//! and every workspace is served.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -36,17 +36,17 @@ use crate::random::Random;
 /// How long a lease lasts.
 const LEASE: SignedDuration = SignedDuration::from_secs(10);
 
-/// How often the quiet end lets workers take what is left.
+/// Maximum number of rounds in which workers take the remaining messages at the end.
 const ROUNDS_MAX: usize = 4_000;
 
-/// What happened in a world of queues.
+/// Counters of a world of queues.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct QueueStats {
     /// Messages that were recorded.
     pub sent: u64,
-    /// Leases that a worker heard of.
+    /// Leases whose replies reached a worker.
     pub leased: u64,
-    /// Messages that ended as completed, as a worker was told.
+    /// Messages that ended as completed, by the replies to workers.
     pub acknowledged: u64,
     /// Reports that came too late.
     pub stale: u64,
@@ -70,9 +70,9 @@ struct QueueWorld {
     machines: Vec<Machine>,
     queue: Job,
     settings: QueueSettings,
-    /// What each worker thinks that it holds.
+    /// Messages that each worker believes it holds.
     workers: Vec<Vec<Held>>,
-    /// Messages that a producer was told of.
+    /// Messages whose recording a producer was informed of.
     told: BTreeSet<RunId>,
     /// The messages of each ordering key that are on record, in order.
     ordered: BTreeMap<String, Vec<RunId>>,
@@ -274,7 +274,7 @@ impl QueueWorld {
         let max = self.random.between(1, 4) as u32;
         let request = self.request(max);
         let store = self.faulty();
-        // Whose leases have not ended, before the call.
+        // Valid leases before the call.
         let live = self.live_leases();
         let Ok(leased) = self.runtime.block_on(store.lease_messages(&request)) else {
             return Ok(());
@@ -404,7 +404,8 @@ impl QueueWorld {
         let store = self.faulty();
         if let Ok(kept) = self.runtime.block_on(store.extend_leases(&asked)) {
             let mut kept = kept.iter().map(Option::is_some);
-            // What is another worker's by now is dropped, unless its own report may have ended it.
+            // A message that another worker holds by now is dropped, unless its own report may have
+            // ended it.
             self.workers[worker].retain(|held| kept.next().unwrap_or(false) || held.is_unsure);
         }
         Ok(())
@@ -418,7 +419,7 @@ impl QueueWorld {
         Ok(())
     }
 
-    /// No limit is exceeded, whatever workers were told.
+    /// No limit is exceeded, whatever the replies to workers were.
     fn within_limits(&mut self) -> Sound {
         let line = self.runtime.block_on(self.store.queue_line(self.queue.id));
         let line = line.unwrap_or_default();
@@ -437,7 +438,8 @@ impl QueueWorld {
         }
     }
 
-    /// Nothing goes wrong any more: every message comes to its end, and every workspace to its turn.
+    /// Nothing goes wrong any more: every message comes to its end, and every workspace to its
+    /// turn.
     fn end(&mut self) -> Sound {
         self.link.set_rates(Rates::default());
         self.workers = vec![Vec::new()];

@@ -49,7 +49,7 @@ impl Random {
         items[self.below(items.len() as u64) as usize].clone()
     }
 
-    /// An index, each as likely as its weight says.
+    /// An index, drawn with the probability of its weight.
     pub fn weighted(&mut self, weights: &[u64]) -> usize {
         let mut left = self.below(weights.iter().sum());
         for (i, weight) in weights.iter().enumerate() {

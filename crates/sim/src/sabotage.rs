@@ -13,15 +13,15 @@ pub enum Sabotage {
     /// Every node that asks for leadership gets it, in the present epoch: the leader is not
     /// compared.
     SharedEpoch,
-    /// A node that led once is told so again, whatever has happened since.
+    /// A node that led once gets the same leadership again, whatever has happened since.
     RememberedLead,
-    /// Runs of the leader are handed to every node: leader and epoch are not compared.
+    /// Every node can claim runs of the leader: leader and epoch are not compared.
     UncheckedClaim,
     /// Jobs of half of the planning buckets are due for no node.
     ForgottenBuckets,
     /// A tick that vanished because its job was changed may start all the same.
     VanishedStarts,
-    /// Every look is told the first version of the job, and that the job is enabled.
+    /// All facts contain the first version of the job, and that the job is enabled.
     FirstVersions,
     /// Later starts get smaller fencing tokens.
     ShrinkingTokens,
@@ -58,7 +58,7 @@ impl Sabotage {
         }
     }
 
-    /// What a look is told about a run that does not exist: it may start.
+    /// Returns facts about a run that does not exist as if it may start.
     pub fn let_start(self, facts: &mut StartFacts, job: &Job, token: i64) {
         if self == Sabotage::VanishedStarts {
             facts.held = true;
@@ -68,7 +68,7 @@ impl Sabotage {
         }
     }
 
-    /// What a look is told.
+    /// Falsifies the facts about a start.
     pub fn change_facts(self, facts: &mut StartFacts) {
         if self == Sabotage::FirstVersions {
             facts.job_version = 1;
@@ -89,7 +89,7 @@ impl Sabotage {
         self == Sabotage::ForgottenBuckets && Buckets::bucket_of(job).is_multiple_of(2)
     }
 
-    /// The schedulers that a node is told of.
+    /// The schedulers in the reply to a node.
     pub fn schedulers(self, mut schedulers: Vec<NodeId>) -> Vec<NodeId> {
         if self == Sabotage::GhostScheduler {
             schedulers.push(NodeId(Uuid::from_u128(7)));

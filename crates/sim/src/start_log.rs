@@ -36,7 +36,7 @@ impl SimLog {
         SimLog { predecessor, content: Mutex::new(content) }
     }
 
-    /// The machine is started again: what is written down proves nothing any more.
+    /// The machine was rebooted: earlier records prove nothing any more.
     pub fn reboot(&self) {
         self.content().is_void = true;
     }

@@ -26,11 +26,11 @@ pub struct SimStats {
     pub ended: [u64; 6],
     /// Attempts that another one follows.
     pub retried: u64,
-    /// Runs that were told to wait.
+    /// Runs that began to wait.
     pub waited: u64,
-    /// Grants that were lost with their node.
+    /// Claims that were lost with their node.
     pub lost: u64,
-    /// Writes that were refused because their grant was over.
+    /// Writes that were refused because their claim was over.
     pub stale: u64,
     /// Answers that were lost on their way.
     pub lost_replies: u64,
@@ -38,9 +38,9 @@ pub struct SimStats {
     pub interrupted: u64,
     /// Epochs that a leader began.
     pub elected: u64,
-    /// Runs that were handed to a node for its labels or its leadership.
+    /// Runs that a node claimed by its labels or its leadership.
     pub placed: u64,
-    /// Runs that were told to wait for a quorum.
+    /// Runs that began to wait for a quorum.
     pub proposed: u64,
     /// Jobs that were planned by another scheduler than the one whose share they were in.
     pub helped: u64,

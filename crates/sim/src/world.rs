@@ -142,7 +142,7 @@ impl World {
         })
     }
 
-    /// Lives through it. Answers what was wrong, if something was.
+    /// Runs the world. Returns the first violation, if there was one.
     pub fn live(&mut self, options: &Options) -> Result<(), Violation> {
         let profile = format!("{:?}", self.profile);
         self.note(&profile);

@@ -5,8 +5,8 @@ extern crate punctual_sim as sim;
 
 use sim::{Options, QueueStats, Sabotage, SimStats, simulate, simulate_queue};
 
-/// Lives through worlds and counts what happened in them. The first one that is not sound is told
-/// with its trace and the command that replays it.
+/// Runs worlds and counts their events. The first one that is not sound is reported with its trace
+/// and the command that replays it.
 fn sound(seeds: std::ops::Range<u64>) -> SimStats {
     let mut total = SimStats::default();
     for seed in seeds {

@@ -78,9 +78,9 @@ pub enum Clause {
     MaxCatchUp(u32),
     /// A run that cannot start within this time is missed.
     StartDeadline(Option<SignedDuration>),
-    /// What happens when earlier runs have not ended.
+    /// Policy for a run that is due while earlier ones have not ended.
     Overlap(Overlap),
-    /// How many runs may be active.
+    /// Maximum number of concurrent runs.
     Concurrency(u32),
     /// Spreads starts over this time.
     Jitter(SignedDuration),
@@ -93,11 +93,11 @@ pub enum Clause {
     /// Days that runs are kept, days that failed runs are kept, and the number of runs that are
     /// kept.
     Retention(Retention),
-    /// What happens to a one-time job when its run has ended.
+    /// Policy for a one-time job after its run.
     OnCompletion(OnCompletion),
-    /// What happens to a run whose node died, and how a question about it ends.
+    /// Policy for a run whose node was lost, and the answer to an open question about it.
     OnLost(OnLost, Option<LostQuestion>),
-    /// The database role that it uses.
+    /// Database role of its statements.
     RunAs(Option<String>),
     /// The database of its statements.
     Database(Option<String>),
@@ -153,7 +153,7 @@ pub struct Upstream {
 pub struct UsedCalendar {
     /// The name of the calendar.
     pub name: String,
-    /// What happens to a time on a day on which the job does not run.
+    /// Treatment of a time on a day on which the job does not run.
     pub shift: Shift,
 }
 
@@ -426,7 +426,7 @@ impl Clauses {
     }
 }
 
-/// What clauses are about, and which it has.
+/// Object that clauses belong to, with the clauses that it has.
 pub(crate) struct Subject {
     /// Its name in messages.
     pub(crate) what: &'static str,

@@ -5,7 +5,7 @@ use serde_json::{Number, Value};
 /// A value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Literal {
-    /// NULL.
+    /// The null value.
     Null,
     /// True or false.
     Bool(bool),

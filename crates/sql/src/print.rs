@@ -22,8 +22,8 @@ use crate::name::{quoted, text};
 
 mod dag;
 
-/// The statement that creates this job. `name_of` resolves the jobs that it depends on. A tenant may
-/// have a timeout for jobs that name none.
+/// The statement that creates this job. `name_of` resolves the jobs that it depends on. A tenant
+/// may have a timeout for jobs that name none.
 pub fn create_job(
     name: &str,
     state: JobState,

@@ -1,5 +1,5 @@
-//! A cursor over the lexemes of one statement. Its errors have the position, what was expected, and
-//! a suggestion.
+//! A cursor over the lexemes of one statement. Its errors have the position, the expected input,
+//! and a suggestion.
 
 use sqlparser::tokenizer::Token;
 

@@ -80,9 +80,9 @@ pub enum Statement {
     DecideRun {
         /// The run.
         run: Spanned<RunId>,
-        /// What becomes of it.
+        /// Decision about the run.
         answer: LostAnswer,
-        /// Why.
+        /// Reason given by the user.
         reason: Option<String>,
     },
     /// BACKFILL JOB.
@@ -151,7 +151,7 @@ pub enum Statement {
     ResumeAll {
         /// Whether the jobs of all tenants are resumed.
         is_cluster: bool,
-        /// What becomes of the times of the pause; the policy of each job if absent.
+        /// Catch-up policy for the times of the pause; the policy of each job if absent.
         catch_up: Option<CatchUpPolicy>,
     },
     /// SHOW SHARDS.
@@ -183,9 +183,9 @@ pub enum Statement {
         /// Only names that match this pattern: `%` is any text, `_` any character.
         like: Option<String>,
     },
-    /// GRANT.
+    /// GRANT of a privilege or a role.
     Grant(Grant),
-    /// REVOKE.
+    /// REVOKE of a privilege or a role.
     Revoke(Grant),
     /// CREATE, ALTER and DROP USER.
     User(UserStatement),
@@ -193,7 +193,7 @@ pub enum Statement {
     Role(RoleStatement),
     /// CREATE, ALTER and DROP SECRET.
     Secret(SecretStatement),
-    /// SET.
+    /// SET of a session variable.
     Set(SetStatement),
     /// RESET; everything when no name is given.
     Reset(Option<Spanned<String>>),
@@ -205,7 +205,7 @@ pub enum Statement {
     Savepoint(SavepointStatement),
     /// DISCARD: resets the session.
     Discard(Discard),
-    /// LISTEN.
+    /// LISTEN on a channel.
     Listen(Spanned<String>),
     /// UNLISTEN; everything when no name is given.
     Unlisten(Option<Spanned<String>>),
@@ -254,7 +254,7 @@ impl Template {
 /// How CREATE JOB treats an existing job of that name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IfPresent {
-    /// Fails.
+    /// The statement fails.
     Refuse,
     /// Does nothing: IF NOT EXISTS.
     Keep,
@@ -388,15 +388,15 @@ pub enum GranteeKind {
 /// The operation on a named object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// CREATE.
+    /// CREATE; fails if the object exists.
     Create,
     /// CREATE IF NOT EXISTS.
     CreateIfAbsent,
     /// CREATE OR ALTER.
     CreateOrAlter,
-    /// ALTER.
+    /// ALTER; fails if the object does not exist.
     Alter,
-    /// DROP.
+    /// DROP; fails if the object does not exist.
     Drop,
     /// DROP IF EXISTS.
     DropIfPresent,

@@ -1,7 +1,7 @@
 //! Alerts and their delivery.
 //!
 //! A run that becomes a dead letter or is missed raises its alert in the transaction that records
-//! its end: no crash can come between. The notifier asks for the alerts that a channel has not
+//! its end: no crash can come between. The notifier reads the alerts that a channel has not
 //! delivered yet and records each attempt.
 
 use std::collections::HashMap;
@@ -36,7 +36,7 @@ pub trait Alerts: Store {
         delivery: &Delivery,
     ) -> impl Future<Output = Result<()>> + Send;
 
-    /// What a channel has tried to deliver, the newest first try first, from before the given one.
+    /// Deliveries of a channel by their first attempt, newest first, before the given one.
     fn deliveries(
         &self,
         channel: &str,
@@ -48,16 +48,16 @@ pub trait Alerts: Store {
     /// latest run has completed. The job's alerts count as settled from now on.
     fn recovered(&self) -> impl Future<Output = Result<Vec<Alert>>> + Send;
 
-    /// Raises [`DeadLetters`](domain::alert::AlertKind::DeadLetters) for each tenant whose first
-    /// dead letter has come since there was none, and again for each who still has some a day
-    /// later. Answers how many alerts that made.
+    /// Raises [`DeadLetters`](domain::alert::AlertKind::DeadLetters) for each tenant that got its
+    /// first dead letter since it had none, and again for each that still has some a day later.
+    /// Returns the number of alerts.
     fn raise_dead_letters(&self) -> impl Future<Output = Result<u64>> + Send;
 }
 
 /// Alerts that are older than this are not delivered.
 const NEWS_US: i64 = 24 * 3_600 * 1_000_000;
 
-/// A tenant whose dead letters wait is told again after this time.
+/// The alert about waiting dead letters of a tenant is repeated after this time.
 const TELL_AGAIN_US: i64 = 24 * 3_600 * 1_000_000;
 
 /// Dead letters are counted up to this number.
@@ -89,7 +89,7 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// A channel that is told everything.
+    /// A channel that gets all alerts.
     pub fn of_all(name: impl Into<String>) -> Self {
         Channel { name: name.into(), tenant: None, kinds: Vec::new(), since: Timestamp::MIN }
     }
@@ -98,7 +98,7 @@ impl Channel {
 /// The place of a delivery in the list of its channel: its first try and its alert.
 pub type DeliveryKey = (Timestamp, Uuid);
 
-/// What a channel made of an alert.
+/// Delivery state of an alert on one channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryView {
     /// The alert.
@@ -126,14 +126,14 @@ impl DeliveryView {
     }
 }
 
-/// What came of a try.
+/// Result of a delivery attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Delivery {
     /// It arrived.
     Done,
     /// It did not.
     Failed {
-        /// Why.
+        /// Cause of the failure.
         error: String,
         /// When to try again; never when absent.
         again_in: Option<SignedDuration>,

@@ -31,8 +31,8 @@ pub trait AuditLog: Store {
     /// Where the chain of a tenant begins and ends.
     fn chain(&self, tenant: TenantId) -> impl Future<Output = Result<Chain>> + Send;
 
-    /// Seals rows behind the head that was seen. Answers false when another node was faster, even if
-    /// the head was seen after that; then nothing was written.
+    /// Seals rows behind the head that was seen. Returns false when another node was faster, even
+    /// if the head was seen after that; then nothing was written.
     fn seal(
         &self,
         tenant: TenantId,
@@ -51,7 +51,8 @@ pub trait AuditLog: Store {
     /// The tenants that have a chain.
     fn audited_tenants(&self) -> impl Future<Output = Result<Vec<TenantId>>> + Send;
 
-    /// The creators of jobs, in no particular order, deleted jobs included; unknown ones are left out.
+    /// The creators of jobs, in no particular order, deleted jobs included; unknown ones are left
+    /// out.
     fn job_creators(
         &self,
         jobs: &[JobId],
@@ -71,9 +72,9 @@ pub trait AuditLog: Store {
         limit: u32,
     ) -> impl Future<Output = Result<Vec<AuditedEvent>>> + Send;
 
-    /// Forgets sealed rows of a tenant from the beginning of its chain on, as long as they are
+    /// Deletes sealed rows of a tenant from the beginning of its chain on, as long as they are
     /// older; the hash of the last one becomes the chain's anchor. The youngest of the old rows
-    /// stays as a witness of their age. Answers how many, at most `limit`.
+    /// stays as a witness of their age. Returns how many, at most `limit`.
     fn prune_audit(
         &self,
         tenant: TenantId,
@@ -91,7 +92,7 @@ pub struct AuditFilter {
     pub kinds: Vec<Kind>,
     /// Only events of this actor.
     pub actor: Option<String>,
-    /// Only what concerns a job; rows that list runs pass, because only their list tells.
+    /// Rows about a job; rows that list runs pass, because only their list names the jobs.
     pub job: Option<JobId>,
     /// Only from this time on.
     pub since: Option<Timestamp>,
@@ -122,11 +123,11 @@ pub(crate) fn audit_row(event: &Event) -> Statement {
 pub struct AuditedEvent {
     /// When it was recorded.
     pub at: Timestamp,
-    /// The user who did it.
+    /// Name of the actor.
     pub actor: String,
     /// The kind of event.
     pub kind: Kind,
-    /// The outcome of what the user did.
+    /// Result of the action.
     pub outcome: String,
     /// Details, as JSON or as a sentence.
     pub details: String,
@@ -135,9 +136,9 @@ pub struct AuditedEvent {
 /// Where a chain begins and ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chain {
-    /// The last row that was forgotten; what comes before the first if none was.
+    /// The last row that was pruned; the genesis seal if none was.
     pub anchor: Seal,
-    /// When that row was written; none if none was forgotten.
+    /// When that row was written; none if none was pruned.
     pub anchor_at: Option<Timestamp>,
     /// The last row.
     pub head: Seal,

@@ -6,7 +6,7 @@
 
 use std::future::Future;
 
-/// The author of changes that no client asked for.
+/// The author of changes that no client requested.
 pub(crate) const SYSTEM: &str = "punctual";
 
 tokio::task_local! {

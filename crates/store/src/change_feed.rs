@@ -1,10 +1,10 @@
-//! The change feed: ended runs in the order in which they ended, jobs in the order of their changes,
-//! and the statistics that are counted from it.
+//! The change feed: ended runs in the order in which they ended, jobs in the order of their
+//! changes, and the statistics that are counted from it.
 //!
-//! A [`Cursor`] says how far a reader has come. The node that saw a run end stamps its end, and
+//! A [`Cursor`] is the position of a reader. The node that saw a run end stamps its end, and
 //! records it a moment later, so a row can appear behind a cursor that is close to the present: a
 //! reader that must see everything stays [`Cursor::settled`] behind; one that must be fast reads
-//! that time once more and drops what it knows already.
+//! that time once more and drops rows that it has seen already.
 //!
 //! Nothing is written when a run starts, so there is no such event.
 
@@ -43,7 +43,7 @@ pub trait ChangeFeed: Store {
     fn tally_cursor(&self) -> impl Future<Output = Result<Cursor>> + Send;
 
     /// Adds amounts to the tallies and moves their cursor, if it still stands where they were
-    /// counted from. Answers whether it did.
+    /// counted from. Returns whether it did.
     fn add_tallies(
         &self,
         from: Cursor,
@@ -73,7 +73,7 @@ pub trait ChangeFeed: Store {
 pub struct Cursor {
     /// The time of the last thing seen.
     pub at: Timestamp,
-    /// Its identity, which tells things of the same time apart.
+    /// Tie-breaker among entries of the same time.
     pub id: Uuid,
 }
 
@@ -93,8 +93,8 @@ impl Cursor {
         Cursor { at: job.updated_at, id: job.id.0 }
     }
 
-    /// What happened before this time has been recorded: a node that is silent for longer has
-    /// lost its lease, and its word does not count any more.
+    /// All events before this time have been recorded: a node that missed heartbeats for longer has
+    /// lost its lease, and its writes are refused.
     pub fn settled(now: Timestamp) -> Timestamp {
         now.saturating_sub(SignedDuration::from_secs(60)).unwrap_or(Timestamp::MIN)
     }

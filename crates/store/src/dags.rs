@@ -8,9 +8,10 @@
 //!                              no step is left: the DAG run is woken ◀────────┘
 //! ```
 //!
-//! A DAG run has a revision, which grows with every [`Dags::advance`]. A decision names the revision
-//! that it is based on; if another one was written meanwhile, nothing is written and the caller
-//! decides again. So the runs of steps that a decision releases exist exactly if the decision counts.
+//! A DAG run has a revision, which grows with every [`Dags::advance`]. A decision names the
+//! revision that it is based on; if another one was written meanwhile, nothing is written and the
+//! caller decides again. So the runs of steps that a decision releases exist exactly if the
+//! decision counts.
 
 use std::future::Future;
 
@@ -28,16 +29,17 @@ pub type StepOutcomes = Vec<(u32, Option<Outcome>)>;
 
 /// A store that advances DAG runs.
 pub trait Dags: Store {
-    /// Records the beginning of DAG runs that a node holds. Answers false for one, and writes nothing
-    /// of it, if the node does not hold it any more, its end was requested, or it has begun.
+    /// Records the beginning of DAG runs that a node holds. Returns false for one, and writes
+    /// nothing of it, if the node does not hold it any more, its end was requested, or it has
+    /// begun.
     fn begin_dags(
         &self,
         node: NodeId,
         runs: &[(Grant, DagRun)],
     ) -> impl Future<Output = Result<Vec<bool>>> + Send;
 
-    /// Records a DAG run that repeats another one, with the steps that it adopts. A node that claims
-    /// it finds it begun. Answers false if its id is known.
+    /// Records a DAG run that repeats another one, with the steps that it adopts. A node that
+    /// claims it finds it begun. Returns false if its id is known.
     fn repeat_dag(
         &self,
         new: &NewRun,
@@ -45,9 +47,9 @@ pub trait Dags: Store {
         adopted: &[StepRecord],
     ) -> impl Future<Output = Result<bool>> + Send;
 
-    /// Records decisions, each of which is based on a revision of its DAG run, and hands up to
-    /// `claim` of the new runs to the node. Each counts on its own: one whose revision is not the
-    /// present one writes nothing. A DAG run that no step is left of can be claimed.
+    /// Records decisions, each of which is based on a revision of its DAG run, and claims up to
+    /// `claim` of the new runs for the node. Each is applied on its own: one whose revision is not
+    /// the current one writes nothing. A DAG run without remaining steps can be claimed.
     fn advance(
         &self,
         batch: &[Advance],
@@ -55,17 +57,16 @@ pub trait Dags: Store {
     ) -> impl Future<Output = Result<Advanced>> + Send;
 }
 
-/// What is kept of DAG runs.
+/// Records of DAG runs and their steps.
 pub trait DagRecords: Store {
-    /// A DAG run, with everything that is recorded of its steps if asked for.
+    /// A DAG run, with all records of its steps if requested.
     fn dag_run(
         &self,
         run: RunId,
         with_steps: bool,
     ) -> impl Future<Output = Result<Option<(DagRun, Vec<StepRecord>)>>> + Send;
 
-    /// What is recorded of the steps of a DAG run by their numbers, after the given one; or of the
-    /// items of one step.
+    /// Step records of a DAG run by number, after the given one; or the items of one fan-out step.
     fn dag_steps(
         &self,
         run: RunId,
@@ -94,8 +95,8 @@ pub trait DagRecords: Store {
         runs: &[RunId],
     ) -> impl Future<Output = Result<Vec<Option<String>>>> + Send;
 
-    /// The sizes of the results of ended runs, in bytes and in the order of the question; 0 for a run
-    /// without one.
+    /// The sizes of the results of ended runs, in bytes and in the order of the question; 0 for a
+    /// run without one.
     fn result_sizes(&self, runs: &[RunId]) -> impl Future<Output = Result<Vec<u64>>> + Send;
 
     /// The DAG runs of a job or of a tenant, newest first and older than the given one.
@@ -107,8 +108,8 @@ pub trait DagRecords: Store {
         limit: u32,
     ) -> impl Future<Output = Result<Page<DagRun, RunId>>> + Send;
 
-    /// The outcomes of steps of several DAG runs, each with its first and last step: the number of a
-    /// recorded step and its outcome, which an open one has not. One round trip.
+    /// The outcomes of steps of several DAG runs, each with its first and last step: the number of
+    /// a recorded step and its outcome, which an open one has not. One round trip.
     fn step_outcomes(
         &self,
         ranges: &[(RunId, u32, u32)],
@@ -127,8 +128,8 @@ pub trait DagRecords: Store {
         run: RunId,
     ) -> impl Future<Output = Result<Vec<(u32, Option<Outcome>, u32)>>> + Send;
 
-    /// Forgets DAG runs that are gone, and their steps, looking at no more than so many; answers how
-    /// many.
+    /// Deletes records of DAG runs that are gone, and of their steps, reading at most `limit` of
+    /// them; returns how many.
     fn prune_dags(&self, limit: u32) -> impl Future<Output = Result<u64>> + Send;
 }
 
@@ -398,7 +399,7 @@ pub struct DagRun {
     pub version: u32,
     /// The number of decisions so far.
     pub revision: i64,
-    /// What it does apart from its steps.
+    /// State of the run apart from its steps.
     pub control: Control,
     /// Whether no step is left.
     pub is_over: bool,
@@ -430,7 +431,7 @@ pub struct Advance {
     pub run: RunId,
     /// The revision that it is based on.
     pub revision: i64,
-    /// What the run does apart from its steps.
+    /// State of the run apart from its steps.
     pub control: Control,
     /// Records that are new or have changed, each key once.
     pub records: Vec<StepRecord>,
@@ -440,14 +441,14 @@ pub struct Advance {
     pub is_over: bool,
 }
 
-/// What became of decisions.
+/// Result of writing decisions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Advanced {
     /// For each whether it was written.
     pub written: Vec<bool>,
     /// New runs that the node holds.
     pub claimed: Vec<ClaimedRun>,
-    /// Jobs that were changed lately, with their versions, if runs were handed out.
+    /// Jobs that were changed lately, with their versions, if runs were claimed.
     pub changed_jobs: Vec<(JobId, u32)>,
 }
 

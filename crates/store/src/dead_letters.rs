@@ -11,7 +11,7 @@ use crate::{Result, Store};
 
 /// A store that lists dead letters.
 pub trait DeadLetters: Store {
-    /// Acknowledges dead letters: they leave the list. Answers for each whether it was there.
+    /// Acknowledges dead letters: they leave the list. Returns for each whether it was there.
     fn acknowledge(&self, runs: &[RunId]) -> impl Future<Output = Result<Vec<bool>>> + Send;
 
     /// How many dead letters a tenant has, but no more than `most`: a client that gets this number

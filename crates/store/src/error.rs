@@ -7,16 +7,16 @@ pub type Result<T> = std::result::Result<T, StoreError>;
 /// error itself and not its text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// The database cannot be reached or cannot write: a lost connection, a restart, a full disk,
-    /// a failed fsync. Whether the operation took effect may be unknown; it is safe to send it again.
+    /// The database cannot be reached or cannot write: a lost connection, a restart, a full disk, a
+    /// failed fsync. Whether the operation took effect may be unknown; it is safe to send it again.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),
     /// The database that was named cannot be a store as it is. An administrator has to change it.
     #[error("{problem}: {advice}")]
     Refused {
-        /// What is wrong.
+        /// Cause: the first part of the message.
         problem: String,
-        /// What to do.
+        /// Next step for the administrator: the second part of the message.
         advice: String,
     },
     /// The database was changed by a newer release so that this one cannot use it.

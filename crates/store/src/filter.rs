@@ -1,8 +1,8 @@
-//! What a list shows, and how a page is put together.
+//! Filters of lists, and the assembly of a page from its sources.
 //!
 //! A page of runs has several sources: the live rows, and a range of an index for each outcome.
-//! Each is read from the newest on until there is enough or it has been looked at for long enough.
-//! A page goes down to where the first source stopped, and the next one begins there.
+//! Each is read from the newest on until there is enough or the limit of rows is reached. A page
+//! ends where the first source stopped, and the next one begins there.
 
 use domain::id::{JobId, RunId, TenantId, UserId};
 use domain::job::{Job, JobKind, JobState};
@@ -17,11 +17,11 @@ const LOOK_MAX: u32 = 2_000;
 /// Which runs a list shows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunFilter {
-    /// Of whom.
+    /// Scope of the list.
     pub of: RunsOf,
     /// In one of these states; in any when empty.
     pub states: Vec<RunState>,
-    /// Only what this asked for.
+    /// Only runs of this origin.
     pub origin: Option<Origin>,
     /// Leaves out the runs of steps of DAG runs.
     pub without_steps: bool,
@@ -32,7 +32,7 @@ pub struct RunFilter {
     pub until: Option<Timestamp>,
 }
 
-/// Whose runs a list shows: each of these has an index of its own.
+/// Scope of a list of runs; each variant has an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunsOf {
     /// All runs of a tenant.
@@ -49,7 +49,7 @@ pub enum RunsOf {
 }
 
 impl RunFilter {
-    /// Everything.
+    /// No filter but the scope.
     pub fn new(of: RunsOf) -> Self {
         let (states, origin) = (Vec::new(), None);
         RunFilter { of, states, origin, without_steps: false, since: None, until: None }
@@ -137,7 +137,7 @@ impl RunFilter {
     }
 }
 
-/// What a source tells about a run.
+/// Columns of a run that a source reads before the filter.
 pub(crate) struct Seen {
     pub id: RunId,
     pub job: JobId,
@@ -145,7 +145,7 @@ pub(crate) struct Seen {
     pub state: RunState,
 }
 
-/// What a source had.
+/// Result of reading one source.
 #[derive(Default)]
 pub(crate) struct Part {
     /// The runs that are let through, newest first.
@@ -205,17 +205,17 @@ pub struct JobFilter {
     pub states: Vec<JobState>,
     /// With this tag.
     pub tag: Option<String>,
-    /// Whose names begin like this.
+    /// Name prefix.
     pub prefix: Option<String>,
-    /// Whose names contain this, whatever the case of its letters.
+    /// Part of the name, case-insensitive.
     pub contains: Option<String>,
-    /// That are due before this time.
+    /// Next run before this time.
     pub due_before: Option<Timestamp>,
-    /// Whose schedules are of this kind, see [`domain::job::When::kind`].
+    /// Kind of schedule, see [`domain::job::When::kind`].
     pub schedule: Option<String>,
-    /// Whose actions are of this kind, see [`domain::action::Action::kind`].
+    /// Kind of action, see [`domain::action::Action::kind`].
     pub action: Option<String>,
-    /// Made by this user.
+    /// Created by this user.
     pub owner: Option<UserId>,
     /// Jobs with an action, queues or DAGs.
     pub kind: JobKind,

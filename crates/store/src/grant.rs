@@ -1,4 +1,4 @@
-//! The end of grants and the handing out of new ones: what a node tells a store and what it hears.
+//! Ends of claims and new claims: the request and the reply of `complete_and_claim`.
 
 use domain::id::JobId;
 use domain::job::JobState;
@@ -10,8 +10,8 @@ use jiff::{SignedDuration, Timestamp};
 use crate::CHANGED_JOBS_MAX;
 
 /// The fencing tokens of a second begin at this number. A store goes on there when it is opened, or
-/// when a database comes back after a restore or a failover: what was drawn before is smaller, at
-/// fewer than a million starts a second.
+/// when a database comes back after a restore or a failover: earlier tokens are smaller, at fewer
+/// than a million starts a second.
 pub(crate) fn token_floor(now: Timestamp) -> i64 {
     (now.as_second() - TOKENS_SINCE).max(0) << TOKEN_BITS
 }
@@ -22,12 +22,12 @@ pub(crate) const TOKENS_SINCE: i64 = 1_767_225_600;
 /// The bits of a token that count within a second.
 pub(crate) const TOKEN_BITS: u32 = 20;
 
-/// The end of a grant.
+/// The end of a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finish {
-    /// The grant.
+    /// The claim.
     pub grant: Grant,
-    /// What becomes of the run.
+    /// The decision about the run.
     pub verdict: Verdict,
     /// The attempt that was made, if one was.
     pub attempt: Option<EndedAttempt>,
@@ -42,7 +42,7 @@ pub struct Finish {
 }
 
 impl Finish {
-    /// The end of a grant under which no attempt was made.
+    /// The end of a claim without an attempt.
     pub fn untried(grant: Grant, verdict: Verdict) -> Self {
         let (attempt, job_state) = (None, None);
         Finish { grant, verdict, attempt, job_state, followers: 1, has_effect: false }
@@ -61,14 +61,14 @@ pub(crate) fn token_of_mark(mark: Option<i64>) -> Option<i64> {
     mark.filter(|mark| *mark > 0)
 }
 
-/// What becomes of a run when a grant ends.
+/// Decision about a run when its claim ends.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// It ends. If its cancellation was requested meanwhile, it ends cancelled.
     End {
-        /// How.
+        /// Outcome of the run.
         outcome: Outcome,
-        /// Why.
+        /// Reason of the outcome.
         reason: Option<Reason>,
         /// Whether it is a dead letter that no operator has acknowledged.
         dead_letter: bool,
@@ -84,16 +84,16 @@ pub enum Verdict {
     Line {
         /// [`Wait::Overlap`] for all runs, [`Wait::Backfill`] for backfilled ones.
         wait: Wait,
-        /// So many.
+        /// Maximum number of concurrent runs.
         places: u32,
     },
-    /// It is HELD for a decision, at most for so long: [`crate::Store::decide`]. If its cancellation
-    /// was requested, it ends cancelled.
+    /// It is HELD for a decision, at most for so long: [`crate::Store::decide`]. If its
+    /// cancellation was requested, it ends cancelled.
     Hold {
-        /// So long.
+        /// Maximum time of the wait.
         timeout: SignedDuration,
     },
-    /// It goes back as it was.
+    /// The run is released unchanged.
     Release,
 }
 
@@ -101,14 +101,14 @@ pub enum Verdict {
 /// own. Those that are too many wait again.
 pub(crate) const LINE_WAKE: u32 = 16;
 
-/// What became of a [`Finish`].
+/// Result of a [`Finish`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Applied {
     /// The run ended like this.
     Ended(Outcome),
-    /// The run goes on without the grant.
+    /// The run goes on without the claim.
     Again,
-    /// The grant was not valid any more; nothing was written.
+    /// The claim was not valid any more; nothing was written.
     Stale,
 }
 
@@ -118,7 +118,7 @@ pub struct ClaimRequest {
     /// Runs that are due, by their kind of slot.
     pub due: PerSlot<u32>,
     /// Runs that become due soon, to be prepared: of any kind, as they take no slot yet. None of a
-    /// tenant that may hold only so many: what is prepared starts by itself.
+    /// tenant with a limit: a prepared run starts without another claim.
     pub soon: u32,
     /// How soon.
     pub ahead: SignedDuration,
@@ -129,14 +129,14 @@ pub struct ClaimRequest {
 /// The result of [`Store::complete_and_claim`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exchanged {
-    /// What became of each [`Finish`].
+    /// Result of each [`Finish`], in their order.
     pub applied: Vec<Applied>,
-    /// New grants. Those that are due come first, by kind of slot: fair between tenants, then by
-    /// priority with ageing, then by time.
+    /// New claims. Due runs come first, by kind of slot: fair between tenants, then by priority
+    /// with ageing, then by time.
     pub claimed: Vec<ClaimedRun>,
-    /// Jobs that were changed lately and their versions: a node that remembers an older version
-    /// forgets it before it starts what it was handed. With more than [`CHANGED_JOBS_MAX`], it
-    /// forgets all. Empty on a store whose changes are all made by the same process.
+    /// Jobs that were changed lately and their versions: a node that caches an older version drops
+    /// it before it starts the claimed runs. With more than [`CHANGED_JOBS_MAX`], it drops all.
+    /// Empty on a store whose changes are all made by the same process.
     pub changed_jobs: Vec<(JobId, u32)>,
     /// The store's clock.
     pub now: Timestamp,

@@ -7,11 +7,11 @@ use domain::id::TenantId;
 use crate::records::{Records, Statement, params};
 use crate::{Result, Store};
 
-/// A store that remembers idempotency keys and the answers to their requests.
+/// A store of idempotency keys and the responses to their requests.
 pub trait IdempotencyKeys: Store {
-    /// A request begins that its client may send again under the same key, with a fingerprint of
-    /// what it asks for. Keys are remembered for a day. An answer that does not come within five
-    /// minutes is given up, and the next request of the key is the first again.
+    /// A request begins that its client may repeat under the same key, with a fingerprint of its
+    /// content. Keys are kept for a day. An answer that does not come within five minutes is given
+    /// up, and the next request of the key is the first again.
     fn begin_request(
         &self,
         tenant: TenantId,
@@ -28,20 +28,20 @@ pub trait IdempotencyKeys: Store {
         answer: Option<&Answer>,
     ) -> impl Future<Output = Result<()>> + Send;
 
-    /// Forgets requests that are older than a day, at most `limit`; answers how many.
+    /// Deletes requests that are older than a day, at most `limit`; returns how many.
     fn forget_requests(&self, limit: u32) -> impl Future<Output = Result<u64>> + Send;
 }
 
 /// How a request stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestState {
-    /// It is the first of its key: it shall be carried out.
+    /// It is the first of its key: it has to be executed.
     New,
     /// It was answered before.
     Replay(Answer),
-    /// The key belongs to a request that asks for something else.
+    /// The key belongs to a request with other content.
     Conflict,
-    /// The first one is being carried out.
+    /// The first one is under way.
     InProgress,
 }
 
@@ -50,13 +50,13 @@ pub enum RequestState {
 pub struct Answer {
     /// The status.
     pub status: u16,
-    /// What the API keeps beside the body, as text of its own making.
+    /// Headers and other metadata of the response, in a format of the API.
     pub head: String,
     /// The body.
     pub body: Vec<u8>,
 }
 
-/// Keys are forgotten after this time.
+/// Keys are deleted after this time.
 const KEY_TTL_US: i64 = 24 * 3_600 * 1_000_000;
 
 /// An answer is given up after this time.

@@ -1,10 +1,10 @@
 //! Identity: tenants, users, roles, keys and grants.
 //!
 //! Every change begins with the generation, whose row PostgreSQL locks until commit (SQLite has one
-//! writer): changes of identity come one after the other, and what was checked in one (a name is
-//! free, a role does not contain itself, nothing is left of a tenant) is still true when it is
-//! written. Each is recorded in the audit with it; what goes along with something that is removed
-//! has no row of its own, and neither has a key that expired.
+//! writer): changes of identity are serialized, and a condition that was checked in one (a name is
+//! free, a role does not contain itself, a tenant is empty) still holds when it is written. Each is
+//! audited in the same transaction; rows that are removed along with another one have no audit row
+//! of their own, and neither has a key that expired.
 
 use std::future::Future;
 
@@ -19,9 +19,10 @@ use crate::author::author;
 use crate::records::{Records, Row, Statement, Transaction, page, params};
 use crate::{Page, Result, Store, StoreError};
 
-/// A store that knows who there is.
+/// A store of tenants, users, roles, keys and grants.
 pub trait Identity: Store {
-    /// Grows with every change: what was read at one generation is true as long as it lasts.
+    /// Grows with every change: rows that were read at one generation are valid as long as it
+    /// lasts.
     fn generation(&self) -> impl Future<Output = Result<i64>> + Send;
 
     /// Entries by id, in no particular order; unknown ones are left out.
@@ -60,7 +61,7 @@ pub trait Identity: Store {
     /// Gives something to a user or a role.
     fn award(&self, award: &Award) -> impl Future<Output = Result<GrantOutcome>> + Send;
 
-    /// Takes an award away. Answers whether it was there.
+    /// Takes an award away. Returns whether it was there.
     fn revoke(&self, id: Uuid) -> impl Future<Output = Result<bool>> + Send;
 
     /// An award by its id.
@@ -78,10 +79,11 @@ pub trait Identity: Store {
     /// All that a user or a role has, directly or by way of roles.
     fn reach(&self, id: Uuid) -> impl Future<Output = Result<EffectiveGrants>> + Send;
 
-    /// What the salts of all users are made of. The first that is offered is kept for ever.
+    /// Secret that the salts of all users are derived from. The first that is offered is kept for
+    /// ever.
     fn salt(&self, offered: [u8; 32]) -> impl Future<Output = Result<[u8; 32]>> + Send;
 
-    /// Forgets keys that expired a day ago or earlier, at most `limit`; answers how many.
+    /// Deletes keys that expired a day ago or earlier, at most `limit`; returns how many.
     fn forget_keys(&self, limit: u32) -> impl Future<Output = Result<u64>> + Send;
 }
 
@@ -96,7 +98,7 @@ pub struct EntryFilter {
     pub owner: Option<UserId>,
 }
 
-/// What became of an entry.
+/// Result of writing an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recorded {
     /// It is this now.
@@ -107,7 +109,7 @@ pub enum Recorded {
     Conflict(u32),
 }
 
-/// What became of a removal.
+/// Result of removing an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removed {
     /// It is gone.
@@ -118,7 +120,7 @@ pub enum Removed {
     InUse,
 }
 
-/// What became of an award.
+/// Result of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GrantOutcome {
     /// It is given.
@@ -147,7 +149,7 @@ pub struct EffectiveGrants {
 /// How often a removal begins again because the entry was changed meanwhile.
 const REMOVE_TRIES: u32 = 4;
 
-/// An expired key is forgotten after this time.
+/// An expired key is deleted after this time.
 const EXPIRED_TTL_US: i64 = 24 * 3_600 * 1_000_000;
 
 impl<S: Records> Identity for S {
@@ -258,7 +260,8 @@ impl<S: Records> Identity for S {
                 return Ok(Removed::Conflict(seen.version));
             }
             let mut transaction = Transaction::from(vec![next_generation()]);
-            // What has the version that was seen is what was seen: its name is that of the audit.
+            // The version matches, so the entry is the one that was read: its name goes into the
+            // audit.
             let delete = Statement::new(
                 "DELETE FROM identities
                  WHERE id = $1 AND version = $2 AND NOT (kind = 1 AND (
@@ -482,7 +485,7 @@ fn entry_of(body: &str) -> Result<Entry> {
         .map_err(|error| StoreError::Unreadable(format!("an entry of identity: {error}")))
 }
 
-/// What was given, of two columns.
+/// Granted role or privilege, from its two columns.
 fn awarded(role: Option<Uuid>, privilege: Option<String>) -> Result<Awarded> {
     match (role, privilege) {
         (Some(role), None) => Ok(Awarded::Role(RoleId(role))),
@@ -494,7 +497,7 @@ fn awarded(role: Option<Uuid>, privilege: Option<String>) -> Result<Awarded> {
     }
 }
 
-/// The columns of what is given.
+/// The columns of a grant.
 fn columns(what: &Awarded) -> (Option<Uuid>, Option<String>) {
     match what {
         Awarded::Role(role) => (Some(role.0), None),
@@ -502,7 +505,7 @@ fn columns(what: &Awarded) -> (Option<Uuid>, Option<String>) {
     }
 }
 
-/// What the audit calls a change of an entry. A key that a login made is the login.
+/// Audit kind of a change of an entry. A key that was made by a login is audited as the login.
 fn audit_kind(entry: &Entry, is_new: bool) -> audit::Kind {
     match entry {
         Entry::Tenant(_) => audit::Kind::TenantChanged,
@@ -539,7 +542,7 @@ fn audit_state(entry: &Entry) -> Value {
     }
 }
 
-/// Adds up what a search found.
+/// Collects the grants that a search found.
 fn reached(rows: impl Iterator<Item = Result<Awarded>>) -> Result<EffectiveGrants> {
     let (mut privileges, mut roles) = (Vec::new(), Vec::new());
     let (mut databases, mut queues) = (Vec::new(), Vec::new());

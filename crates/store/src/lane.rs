@@ -6,8 +6,8 @@
 //!   lane = 20 × place + 10 × kind of slot + priority
 //! ```
 //!
-//! A place is a number on SQLite, 0 when any node may execute the run. On PostgreSQL it has a column
-//! of its own.
+//! A place is a number on SQLite, 0 when any node may execute the run. On PostgreSQL it has a
+//! column of its own.
 
 use domain::slot::SlotKind;
 

@@ -1,32 +1,32 @@
 //! The state of Punctual: traits, and a module for each database behind them.
 //!
-//! The kernel ([`Store`], [`Cluster`], [`Shards`]) is what the loops of the scheduler need, written
-//! by hand for each database. Everything else is made of [`records`], written once.
+//! The kernel ([`Store`], [`Cluster`], [`Shards`]) has the operations of the scheduler's loops,
+//! written by hand for each database. Everything else is made of [`records`], written once.
 //!
 //! An operation is one transition of the domain, atomic and durable when it returns, in one round
-//! trip for any number of items. Operations know nothing of cron, retries or dependencies: the caller has
-//! decided, and the store compares, writes and stamps the time.
+//! trip for any number of items. Operations know nothing of cron, retries or dependencies: the
+//! caller has decided, and the store compares, writes and stamps the time.
 //!
 //! # Live rows and history
 //!
-//! What can still change is kept apart from what cannot, so that nothing that is fast today gets
-//! slower as history grows. On PostgreSQL a run that can still change is a row of `runs`, and its
-//! end moves it to `history`, which is partitioned by time. On SQLite the row of a run is written once; its end is a row of its
-//! own, and small tables say which runs have not ended, which can be claimed, and who holds which.
+//! Live rows are kept apart from history, so that no query gets slower as history grows. On
+//! PostgreSQL a live run is a row of `runs`, and its end moves it to `history`, which is
+//! partitioned by time. On SQLite the row of a run is written once; its end is a row of its own,
+//! and small tables list the runs that are live, claimable, and held by a node.
 //!
-//! # Grants, fences, turns
+//! # Claims, fencing tokens, generations
 //!
 //! ```text
 //!   node joins ──▶ lease ──renew──▶ lease ──renew──▶ … ──(silence)──▶ expired ──▶ dead
 //!                    │                                                  │
-//!   claim ───────────┴─▶ Grant { run, fence, turn } ──▶ finish          └─▶ its grants are lost
+//!   claim ───────────┴─▶ Grant { run, fence, turn } ──▶ finish          └─▶ its claims are lost
 //! ```
 //!
-//! A node has one lease, for all that it holds. A grant is the right to one run: its fence is
-//! larger than that of every grant before it, and its turn says which grant of this run it is.
-//! Whatever ends a grant (finish, retry, release, loss) makes the run's turn grow, so a write
-//! under an old grant finds no row. A node whose lease ran out is declared dead first, which refuses all
-//! its writes, and only then are its runs handed on.
+//! A node has one lease, for all runs that it holds. A [`Grant`] is the claim of one run: its fence
+//! is larger than that of every claim before it, and its turn is the claim generation of the run.
+//! Whatever ends a claim (finish, retry, release, loss) raises the generation, so a write under an
+//! old claim finds no row. A node whose lease expired is declared dead first, which refuses all its
+//! writes, and only then are its runs claimed by other nodes.
 
 use std::future::Future;
 
@@ -107,15 +107,15 @@ pub use view::{AttemptView, NodeView, Page, RunView};
 
 /// A place that keeps jobs, runs and their history.
 pub trait Store: Send + Sync + 'static {
-    /// The store's clock, which decides what is due and what has expired.
+    /// The store's clock, by which runs are due and leases expire.
     fn now(&self) -> impl Future<Output = Result<Timestamp>> + Send;
 
     /// Creates and changes jobs, each on its own: one that conflicts does not stop the others.
     fn define(&self, changes: &[Change]) -> impl Future<Output = Result<Vec<Changed>>> + Send;
 
-    /// Creates and changes jobs in one transaction, all of them or none: unless every answer is
-    /// [`Changed::Done`], nothing was written, and the other answers say why. The changes concern
-    /// different jobs with different names.
+    /// Creates and changes jobs in one transaction, all of them or none: unless every result is
+    /// [`Changed::Done`], nothing was written, and the other results have the cause. The changes
+    /// concern different jobs with different names.
     fn define_together(
         &self,
         changes: &[Change],
@@ -130,22 +130,22 @@ pub trait Store: Send + Sync + 'static {
         of: &Buckets,
     ) -> impl Future<Output = Result<DueJobs>> + Send;
 
-    /// Records what a plan made of due jobs and moves each one's next time forward, if it still
-    /// is what the plan was based on. Answers for each whether it was.
+    /// Records the plans of due jobs and moves each job's next time forward, if it still is the one
+    /// that the plan was based on. Returns for each whether it was.
     fn fire(&self, batch: &[RecordPlan]) -> impl Future<Output = Result<Vec<bool>>> + Send;
 
-    /// Records runs that a client asked for, and hands up to `claim` of those that are due to the
-    /// asking node in the same commit. A run whose id is known already is not recorded again. A run
-    /// that was made of another version of its job than the present one, or of a deleted job, is
-    /// not recorded either: the caller reads the job again. So a caller may make runs of a job that
-    /// it read any time before.
+    /// Records requested runs, and claims up to `claim` of those that are due for the submitting
+    /// node in the same commit. A run whose id exists already is not recorded again. A run that was
+    /// made of another version of its job than the current one, or of a deleted job, is not
+    /// recorded either: the caller reads the job again. So a caller may make runs of a job that it
+    /// read any time before.
     fn submit(
         &self,
         runs: &[NewRun],
         claim: Option<ClaimFor>,
     ) -> impl Future<Output = Result<Submitted>> + Send;
 
-    /// Ends grants and takes new ones, in one commit.
+    /// Ends claims and makes new ones, in one commit.
     fn complete_and_claim(
         &self,
         node: NodeId,
@@ -157,7 +157,7 @@ pub trait Store: Send + Sync + 'static {
     /// asks when the answer to a claim was lost; nothing when it was declared dead.
     fn held(&self, node: NodeId) -> impl Future<Output = Result<Vec<ClaimedRun>>> + Send;
 
-    /// What is known about runs that are about to start, in the order of the questions.
+    /// Facts about runs that are about to start, in the order of the questions.
     fn facts(
         &self,
         node: NodeId,
@@ -172,8 +172,8 @@ pub trait Store: Send + Sync + 'static {
     fn cancel(&self, run: RunId, reason: &Reason)
     -> impl Future<Output = Result<Cancelled>> + Send;
 
-    /// Registers a node with a lease. A node of the same name that fell silent has come back with
-    /// it, and is gone; if it was draining, so is this one. The leases of the nodes that it
+    /// Registers a node with a lease. A node of the same name that missed heartbeats is replaced by
+    /// it, and is gone; if that one was draining, so is this one. The leases of the nodes that it
     /// replaces end. If it is a scheduler and no other one is alive, the time since the last one
     /// was is recorded as an outage.
     fn join(
@@ -183,15 +183,14 @@ pub trait Store: Send + Sync + 'static {
         lease: SignedDuration,
     ) -> impl Future<Output = Result<Joined>> + Send;
 
-    /// Writes down that runs begin, before they do. Answers for each whether the node still holds
-    /// it.
+    /// Records that runs begin, before they do. Returns for each whether the node still holds it.
     fn begin(
         &self,
         node: NodeId,
         grants: &[Grant],
     ) -> impl Future<Output = Result<Vec<bool>>> + Send;
 
-    /// Decides what becomes of a run that is HELD: it is attempted again or ends, with this reason.
+    /// Decides about a run that is HELD: it is attempted again or ends, with this reason.
     fn decide(
         &self,
         run: RunId,
@@ -199,15 +198,16 @@ pub trait Store: Send + Sync + 'static {
         reason: &Reason,
     ) -> impl Future<Output = Result<Decided>> + Send;
 
-    /// Extends a node's lease; none when the lease has ended, and its runs are handed on.
+    /// Extends a node's lease; none when the lease has expired and its runs may be claimed by
+    /// others.
     fn renew(
         &self,
         node: NodeId,
         lease: SignedDuration,
     ) -> impl Future<Output = Result<Option<Renewed>>> + Send;
 
-    /// Keeps what a node executes and since when, in place of what it said before. Nothing is
-    /// written when a run starts, so readers on other nodes learn of the time from this.
+    /// Replaces the recorded runs under way of a node, with their start times. Nothing is written
+    /// when a run starts, so readers on other nodes have the time from here.
     fn record_starts(
         &self,
         node: NodeId,
@@ -218,22 +218,22 @@ pub trait Store: Send + Sync + 'static {
     /// begins now and not when the node leaves.
     fn retire(&self, node: NodeId) -> impl Future<Output = Result<()>> + Send;
 
-    /// Ends a node's registration and returns what it holds to the others, untouched. What it had
-    /// begun is left to the reapers. The node is listed as gone for a day.
+    /// Ends a node's registration and releases the runs that it had not begun. Begun runs are left
+    /// to the reapers. The node is listed as gone for a day.
     fn leave(&self, node: NodeId, begun: &[Grant]) -> impl Future<Output = Result<()>> + Send;
 
-    /// Buries the nodes whose lease ran out, makes runs claimable whose wait is over, and returns
-    /// up to `limit` grants of dead nodes. They are settled with [`Store::settle_lost`].
+    /// Declares the nodes dead whose lease expired, makes runs claimable whose wait is over, and
+    /// returns up to `limit` claims of dead nodes. They are settled with [`Store::settle_lost`].
     fn reap(&self, limit: u32) -> impl Future<Output = Result<Reaped>> + Send;
 
-    /// Settles grants of dead nodes, each with the node that held it.
+    /// Settles claims of dead nodes, each with the node that held it.
     fn settle_lost(
         &self,
         lost: &[(NodeId, Finish)],
     ) -> impl Future<Output = Result<Vec<Applied>>> + Send;
 
-    /// Deletes old history, at most `limit` rows; answers how many. PostgreSQL also drops partitions
-    /// that are old as a whole, and lets the rows of a large one wait for that.
+    /// Deletes old history, at most `limit` rows; answers how many. PostgreSQL also drops
+    /// partitions that are old as a whole, and lets the rows of a large one wait for that.
     fn prune(&self, cut: &RetentionCutoff, limit: u32) -> impl Future<Output = Result<u64>> + Send;
 
     /// Jobs that keep their history by a rule of their own, by id, after the given one. A deleted
@@ -287,11 +287,11 @@ pub trait Store: Send + Sync + 'static {
     /// The runs that a filter lets through, live and ended ones, newest first and older than the
     /// given one; rows for times without a run included.
     ///
-    /// A run has one place in the list for ever, by its id: it neither moves nor doubles when it
-    /// ends between two pages. Every run that is there from the first page to the last is seen
-    /// once; one that is recorded meanwhile is seen unless its place has been passed. What a filter
-    /// by state says is true of the moment in which the page was made. A page can be short, even
-    /// empty, and still have a next one: no page looks at more than a few thousand ended runs.
+    /// The position of a run in the list is fixed by its id: the run neither moves nor doubles when
+    /// it ends between two pages. Every run that exists from the first page to the last is seen
+    /// once; one that is recorded meanwhile is seen unless its position has been passed. A filter
+    /// by state refers to the moment in which the page was made. A page can be short, even empty,
+    /// and still have a next one: no page reads more than a few thousand ended runs.
     fn list_runs(
         &self,
         filter: &RunFilter,
@@ -312,12 +312,12 @@ pub trait Store: Send + Sync + 'static {
     /// Gives such a hint, here and to other nodes.
     fn hint(&self);
 
-    /// Waits for a hint that a run was recorded which asks for something of its node. Like every
-    /// hint, it may be late, doubled or missing.
+    /// Waits for a hint that a run with a placement request was recorded. Like every hint, it may
+    /// be late, doubled or missing.
     fn placed(&self) -> impl Future<Output = ()> + Send;
 }
 
-/// Whether one of these runs asks for something of its node.
+/// Whether one of these runs has a placement request.
 pub(crate) fn asks_for_place<'a>(runs: impl IntoIterator<Item = &'a NewRun>) -> bool {
     runs.into_iter().any(|run| !run.place.is_anywhere())
 }
@@ -334,7 +334,7 @@ pub struct Change {
     pub job: Job,
     /// The version that the change is based on; none to create the job.
     pub expected: Option<u32>,
-    /// What becomes of runs that were prepared for times to come.
+    /// Treatment of runs that were prepared for future times.
     pub prepared: Prepared,
     /// A plan that is recorded with the change, in the same commit: that of the times of a pause.
     pub plan: Option<RecordPlan>,
@@ -343,7 +343,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// What the audit says about it.
+    /// Details of the audit row, as JSON.
     pub(crate) fn audit_details(&self) -> String {
         let Job { name, version, state, .. } = &self.job;
         let mut details = serde_json::json!({ "name": name, "version": version, "state": state });
@@ -357,8 +357,8 @@ impl Change {
     }
 }
 
-/// What becomes of a job's prepared runs: ticks whose nominal time has not come and that were
-/// never tried nor cancelled.
+/// Treatment of a job's prepared runs: ticks whose nominal time has not come and that were never
+/// attempted nor cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prepared {
     /// They stay, and so does the job's next time.
@@ -370,7 +370,7 @@ pub enum Prepared {
     Return,
 }
 
-/// What became of a [`Change`].
+/// Result of a [`Change`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Changed {
     /// It is done.
@@ -414,7 +414,7 @@ pub struct RecordPlan {
     pub ledger: Vec<LedgerEntry>,
 }
 
-/// A node with room for some runs.
+/// A node with free slots for some runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClaimFor {
     /// The node.
@@ -423,7 +423,7 @@ pub struct ClaimFor {
     pub max: PerSlot<u32>,
 }
 
-/// What became of submitted runs.
+/// Result of submitting runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Submitted {
     /// For each run whether it is new.
@@ -436,13 +436,14 @@ pub struct Submitted {
     pub changed_jobs: Vec<(JobId, u32)>,
 }
 
-/// So many changed jobs are told along with a claim. When there are more, there is one more.
+/// Maximum number of changed jobs that are returned with a claim. When there are more, the list has
+/// one entry more than this.
 pub const CHANGED_JOBS_MAX: usize = 1_000;
 
 /// A question about a run that is about to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FactsFor {
-    /// The grant.
+    /// The claim.
     pub grant: Grant,
     /// Its job.
     pub job: JobId,
@@ -454,12 +455,12 @@ pub struct FactsFor {
     pub quorum: bool,
 }
 
-/// What became of a request to cancel.
+/// Result of a cancellation request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancelled {
     /// No node held the run: it has ended.
     Ended,
-    /// This node holds it and will be told.
+    /// This node holds the run; it is notified with its next renewal.
     Requested(NodeId),
     /// It had ended before.
     EndedBefore(Outcome),
@@ -469,7 +470,7 @@ pub enum Cancelled {
     NotFound,
 }
 
-/// What became of a decision.
+/// Result of a decision about a HELD run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decided {
     /// The run is attempted again.
@@ -481,7 +482,7 @@ pub enum Decided {
 }
 
 impl Decided {
-    /// What an answer makes of a HELD run.
+    /// The result that an answer leads to.
     pub(crate) fn from_answer(answer: LostAnswer) -> Self {
         match answer {
             LostAnswer::Retry => Decided::Again,
@@ -491,10 +492,10 @@ impl Decided {
     }
 }
 
-/// A lease that goes on.
+/// A renewed lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Renewed {
-    /// Runs of the node whose end was asked for.
+    /// Runs of the node whose cancellation was requested.
     pub cancel: Vec<RunId>,
     /// Whether the node is drained: it takes no new runs.
     pub draining: bool,
@@ -506,12 +507,12 @@ pub struct Renewed {
     pub now: Timestamp,
 }
 
-/// What a reaping found.
+/// Result of expiring nodes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reaped {
     /// Nodes that were declared dead now.
     pub dead: Vec<NodeId>,
-    /// Grants that their nodes can no longer use.
+    /// Claims that their nodes can no longer use.
     pub lost: Vec<LostRun>,
     /// How many waiting runs became claimable.
     pub woken: u64,
@@ -526,9 +527,9 @@ pub struct LostRun {
     pub node: NodeId,
     /// The end of the node's lease: it cannot have begun anything after it.
     pub lease_until: Timestamp,
-    /// Whether its start was written down under this grant.
+    /// Whether its start was recorded under this claim.
     pub is_begun: bool,
-    /// The run and the grant.
+    /// The run and the claim.
     pub run: ClaimedRun,
 }
 
@@ -563,6 +564,6 @@ pub struct SampleCutoff {
 pub struct Counts {
     /// Jobs that are not deleted.
     pub jobs: u64,
-    /// What the live runs of all tenants are doing.
+    /// Live runs of all tenants by state.
     pub live: LiveCounts,
 }

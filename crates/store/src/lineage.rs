@@ -1,8 +1,8 @@
 //! Whether the tables of a database were made by the migrations that this release knows.
 //!
 //! A released migration never changes. So a database whose migrations have other checksums was made
-//! before the first release, when the migrations still changed; there is no way from those tables to
-//! these.
+//! before the first release, when the migrations still changed; there is no way from those tables
+//! to these.
 
 use refinery::Migration;
 

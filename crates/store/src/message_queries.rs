@@ -10,7 +10,7 @@ use crate::messages::state;
 use crate::records::{Records, Row, Sql, Statement, params};
 use crate::{Result, Store};
 
-/// So many workspaces of a queue are listed.
+/// Maximum number of listed workspaces of a queue.
 const WORKSPACES_MAX: i64 = 10_000;
 
 /// A store that answers queries about messages.
@@ -41,7 +41,7 @@ pub struct MessagePlace {
     pub at: Timestamp,
     /// When its time limit ends, once its worker has begun.
     pub deadline: Option<Timestamp>,
-    /// What its worker said last about how far it is, as JSON.
+    /// Last progress report of its worker, as JSON.
     pub progress: Option<String>,
     /// The messages before it: of its workspace that are ready, or with its ordering key.
     pub ahead: u64,

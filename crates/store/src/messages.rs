@@ -1,6 +1,6 @@
 //! Messages: runs that workers pull, for the stores that keep them.
 //!
-//! A message is a live run whose job is its queue. What only a message has stands beside it:
+//! A message is a live run whose job is its queue. A row of its own has the columns of messages:
 //!
 //! ```text
 //!   send ──▶ ready ──lease──▶ leased ──settle──▶ ended, or delayed ──▶ ready
@@ -35,7 +35,7 @@ pub trait Messages: Store {
     fn lease_messages(&self, request: &LeaseRequest)
     -> impl Future<Output = Result<Leased>> + Send;
 
-    /// Moves the ends of leases of any queues. Answers for each in order; none for one that has
+    /// Moves the ends of leases of any queues. Returns the results in order; none for one that has
     /// another token by now, or has ended.
     fn extend_leases(
         &self,
@@ -53,7 +53,7 @@ pub trait Messages: Store {
         leases: &[(RunId, i64)],
     ) -> impl Future<Output = Result<Vec<HeldLease>>> + Send;
 
-    /// Applies reports and what was decided about messages that no worker leases, in one commit. The
+    /// Applies reports, and decisions about messages that no worker has leased, in one commit. The
     /// node is the one that reports.
     fn settle_messages(
         &self,
@@ -108,7 +108,7 @@ pub struct Deduplication {
     pub window: SignedDuration,
 }
 
-/// What became of messages that were sent.
+/// Result of sending messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sent {
     /// They are recorded. The id of each, and whether it is new: a message with a known
@@ -140,7 +140,7 @@ pub struct LeaseRequest {
     /// How many messages a workspace gets in one round; one if it is not listed.
     pub weights: Vec<(String, u32)>,
     /// The time limit of each message, if it begins with the lease. Otherwise it begins when the
-    /// worker says that it has begun.
+    /// worker reports that it has begun.
     pub time_limit: Option<SignedDuration>,
 }
 
@@ -161,7 +161,7 @@ impl LeaseRequest {
     }
 }
 
-/// What a lease brought.
+/// Result of a lease request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Leased {
     /// The messages, in the order in which workspaces are served.
@@ -179,7 +179,7 @@ pub struct LeasedMessage {
     pub fence: i64,
     /// The workspace.
     pub workspace: String,
-    /// What it holds, see `domain::queue::MessageBody`.
+    /// Payload and headers, see `domain::queue::MessageBody`.
     pub parameters: Option<String>,
     /// 0 to 9.
     pub priority: u8,
@@ -206,11 +206,11 @@ pub struct LeaseExtension {
     pub lease: SignedDuration,
     /// The time limit.
     pub time_limit: TimeLimit,
-    /// What the worker says about how far it is; none for nothing new.
+    /// Progress report of the worker, as JSON; none if there is nothing new.
     pub progress: Option<String>,
 }
 
-/// What becomes of the time limit of a message.
+/// Change of the time limit of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimeLimit {
     /// It stays as it is.
@@ -233,16 +233,16 @@ impl TimeLimit {
     }
 }
 
-/// A lease that goes on.
+/// A renewed lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extended {
     /// When it ends.
     pub until: Timestamp,
-    /// Whether the end of the message was asked for.
+    /// Whether the cancellation of the message was requested.
     pub is_cancelled: bool,
 }
 
-/// What is known about a lease.
+/// Current state of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldLease {
     /// The message.
@@ -251,7 +251,7 @@ pub struct HeldLease {
     pub attempts: u32,
 }
 
-/// What becomes of a message.
+/// Settlement of a message, to be written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SettledMessage {
     /// The queue.
@@ -260,7 +260,7 @@ pub struct SettledMessage {
     pub message: RunId,
     /// The token of the lease under which this was decided; none for a message that is not leased.
     pub fence: Option<i64>,
-    /// It ends, is delivered again, or goes back as it was.
+    /// It ends, is delivered again, or is released unchanged.
     pub verdict: Verdict,
     /// How the attempt ended, if one was made.
     pub result: Option<AttemptResult>,
@@ -284,7 +284,7 @@ pub enum LapseKind {
 /// A message about which something has to be decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lapsed {
-    /// Why.
+    /// Cause of the lapse.
     pub kind: LapseKind,
     /// The message.
     pub message: RunId,
@@ -329,8 +329,8 @@ pub(crate) fn share(max: u32, workspaces: usize) -> u32 {
     max.div_ceil(workspaces).saturating_mul(2).clamp(1, max.max(1))
 }
 
-/// The tokens of a rate limit: what is left of `tokens` after `elapsed_us` more, at most what one
-/// second brings and at least room for one.
+/// The tokens of a rate limit: the rest of `tokens` after `elapsed_us` more, at most those of one
+/// second and at least one.
 pub(crate) fn refilled(tokens: f64, elapsed_us: i64, rate: f64) -> f64 {
     let earned = elapsed_us.max(0) as f64 / 1e6 * rate;
     (tokens + earned).min(rate.max(1.0))

@@ -27,8 +27,8 @@ pub trait NamedResources: Store {
         expected: u32,
     ) -> impl Future<Output = Result<Put>> + Send;
 
-    /// Removes an object if it still has the version that was seen, and with it its secrets, grants
-    /// of its use, and what was recorded of deliveries under its id.
+    /// Removes an object if it still has the version that was read, and with it its secrets, grants
+    /// of its use, and the recorded deliveries under its id.
     fn remove_object(
         &self,
         tenant: TenantId,
@@ -112,7 +112,8 @@ impl<S: Records> NamedResources for S {
     }
 
     async fn remove_object(&self, tenant: TenantId, id: ObjectId, expected: u32) -> Result<Set> {
-        // What has the version that was seen is what was seen: its name is that of the audit.
+        // The version matches, so the object is the one that was read: its name goes into the
+        // audit.
         let seen = self.object(id).await?.filter(|seen| seen.tenant == tenant);
         let seen = match seen {
             Some(seen) if seen.version == expected => seen,
@@ -236,8 +237,8 @@ pub enum Put {
     NameTaken,
 }
 
-/// What the audit says about a change of an object; version 0 stands for its removal. What the
-/// object holds may be a secret.
+/// Audit event of a change of an object; version 0 stands for its removal. The body is left out,
+/// since it may hold a secret.
 fn audit(object: &Object, version: u32, by: &str) -> Event {
     let (kind, name) = (object.kind.name(), &object.name);
     Event {

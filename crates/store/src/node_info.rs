@@ -1,4 +1,4 @@
-//! What a node tells the store when it joins, and what it is told.
+//! Properties that a node sends when it joins, and the reply.
 
 use domain::cluster::{Labels, NodeRole};
 use domain::facts::Outage;
@@ -7,7 +7,7 @@ use domain::run::Grant;
 use domain::slot::PerSlot;
 use jiff::{SignedDuration, Timestamp};
 
-/// What a node says about itself.
+/// Properties of a node, as it reports them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeInfo {
     /// Its name: the same after a restart, and no other node's.
@@ -16,9 +16,9 @@ pub struct NodeInfo {
     pub address: Option<String>,
     /// The release that it runs.
     pub version: String,
-    /// What it does.
+    /// Roles of the node.
     pub roles: Vec<NodeRole>,
-    /// What is known about its place.
+    /// Labels that placement requests are matched with.
     pub labels: Labels,
     /// How many runs it executes at the same time, by their kind of slot.
     pub capacity: PerSlot<u32>,
@@ -32,8 +32,8 @@ pub struct NodeInfo {
     pub acted: Option<(NodeId, Timestamp)>,
 }
 
-/// Nodes that ended before their leases did. The join ends their leases, and what they held can be
-/// handed on at once.
+/// Nodes that ended before their leases did. The join ends their leases, and their runs can be
+/// claimed at once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Replaces {
     /// None is known of.
@@ -50,8 +50,8 @@ pub enum Replaces {
     EveryScheduler,
 }
 
-/// After an outage, reapers wait so long for the processes that follow the ended schedulers: a
-/// start log tells which of the prepared runs had begun.
+/// After an outage, reapers wait this long for the successors of the ended schedulers: a start log
+/// shows which of the prepared runs had begun.
 pub const START_LOG_WAIT: SignedDuration = SignedDuration::from_secs(10);
 
 /// A node has joined.
@@ -61,7 +61,7 @@ pub struct Joined {
     pub outages: Vec<Outage>,
 }
 
-/// So many outages are told to a node that joins.
+/// Maximum number of outages that a node gets when it joins.
 pub(crate) const OUTAGES_MAX: i64 = 100;
 
 impl Default for NodeInfo {

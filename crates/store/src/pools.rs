@@ -1,17 +1,17 @@
 //! Pools: which runs have a place, and which wait in line.
 //!
 //! ```text
-//!   start of a run ──take_places──▶ place (turn of its claim) ──claim ends──▶ void
-//!         │                                                                    │
-//!         └── no place: in line ──wake_pools: called, claimable ◀──────────────┘
+//!   start of a run ──take_places──▶ place (claim generation) ──claim ends──▶ void
+//!         │                                                                   │
+//!         └── no place: in line ──wake_pools: called, claimable ◀─────────────┘
 //!                  ▲                            │
 //!                  └──── start, take_places ◀───┘
 //! ```
 //!
 //! No counter can drift: the weight in use is the sum over the rows whose run has not ended and
-//! still has the turn under which the place was taken. Whatever ends a claim (result, retry,
-//! release, loss of its node) makes the turn of the run grow, so it ends the place in the same
-//! commit. Looks that take places exclude each other.
+//! still has the claim generation under which the place was taken. Whatever ends a claim (result,
+//! retry, release, loss of its node) raises the generation of the run, so it ends the place in the
+//! same commit. Calls that take places exclude each other.
 
 use std::future::Future;
 
@@ -23,8 +23,8 @@ use crate::{Result, Store};
 
 /// A store that knows which runs have a place in a pool.
 pub trait Pools: Store {
-    /// Takes places for runs that are about to begin. Answers for each whether it has one; the
-    /// others are in line. A run that has a place under this turn already keeps it.
+    /// Takes places for runs that are about to begin. Returns for each whether it has one; the
+    /// others are in line. A run that has a place under this claim generation already keeps it.
     fn take_places(
         &self,
         requests: &[PlaceRequest],
@@ -59,7 +59,7 @@ pub(crate) const POOLS_CLEAR: Sql = Sql::Differs {
              )",
 };
 
-/// A run gets in line. A place that it has under this turn stays, unless it needs more.
+/// A run gets in line. A place that it has under this claim generation stays, unless it needs more.
 const GET_IN_LINE: &str = "
     INSERT INTO pool_runs
         (run_id, tenant_id, pool, job_id, weight, priority, due_at, turn, since, called_at)
@@ -69,8 +69,8 @@ const GET_IN_LINE: &str = "
             THEN pool_runs.turn END,
         tenant_id = $2, pool = $3, weight = $5, priority = $6, due_at = $7, called_at = NULL";
 
-/// A run takes its place, if it has one already or if the pool has room and no run before it in
-/// line is on its way. A run that needs more than the whole pool keeps no other waiting.
+/// A run takes its place, if it has one already or if the pool has a free place and no run before
+/// it in line was called. A run that needs more than the whole pool keeps no other waiting.
 const TAKE: Sql = Sql::Differs {
     postgres: "
         UPDATE pool_runs SET turn = $8, since = CASE WHEN turn = $8 THEN since ELSE {now} END

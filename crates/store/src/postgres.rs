@@ -1,8 +1,9 @@
 //! The store of a cluster: a PostgreSQL database that the nodes share.
 //!
-//! Every verb is one transaction, sent in one round trip for any number of items, on one of a few
-//! connections. The database's clock is the store's clock. What makes it fast is said where it
-//! happens: [`exchange`] for claims and ends, [`submit`] for callers that share a commit.
+//! Every operation is one transaction, sent in one round trip for any number of items, on one of a
+//! few connections. The database's clock is the store's clock. The optimizations are described
+//! where they are made: [`exchange`] for claims and ends, [`submit`] for callers that share a
+//! commit.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicI64};
@@ -92,10 +93,10 @@ pub struct PostgresStore {
     shared: Arc<Shared>,
 }
 
-/// What verbs and background tasks share.
+/// State that operations and background tasks share.
 struct Shared {
     pool: Pool,
-    /// What this process holds.
+    /// Claims of this process.
     holdings: Mutex<Holdings>,
     /// The nodes that joined through this value: it knows all that they hold.
     own: Mutex<HashSet<NodeId>>,

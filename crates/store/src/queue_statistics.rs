@@ -1,4 +1,4 @@
-//! What people look at in a queue: its workspaces, and how fast messages come and go.
+//! Statistics of a queue: its workspaces, and the rates of messages.
 
 use std::future::Future;
 
@@ -17,8 +17,8 @@ const ROWS_MAX: u32 = 100_000;
 /// The time over which rates are measured.
 const RATE_WINDOW: SignedDuration = SignedDuration::from_secs(60);
 
-/// The id of a message has the time of which it says that it was sent: that may be earlier than
-/// when it was recorded.
+/// The id of a message has its time of sending as the sender states it: that may be earlier than
+/// the time of recording.
 const ID_SLACK: SignedDuration = SignedDuration::from_secs(120);
 
 /// A store that counts the messages of a queue.
@@ -46,7 +46,7 @@ pub struct WorkspaceDepths {
 /// Messages of a queue per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct QueueRates {
-    /// Sent.
+    /// Messages sent.
     pub sent: f64,
     /// Ended, whatever their outcome.
     pub ended: f64,

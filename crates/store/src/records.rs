@@ -9,7 +9,7 @@
 //!
 //! A transaction is a value. All of its statements are known before the first is sent, so that
 //! PostgreSQL gets them in one round trip and SQLite applies them as one command of the writer. A
-//! statement says how many rows it must write ([`Statement::expect_rows`]); if it writes another
+//! statement states how many rows it must write ([`Statement::expect_rows`]); if it writes another
 //! number, or violates a unique constraint, nothing of the transaction is written.
 //!
 //! # The common dialect
@@ -57,7 +57,7 @@ pub trait Records: Store {
         async move { Ok(self.query_each(vec![statement]).await?.pop().unwrap_or_default()) }
     }
 
-    /// Applies one statement without expectations. Answers how many rows it has written.
+    /// Applies one statement without expectations. Returns how many rows it has written.
     fn execute(&self, statement: Statement) -> impl Future<Output = Result<u64>> + Send {
         async move {
             let answers = self.commit(Transaction::from(vec![statement])).await?;

@@ -20,14 +20,14 @@ pub trait RunQueries: Store {
         number: u32,
     ) -> impl Future<Output = Result<Option<Vec<u8>>>> + Send;
 
-    /// What a tenant's live runs are doing.
+    /// Live runs of a tenant by state.
     fn live(&self, tenant: TenantId) -> impl Future<Output = Result<LiveCounts>> + Send;
 
-    /// What a run that has not ended waits for; none if it has ended or is not known.
+    /// Wait of a live run; none if the run has ended or does not exist.
     fn live_run(&self, run: RunId) -> impl Future<Output = Result<Option<LiveRun>>> + Send;
 
-    /// For each of these jobs the newest of its latest runs that was carried out and has ended; a
-    /// job without one is left out.
+    /// For each of these jobs the newest of its latest runs that was executed and has ended; a job
+    /// without one is left out.
     fn last_runs(&self, jobs: &[JobId]) -> impl Future<Output = Result<Vec<LastRun>>> + Send;
 
     /// The newest ended runs of each of these jobs, at most `limit` of each, newest first. Times
@@ -38,9 +38,9 @@ pub trait RunQueries: Store {
         limit: u32,
     ) -> impl Future<Output = Result<Vec<RecentEnd>>> + Send;
 
-    /// Ended runs of a job, those first that never began, then by when their last attempt began,
-    /// latest first, after a place in this order; rows for times without a run included. What a
-    /// page costs does not grow with history.
+    /// Ended runs of a job: those that never began first, then by the start of their last attempt,
+    /// latest first, after a position in this order; rows for times without a run included. The
+    /// cost of a page does not grow with history.
     fn latest_starts(
         &self,
         filter: &StartFilter,
@@ -79,11 +79,11 @@ pub struct RecentEnd {
     pub scheduled_for: Timestamp,
     /// How it ended.
     pub outcome: Outcome,
-    /// The version of the job that asked for it.
+    /// The version of the job that made it.
     pub job_version: u32,
 }
 
-/// What live runs are doing, counted by [`RunState`](domain::run::RunState).
+/// Live runs counted by [`RunState`](domain::run::RunState).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LiveCounts {
     /// They wait for their time or for other runs.
@@ -92,15 +92,15 @@ pub struct LiveCounts {
     pub queued: u64,
     /// They are due and a node holds them, or they wait for their own parts.
     pub running: u64,
-    /// When the oldest queued one was due that any node may execute. One that asks for a place may
-    /// wait for a node that is not there, which is no fault of those that are.
+    /// When the oldest queued one was due that any node may execute. A run with a placement request
+    /// may wait for a node that is not there, which is no fault of the others.
     pub oldest_due: Option<Timestamp>,
 }
 
-/// What a live run waits for, and its position among others.
+/// Wait of a live run, and its position among others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveRun {
-    /// What it waits for besides its time and a node.
+    /// Its wait besides its time and a node.
     pub wait: Option<Wait>,
     /// When that wait ends at the latest.
     pub wait_until: Option<Timestamp>,
@@ -117,7 +117,7 @@ pub struct LiveRun {
     pub line_ahead: u32,
 }
 
-/// So many runs before another one are counted.
+/// Maximum number of runs that are counted before another one.
 pub const AHEAD_MAX: u32 = 1_000;
 
 /// The reason of a request to cancel.
@@ -139,8 +139,8 @@ pub(crate) async fn attempt_output(
     rows.first().map(|row| row.get(0)).transpose()
 }
 
-/// What a tenant's live runs are doing, for both databases, which keep live runs in different
-/// tables. A run in line for earlier ones of its job (1) is queued, one that waits for its parts (4)
+/// Live runs of a tenant by state, for both databases, which keep live runs in different tables. A
+/// run that waits for earlier runs of its job (1) is queued, one that waits for its child runs (4)
 /// is running.
 pub(crate) async fn live(store: &impl Records, tenant: TenantId) -> Result<LiveCounts> {
     let sql = Sql::Differs {

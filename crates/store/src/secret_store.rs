@@ -31,7 +31,7 @@ pub trait SecretStore: Store {
         places: &[SecretPlace],
     ) -> impl Future<Output = Result<Vec<KeptSecret>>> + Send;
 
-    /// What people may know about a secret.
+    /// Metadata of a secret, without its value.
     fn secret_view(
         &self,
         place: &SecretPlace,
@@ -58,7 +58,7 @@ pub trait SecretStore: Store {
     ) -> impl Future<Output = Result<Vec<KeptSecret>>> + Send;
 
     /// Puts data keys under another master key, where secrets are still the ones that were read.
-    /// Their versions stay. Answers how many were.
+    /// Their versions stay. Returns how many were.
     fn rewrap(&self, batch: &[Rewrapped]) -> impl Future<Output = Result<u64>> + Send;
 }
 
@@ -71,7 +71,7 @@ pub struct KeptSecret {
     pub version: u32,
     /// Its value.
     pub sealed: Sealed,
-    /// The user who changed it last.
+    /// Name of the user of the last change.
     pub changed_by: String,
 }
 
@@ -101,7 +101,7 @@ pub struct Rewrapped {
     pub data_key: Vec<u8>,
 }
 
-/// What people may know about a secret.
+/// Metadata of a secret, without its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretView {
     /// Where it is.
@@ -112,12 +112,12 @@ pub struct SecretView {
     pub key: String,
     /// When it was last changed.
     pub changed_at: Timestamp,
-    /// The user who changed it last.
+    /// Name of the user of the last change.
     pub changed_by: String,
 }
 
 impl SecretView {
-    /// The page of a list that asked for so many.
+    /// The page of a list with this limit.
     pub(crate) fn page(items: Vec<Self>, limit: u32) -> Result<Page<Self, (JobId, String)>> {
         let last = items.last().filter(|_| items.len() >= limit as usize);
         let next = last.map(|last| (last.place.scope.ids().1, last.place.name.clone()));
@@ -280,7 +280,7 @@ fn view(row: &Row) -> Result<SecretView> {
     })
 }
 
-/// What the audit says about a change of a secret; version 0 stands for its removal.
+/// Audit event of a change of a secret; version 0 stands for its removal.
 fn audit(place: &SecretPlace, version: u32, by: &str) -> Event {
     let (tenant, _) = place.scope.ids();
     Event {

@@ -1,11 +1,11 @@
-//! Shards, who owns them, and runs that are split into parts.
+//! Shards, their owners, and runs that are split into child runs.
 //!
 //! # Ownership
 //!
-//! The leader says who owns a shard. Each move is a write that names the leader's epoch, which is
-//! checked in its transaction, and the fence that the leader saw; the fence grows with it. A claim
-//! looks the ownership up in its own transaction and excludes moves meanwhile, so a node that does
-//! not own a shard any more is handed nothing of it, whatever it believes.
+//! The leader assigns the owner of a shard. Each move is a write that names the leader's epoch,
+//! which is checked in its transaction, and the fence that the leader saw; the fence grows with it.
+//! A claim reads the ownership in its own transaction and excludes moves meanwhile, so a node that
+//! does not own a shard any more gets nothing of it, whatever it believes.
 //!
 //! # Parts
 //!
@@ -17,8 +17,8 @@
 //!                                                        claim ──▶ held ──finish──▶ ended
 //! ```
 //!
-//! A run is split once: all parts are recorded in one transaction, which finds none before it.
-//! So a node that holds the run after a crash finds the parts that there are, and makes no others. A
+//! A run is split once: all parts are recorded in one transaction, which finds none before it. So a
+//! node that holds the run after a crash finds the parts that there are, and makes no others. A
 //! part is a run like any other; that it is a part is written beside it.
 
 use std::future::Future;
@@ -36,13 +36,13 @@ use crate::{Cluster, NamedResources, Result};
 
 /// A store that knows shards and parts of runs.
 pub trait Shards: Cluster + NamedResources {
-    /// The shards of a tenant, or of all, by name, and who owns them.
+    /// The shards of a tenant, or of all tenants, by name, with their owners.
     fn shards(
         &self,
         tenant: Option<TenantId>,
     ) -> impl Future<Output = Result<Vec<OwnedShard>>> + Send;
 
-    /// Moves shards to other owners in the leader's name. Answers how many moved: others have been
+    /// Moves shards to other owners in the leader's name. Returns how many moved: others have been
     /// moved by another leader, or are gone; none when the node does not lead in this epoch, and
     /// nothing is written then.
     fn assign(
@@ -52,9 +52,9 @@ pub trait Shards: Cluster + NamedResources {
         moves: &[Move],
     ) -> impl Future<Output = Result<Option<u64>>> + Send;
 
-    /// Splits a run: records its parts, at least one and all of the run's job. Answers false, and
-    /// writes nothing, when it has parts already, when its end was asked for, or when it is not
-    /// the holder's any more.
+    /// Splits a run: records its child runs, at least one and all of the run's job. Returns false,
+    /// and writes nothing, when it has child runs already, when its cancellation was requested, or
+    /// when it is not the holder's any more.
     fn split_run(
         &self,
         run: ParentRun<'_>,
@@ -64,23 +64,24 @@ pub trait Shards: Cluster + NamedResources {
     /// The parts of runs, in their order.
     fn parts(&self, runs: &[RunId]) -> impl Future<Output = Result<Vec<Part>>> + Send;
 
-    /// Of which run each of these is a part; those that are none are left out.
+    /// The parent run of each of these runs; runs without one are left out.
     fn parents(&self, parts: &[RunId]) -> impl Future<Output = Result<Vec<(RunId, RunId)>>> + Send;
 
     /// Makes those runs claimable that wait for parts which have all ended: those given, and those
-    /// that a given one is a part of. Answers how many these are.
+    /// that a given one is a part of. Returns how many these are.
     fn wake_split(&self, runs: &[RunId]) -> impl Future<Output = Result<u64>> + Send;
 
-    /// Forgets parts of runs that are gone, looking at no more than so many; answers how many.
+    /// Deletes rows of child runs whose parent is gone, reading at most `limit` of them; returns
+    /// how many.
     fn prune_parts(&self, limit: u32) -> impl Future<Output = Result<u64>> + Send;
 }
 
-/// A shard as it is kept, and who owns it.
+/// A stored shard and its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnedShard {
     /// The shard.
     pub object: Object,
-    /// Who owns it.
+    /// Its owner.
     pub owner: Ownership,
     /// Since when.
     pub since: Option<Timestamp>,
@@ -89,7 +90,7 @@ pub struct OwnedShard {
 /// A shard that shall have another owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
-    /// Which.
+    /// The shard.
     pub shard: ObjectId,
     /// The fence under which it is owned at present.
     pub fence: i64,

@@ -1,9 +1,9 @@
 //! The store as the engine sees it: one type, whatever the database.
 //!
-//! The operations of a store are a list. Of it are made: [`Operation`], their names; an object-safe
+//! The operations of a store are a list. It generates [`Operation`], their names; an object-safe
 //! trait that every store has; and [`SharedStore`], which calls a store through that trait and
-//! measures each call. What is built on a store is therefore compiled once, without type parameters.
-//! A call costs one allocation more than a direct one, and every call waits for a database.
+//! measures each call. Code above a store is therefore compiled once, without type parameters. A
+//! call costs one allocation more than a direct one, and every call waits for a database.
 
 use std::future::Future;
 use std::sync::Arc;

@@ -1,22 +1,22 @@
 //! The embedded store: one SQLite file, one writer thread, a few readers.
 //!
-//! Every verb that writes is a command for the writer thread, which applies all that wait in one
-//! transaction and answers when it is on disk: many callers share one fsync. The file is in WAL
-//! mode with `synchronous = FULL`, because a claim that was answered and then forgotten would
-//! hand out the same fence twice.
+//! Every operation that writes is a command for the writer thread, which applies all waiting
+//! commands in one transaction and replies when it is on disk: many callers share one fsync. The
+//! file is in WAL mode with `synchronous = FULL`, because a claim that was returned and then lost
+//! would give out the same fence twice.
 //!
 //! ```text
-//!   runs ── a run as it was asked for, written once          ends ── how it ended, written once
+//!   runs ── a run as it was requested, written once          ends ── how it ended, written once
 //!     │
 //!     ├── live ──── it has not ended      (job, place in line)
 //!     ├── queue ─── it can be claimed     (tenant, lane, time)
-//!     └── claims ── nodes hold it         (a batch of grants in a row)
+//!     └── claims ── nodes hold it         (a batch of runs in a row)
 //! ```
 //!
-//! A run comes into `runs`, `live` and `queue`. A claim takes the front of the queue away and writes
-//! one row for all that it hands out; the writer keeps what is held in memory, and reads it back
-//! from `claims` when the file is opened or a command was rolled back. An end takes the run out of
-//! `live` and adds a row to `ends`.
+//! A run is inserted into `runs`, `live` and `queue`. A claim deletes the front of the queue and
+//! writes one row for all runs that it claims; the writer keeps claims in memory, and reads them
+//! back from `claims` when the file is opened or a command was rolled back. An end deletes the run
+//! from `live` and adds a row to `ends`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -113,14 +113,14 @@ pub struct SqliteStore {
     writer: Writer,
     /// For what clients ask.
     readers: Readers,
-    /// For what the start of a run waits for: no client's long list is before it.
+    /// For reads on the path of a start: no client's long list is before them.
     prompt: Readers,
     clock: Arc<dyn Clock>,
     tokens: Arc<Tokens>,
     changed: Arc<Notify>,
     placed: Notify,
-    /// Read-locked while a node looks whether a tick may start; written while ticks can vanish, from
-    /// before the clock is read until after the commit.
+    /// Read-locked while a node looks whether a tick may start; written while ticks can vanish,
+    /// from before the clock is read until after the commit.
     starts: Arc<RwLock<()>>,
     /// Dropped last: the next process that opens the file finds it at rest.
     _lock: Lock,
@@ -129,8 +129,8 @@ pub struct SqliteStore {
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SqliteOptions {
-    /// Whether an answer waits for the disk. Without it a crash of the machine forgets what was
-    /// answered, which is good for a file that lives no longer than a test.
+    /// Whether a reply waits for the disk. Without it a crash of the machine loses acknowledged
+    /// writes, which is acceptable for a file that lives no longer than a test.
     pub durable: bool,
 }
 

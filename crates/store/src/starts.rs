@@ -17,7 +17,7 @@ use domain::id::{JobId, RunId};
 use domain::run::Outcome;
 use jiff::{SignedDuration, Timestamp};
 
-/// What begins so much later than its time is late. The migrations have the same number.
+/// A run that begins this much after its time is late. The migrations have the same number.
 pub(crate) const LATE: SignedDuration = SignedDuration::from_secs(60);
 
 /// Which ended runs of a job are listed by when they began.
@@ -56,7 +56,7 @@ pub struct StartKey {
     /// When its last attempt began, or a later time; none for a run that never began, which comes
     /// before all others.
     pub began: Option<Timestamp>,
-    /// Tells those of the same time apart.
+    /// Tie-breaker among runs of the same time.
     pub id: RunId,
 }
 

@@ -1,8 +1,8 @@
-//! What is kept of jobs besides their present definition: every version with its author, the names
-//! that they had, and deleted jobs as long as their history is there.
+//! Records of jobs besides their current definition: every version with its author, former names,
+//! and deleted jobs as long as their history is kept.
 //!
-//! A version is written in the transaction of the change itself, so that the list has no gaps. A job
-//! keeps its newest [`VERSIONS_MAX`] versions.
+//! A version is written in the transaction of the change itself, so that the list has no gaps. A
+//! job keeps its newest [`VERSIONS_MAX`] versions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -24,8 +24,8 @@ pub(crate) const DELETED_KEPT_US: i64 = 24 * 3_600 * 1_000_000;
 
 /// A store that keeps the versions of jobs, and deleted jobs.
 pub trait JobRecords: Store {
-    /// The versions of a job, newest first, that are older than the given one. Versions of a deleted
-    /// job are kept as long as the job's record is.
+    /// The versions of a job, newest first, that are older than the given one. Versions of a
+    /// deleted job are kept as long as the job's record is.
     fn job_versions(
         &self,
         job: JobId,
@@ -40,8 +40,8 @@ pub trait JobRecords: Store {
         version: u32,
     ) -> impl Future<Output = Result<Option<JobVersion>>> + Send;
 
-    /// The names that jobs had in some versions, in the order of the questions. A version that is no
-    /// longer kept has the last name of its job; a job of which nothing is left has none.
+    /// The names that jobs had in some versions, in the order of the questions. A version that is
+    /// no longer kept has the last name of its job; a job of which nothing is left has none.
     fn job_names(
         &self,
         of: &[(JobId, u32)],
@@ -67,8 +67,8 @@ pub trait JobRecords: Store {
         limit: u32,
     ) -> impl Future<Output = Result<Vec<Job>>> + Send;
 
-    /// Removes deleted jobs without history, with their versions, among the next `limit` by id after
-    /// the given one. A job that was deleted within the last day stays.
+    /// Removes deleted jobs without history, with their versions, among the next `limit` by id
+    /// after the given one. A job that was deleted within the last day stays.
     fn prune_deleted_jobs(
         &self,
         after: Option<JobId>,
@@ -76,7 +76,7 @@ pub trait JobRecords: Store {
     ) -> impl Future<Output = Result<PrunedJobs>> + Send;
 }
 
-/// What a look for deleted jobs without history found.
+/// Result of pruning deleted jobs without history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PrunedJobs {
     /// How many were removed.
@@ -100,7 +100,7 @@ pub struct JobVersion {
     pub definition: Definition,
     /// When the version was made.
     pub changed_at: Timestamp,
-    /// The user who made it.
+    /// Name of the user that made it.
     pub changed_by: String,
     /// The fields that differ from the version before, by their REST names; none in the first one.
     pub changed: Vec<String>,
@@ -263,7 +263,7 @@ pub(crate) fn changed_text(changed: &[&'static str]) -> String {
     serde_json::json!(changed).to_string()
 }
 
-/// The newest version that is forgotten when a job gets this version, if one is.
+/// The newest version that is deleted when a job gets this version, if one is.
 pub(crate) fn forgotten_before(version: u32) -> Option<u32> {
     version.checked_sub(VERSIONS_MAX).filter(|version| *version > 0)
 }

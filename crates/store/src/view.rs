@@ -1,4 +1,4 @@
-//! What is read back: runs and attempts as people look at them.
+//! Views of runs and attempts for clients.
 
 use domain::cluster::NodeState;
 use domain::id::{JobId, NodeId, RunId, TenantId, UserId};
@@ -12,7 +12,7 @@ use crate::NodeInfo;
 pub struct Page<T, C> {
     /// The items.
     pub items: Vec<T>,
-    /// Ask for the items after this one; none when this was the last page.
+    /// Key of the next page; none when this was the last one.
     pub next: Option<C>,
 }
 
@@ -23,15 +23,15 @@ pub struct RunView {
     pub id: RunId,
     /// The job.
     pub job: JobId,
-    /// Whose job it is.
+    /// Tenant of the job.
     pub tenant: TenantId,
-    /// The version of the job that asked for it.
+    /// The version of the job that made it.
     pub job_version: u32,
-    /// What it is doing, or how it ended.
+    /// Current state, or outcome.
     pub state: RunState,
-    /// What it waits for besides its time and a node, if it has not ended.
+    /// Its wait besides its time and a node, if it has not ended.
     pub wait: Option<Wait>,
-    /// The word of the reason.
+    /// Code of the reason.
     pub reason: Option<String>,
     /// The sentence of the reason.
     pub reason_text: Option<String>,
@@ -41,7 +41,7 @@ pub struct RunView {
     pub scheduled_last: Timestamp,
     /// How many times a range row stands for; 1 for a run.
     pub count: u64,
-    /// Who asked for it.
+    /// Trigger of the run.
     pub origin: Origin,
     /// How many missed occurrences it stands for besides its own.
     pub coalesced: u32,
@@ -55,20 +55,20 @@ pub struct RunView {
     pub attempts: u32,
     /// How many attempts were lost.
     pub lost: u32,
-    /// Who holds it, or made its last attempt.
+    /// The node that holds it, or that made its last attempt.
     pub node: Option<NodeId>,
     /// The fence of its last ended attempt.
     pub fence: Option<i64>,
-    /// When its last attempt began; while one is under way, when that one did, as far as its node
-    /// has said.
+    /// Start of its last attempt; while one is under way, the start of that one, as far as its node
+    /// has reported it.
     pub started_at: Option<Timestamp>,
     /// When it ended.
     pub finished_at: Option<Timestamp>,
-    /// What its last attempt said.
+    /// Message of its last attempt.
     pub message: Option<String>,
     /// The error of its last attempt.
     pub error: Option<String>,
-    /// What it produced, as JSON.
+    /// Result, as JSON.
     pub result: Option<String>,
     /// Rows that a statement changed.
     pub rows_affected: Option<u64>,
@@ -76,7 +76,7 @@ pub struct RunView {
     pub dead_letter: bool,
     /// Values for the action, as a JSON object.
     pub parameters: Option<String>,
-    /// The user who asked for it; none for what the schedule or another run asked for.
+    /// User that requested it; none for a run of a schedule or of another run.
     pub requested_by: Option<UserId>,
     /// When it was recorded, and with that queued.
     pub created_at: Timestamp,
@@ -89,7 +89,7 @@ pub struct RunView {
 pub struct AttemptView {
     /// 1 for the first, lost ones counted.
     pub number: u32,
-    /// The fencing token that it was given; none when its node was lost before it told.
+    /// Fencing token of the attempt; none when its node was lost before it reported.
     pub fence: Option<i64>,
     /// Where it ran.
     pub node: NodeId,
@@ -99,11 +99,11 @@ pub struct AttemptView {
     pub finished_at: Timestamp,
     /// How it ended, by name.
     pub end: String,
-    /// What it said.
+    /// Message of the executor.
     pub message: Option<String>,
     /// Its error.
     pub error: Option<String>,
-    /// What was in force and what was used, as JSON.
+    /// Limits in force and resources used, as JSON.
     pub details: Option<String>,
 }
 
@@ -125,7 +125,7 @@ pub(crate) fn node_state(dead: bool, draining: bool, gone: bool) -> NodeState {
 pub struct NodeView {
     /// Its identity.
     pub id: NodeId,
-    /// What it says about itself.
+    /// Properties as the node reported them.
     pub info: NodeInfo,
     /// When it joined.
     pub joined_at: Timestamp,

@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 
 use crate::keeper::Mac;
 
-/// What secrets of Standard Webhooks begin with; the rest is base64.
+/// Prefix of secrets of Standard Webhooks; the rest is base64.
 const PREFIX: &str = "whsec_";
 
 /// The HMAC-SHA256 of a message; none if the value stands for no key.

@@ -178,7 +178,7 @@ impl ExternalOptions {
         }
     }
 
-    /// As whom commands run, where that is not the agent's user.
+    /// User of commands, if it is not the agent's user.
     fn user(&self) -> Option<User> {
         let is_root = nix::unistd::geteuid().is_root();
         self.user.or((is_root && self.sandbox != Level::Off).then_some(NOBODY))
@@ -214,7 +214,7 @@ impl ExternalOptions {
         let launched = Launched::new(launcher, self, None, "probe").await;
         let told = launched.map_err(|error| error.to_string())?.answer().await;
         match (told.report, told.refused) {
-            // A refusal for what is missing stands in the report.
+            // A refusal because of a missing feature is in the report.
             (Some(report), _) => Ok(report),
             (None, Some((_, message))) => Err(message),
             (None, None) => Err("the sandbox's helper ended without a word".to_owned()),
@@ -222,7 +222,7 @@ impl ExternalOptions {
     }
 }
 
-/// Starts the launcher, and logs what the sandbox of commands will lack.
+/// Starts the launcher, and logs the features that the sandbox of commands will lack.
 pub(crate) async fn warm_up(options: &ExternalOptions, launcher: &Launcher) {
     match options.probe_by(launcher).await {
         Err(error) => tracing::error!(error, "external commands cannot be started"),

@@ -1,5 +1,4 @@
-//! Why an attempt came to nothing, whatever it should have done: a name for programs, a sentence
-//! for people.
+//! Causes of failed attempts, for all executors: a code for programs, a sentence for people.
 
 use domain::run::{AttemptResult, ErrorCode};
 
@@ -20,7 +19,7 @@ impl Failure {
         Failure { code: ErrorCode::Refused(name.into()), message: message.into() }
     }
 
-    /// It failed, and may work another time: what it needs can be there by then.
+    /// A failure that a retry may cure: a missing dependency can be there by then.
     pub fn other(name: &str, message: impl Into<String>) -> Self {
         Failure { code: ErrorCode::Other(name.into()), message: message.into() }
     }

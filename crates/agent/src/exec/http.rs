@@ -1,4 +1,5 @@
-//! Calls endpoints. `docs/http-jobs.md` tells users what is sent and what counts as success.
+//! Calls endpoints. `docs/http-jobs.md` describes for users what is sent and what counts as
+//! success.
 //!
 //! An endpoint is not trusted: it may be slow, endless, broken or hostile. The guard decides where
 //! a request may go; here everything that comes back has a limit, and every failure has a code.
@@ -121,8 +122,8 @@ impl Http {
         }
     }
 
-    /// Whether policy permits a request, as far as its definition alone tells: names are not looked
-    /// up, and a definition that is not valid is left to the attempt.
+    /// Whether policy permits a request, judged by its definition alone: names are not looked up,
+    /// and a definition that is not valid is left to the attempt.
     pub fn permitted(&self, tenant: TenantId, action: &HttpAction) -> Result<(), Failure> {
         for name in action.headers.keys() {
             if let Ok(name) = HeaderName::from_bytes(name.as_bytes()) {
@@ -139,8 +140,8 @@ impl Http {
         self.tenants.get(&tenant).unwrap_or(&self.all_tenants)
     }
 
-    /// Carries out an attempt. A wish to stop drops the request where it is: there is nothing to
-    /// say goodbye to, so the grace period is not used.
+    /// Executes an attempt. A stop request drops the HTTP request where it is: there is no orderly
+    /// end, so the grace period is not used.
     pub async fn execute(&self, action: &HttpAction, attempt: Attempt<'_>) -> AttemptResult {
         let started = Instant::now();
         let mut stop = attempt.stop.clone();
@@ -208,7 +209,7 @@ impl Http {
                 exchange.retry_after = None;
                 return read;
             }
-            // The status says more than whatever happened to the rest of the answer.
+            // The status is more specific than an error in the rest of the response.
             exchange.notes.extend(read.err().map(|failure| failure.message));
             let message = format!("{} answered {}", origin(&url), status.as_u16());
             return Err(Failure { code: ErrorCode::Http(status.as_u16()), message });

@@ -5,8 +5,8 @@
 //!                       └──▶ SQLite: one thread for one attempt
 //! ```
 //!
-//! A connection serves one attempt and is closed: what a job leaves behind in its session, no
-//! other job finds. `docs/sql-jobs.md` is the page for those who write such jobs.
+//! A connection serves one attempt and is closed: no job finds session state of another one.
+//! `docs/sql-jobs.md` describes SQL jobs for users.
 
 mod maintenance;
 mod parameters;
@@ -162,7 +162,7 @@ impl Databases {
         tenant: TenantId,
         name: Option<&str>,
     ) -> Result<(String, Database), Failure> {
-        // A tenant does not even learn the names of what is another's.
+        // A tenant must not learn the names of another tenant's databases.
         let nothing = (BTreeMap::new(), None);
         let (all, default) = match tenant {
             TenantId::DEFAULT => (&self.all, &self.default),
@@ -200,7 +200,7 @@ impl Databases {
         Err(Failure::other(UNKNOWN_DATABASE, unknown(name, &known)))
     }
 
-    /// Tries whether a database answers, and says what it is.
+    /// Tests whether a database answers, and returns its description.
     pub(crate) async fn hello(
         &self,
         tenant: TenantId,
@@ -248,7 +248,7 @@ impl fmt::Debug for Databases {
     }
 }
 
-/// Says that there is no such database, and which one may have been meant.
+/// Error for an unknown database, with a suggestion.
 fn unknown(name: &str, known: &[String]) -> String {
     if known.is_empty() {
         return format!(
@@ -271,7 +271,7 @@ enum SqlTask<'t> {
     Procedure(&'t ProcedureAction),
 }
 
-/// Whether policy permits statements, as far as their text alone tells.
+/// Whether policy permits statements, judged by their text alone.
 pub(crate) fn permitted(action: &SqlAction, run_as: Option<&str>) -> Result<(), Failure> {
     postgres::permitted(&action.sql, run_as)
 }
@@ -344,7 +344,7 @@ impl Stopped {
     }
 }
 
-/// How long a database may take to stop when it is told to.
+/// How long a database may take to stop after a request.
 fn stop_timeout(end: AttemptEnd) -> Duration {
     match end {
         AttemptEnd::Lost => Duration::from_secs(1),
@@ -352,7 +352,7 @@ fn stop_timeout(end: AttemptEnd) -> Duration {
     }
 }
 
-/// Says what was asked and what became of the work.
+/// Message of a stopped attempt: the request and the fate of the work.
 fn stopped_message(end: AttemptEnd, fate: &str) -> String {
     let why = match end {
         AttemptEnd::Timeout => "it took too long and was stopped",
@@ -370,7 +370,7 @@ fn parameter<'a>(attempt: &'a Attempt<'_>, name: &str) -> Result<&'a Value, Fail
     })
 }
 
-/// Says that a parameter has no value.
+/// Error for a parameter without a value.
 fn missing_parameter(name: &str, known: &[&str]) -> Failure {
     let known = match known {
         [] => "the run has no parameters".to_owned(),

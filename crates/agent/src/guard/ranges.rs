@@ -75,7 +75,7 @@ pub(super) fn plain(address: IpAddr) -> IpAddr {
     if carries_v4 { IpAddr::V4(Ipv4Addr::new(w, x, y, z)) } else { address }
 }
 
-/// Why an address in its plain form needs permission, and the network that says so; none for a
+/// Why an address in its plain form needs permission, and the network that it is in; none for a
 /// public address.
 pub(super) fn kind(plain: IpAddr) -> Option<(IpNet, AddressKind)> {
     match plain {

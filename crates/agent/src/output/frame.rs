@@ -1,8 +1,8 @@
-//! A frame: a header that says what it holds, then its text, compressed.
+//! A frame: a header that describes it, then its text, compressed.
 //!
 //! The header is a skippable frame of zstd and the text an ordinary one, so that `zstdcat` prints
 //! a file as plain text. The chain of headers is the index: a reader goes from one to the next
-//! and inflates only what it was asked for.
+//! and inflates only the requested frames.
 //!
 //! ```text
 //! 4  0x184D2A5D      4  length of what follows, up to the text
@@ -67,7 +67,7 @@ pub(super) fn of_text(chunks: &[OutputChunk]) -> io::Result<Vec<u8>> {
     Ok(frame)
 }
 
-/// The frame that says that nothing follows, and how much there was.
+/// The frame that marks the end, with the total length.
 pub(super) fn of_end(total: u64) -> Vec<u8> {
     header(1, total, 0, 0, 0, &[])
 }

@@ -1,4 +1,4 @@
-//! Keeps secrets out of what is kept.
+//! Masks secrets in stored output.
 
 mod forms;
 
@@ -10,11 +10,11 @@ use forms::{Form, Found};
 const STARS: &[u8] = b"***";
 
 /// Replaces secrets in a stream, also where one is cut in two. It helps against accidents: a
-/// program that wants to tell a secret writes it backwards.
+/// program that leaks on purpose writes a secret backwards.
 #[derive(Clone, Debug, Default)]
 pub struct Mask {
     forms: Arc<Forms>,
-    /// The end of what was fed, when it may be the beginning of a secret.
+    /// The end of the input, when it may be the beginning of a secret.
     held: Vec<u8>,
 }
 
@@ -64,7 +64,7 @@ impl Mask {
         self.show(&text, false)
     }
 
-    /// The end of the stream: what was held back and is no secret.
+    /// The end of the stream: text that was held back and is no secret.
     pub fn finish(&mut self) -> Vec<u8> {
         let held = std::mem::take(&mut self.held);
         self.show(&held, true)
@@ -74,7 +74,7 @@ impl Mask {
     pub fn text(&self, text: &str) -> String {
         let shown = Mask { forms: Arc::clone(&self.forms), held: Vec::new() };
         let shown = { shown }.show(text.as_bytes(), true);
-        // Only whole values are taken out, and stars put in: what is left is text.
+        // Only whole values are replaced by stars: the rest is valid text.
         String::from_utf8_lossy(&shown).into_owned()
     }
 
@@ -152,8 +152,8 @@ mod tests {
         }
     }
 
-    /// `base64` breaks lines after 76 characters, `xxd -p` after 60, `od` writes a space before each
-    /// byte, and certificates and addresses have colons.
+    /// `base64` breaks lines after 76 characters, `xxd -p` after 60, `od` writes a space before
+    /// each byte, and certificates and addresses have colons.
     #[test]
     fn encoded_secrets_are_hidden_across_lines_and_separators() {
         let secret = format!("tok_{}", "A1b2C3d4E5".repeat(12));
@@ -217,7 +217,8 @@ mod tests {
         assert_eq!(mask.feed(b"ready> "), b"ready> ");
         assert_eq!(mask.feed(b"hunt"), b"");
         assert_eq!(mask.feed(b"ing"), b"hunting");
-        // The last characters of a line may begin an encoded secret; the line is shown all the same.
+        // The last characters of a line may begin an encoded secret; the line is shown all the
+        // same.
         assert_eq!(mask.feed(b"tabla aHV\n"), b"tabla aHV\n");
     }
 }

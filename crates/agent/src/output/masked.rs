@@ -6,8 +6,8 @@ use domain::run::AttemptResult;
 
 use super::{Mask, Output, Stream, locked};
 
-/// Takes the output of one attempt and hides what the attempt must not show: the secrets that it
-/// was given so far. Whatever executor it is, everything that it says passes here.
+/// Takes the output of one attempt and masks the secrets that the attempt got so far. The output of
+/// every executor passes here.
 #[derive(Clone, Default)]
 pub(crate) struct Masked {
     output: Output,
@@ -44,7 +44,7 @@ impl Masked {
         masks.stderr.hide(secret);
     }
 
-    /// Takes some bytes, and answers what of the stream can be shown by now.
+    /// Takes some bytes, and returns the part of the stream that can be shown by now.
     pub fn write(&self, stream: Stream, bytes: &[u8]) -> Vec<u8> {
         let mut masks = locked(&self.masks);
         let shown = masks.of(stream).feed(bytes);
@@ -52,7 +52,7 @@ impl Masked {
         shown
     }
 
-    /// The stream has ended: what was held back is no secret. Answers what that is.
+    /// The stream has ended: text that was held back is no secret. Returns it.
     pub fn end(&self, stream: Stream) -> Vec<u8> {
         let mut masks = locked(&self.masks);
         let shown = masks.of(stream).finish();
@@ -60,7 +60,7 @@ impl Masked {
         shown
     }
 
-    /// Ends the streams, and takes secrets out of everything that a result says.
+    /// Ends the streams, and masks secrets in all texts of a result.
     pub fn result(&self, result: AttemptResult) -> AttemptResult {
         self.end(Stream::Stdout);
         self.end(Stream::Stderr);

@@ -10,7 +10,7 @@ use super::frame::{self, Header};
 /// A part of an output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Slice {
-    /// The bytes. Where some were left out, a line says how many.
+    /// The bytes. Where some were left out, a line has their number.
     pub bytes: Vec<u8>,
     /// Which stream how many of them are of, in their order.
     pub streams: Vec<(Stream, usize)>,
@@ -29,14 +29,14 @@ pub struct Slice {
 /// Bytes of a [`Slice`] that follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// What the attempt wrote, from this position on.
+    /// Output of the attempt, from this position on.
     Text {
         /// The position of the first byte.
         position: u64,
         /// How many bytes.
         length: usize,
     },
-    /// The line that stands for what was left out from this position on.
+    /// The line that stands for the bytes that were left out from this position on.
     Cut {
         /// The first position that was left out.
         position: u64,
@@ -48,7 +48,7 @@ pub enum Piece {
 }
 
 impl Slice {
-    /// Adds what the attempt wrote at the present position.
+    /// Adds output of the attempt at the current position.
     fn add_text(&mut self, stream: Stream, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
@@ -64,7 +64,7 @@ impl Slice {
         self.next += bytes.len() as u64;
     }
 
-    /// Adds a line for what was left out between the present position and this one.
+    /// Adds a line for the bytes that were left out between the current position and this one.
     fn add_cut(&mut self, stream: Stream, until: u64) {
         let (position, omitted) = (self.next, until - self.next);
         let line = format!("\n[... {omitted} bytes left out ...]\n").into_bytes();
@@ -90,7 +90,8 @@ struct FramePosition {
     header: Header,
 }
 
-/// How often a reader begins again because the writer has deleted what it was about to read.
+/// How often a reader begins again because the writer has deleted the file that it was about to
+/// read.
 const TRIES: usize = 5;
 
 pub(super) fn read(
@@ -135,7 +136,7 @@ pub(super) fn read_frames(
     read_from(vec![(io::Cursor::new(frames), frames.len() as u64)], from, max, stream)
 }
 
-/// Reads what has frames, each with its length.
+/// Reads an output with frames, each with its length.
 fn read_from(
     mut files: Vec<(impl Read + Seek, u64)>,
     from: u64,
@@ -178,14 +179,14 @@ fn read_from(
         file.seek(SeekFrom::Start(place.offset))?;
         let mut compressed = vec![0; place.header.compressed as usize];
         file.read_exact(&mut compressed)?;
-        // A frame that was torn when the machine went down ends what can be read.
+        // A frame that was torn when the machine went down ends the readable part.
         let Some(text) = frame::inflate(&place.header, &compressed) else { break };
         cut(&place.header, &text, stream, max, &mut slice);
     }
     Ok(slice)
 }
 
-/// Adds what is wanted of a frame, from where the slice has come to.
+/// Adds the requested part of a frame, from the current position of the slice on.
 fn cut(header: &Header, text: &[u8], stream: Option<Stream>, max: usize, slice: &mut Slice) {
     let mut begin = 0;
     for (which, _, length) in &header.chunks {

@@ -1,4 +1,4 @@
-//! Short outputs that were handed over lately: readable here before the record of their attempt is.
+//! Short outputs that were returned lately: readable here before the record of their attempt is.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};

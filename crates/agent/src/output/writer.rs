@@ -128,7 +128,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// Writes what an attempt has waiting. Answers false if that is short and waits in memory instead.
+/// Writes what an attempt has waiting. Returns false if that is short and waits in memory instead.
 fn serve(shared: &SharedOutputs, attempt: &Arc<Live>, may_defer: bool) -> bool {
     if may_defer
         && !locked(&attempt.sink).has_files()

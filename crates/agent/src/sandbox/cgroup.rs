@@ -30,8 +30,8 @@ pub fn sweep() {
     }
 }
 
-/// Whether a group would limit anything: whether the one that this process is in hands one of
-/// the controllers on.
+/// Whether a group would limit anything: whether the group of this process delegates one of the
+/// controllers.
 pub fn has_limits() -> bool {
     let given = own_folder().and_then(|own| fs::read_to_string(own.join("cgroup.subtree_control")));
     given.is_ok_and(|given| given.split_whitespace().any(|name| matches!(name, "memory" | "pids")))
@@ -46,8 +46,8 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
-    /// Makes a group with this name under the one that this process is in. Also says which of the
-    /// limits are the group's.
+    /// Makes a group with this name under the one of this process. Also returns which of the limits
+    /// the group enforces.
     pub fn new(name: &str, limits: &Limits) -> io::Result<(Self, String)> {
         let folder = own_folder()?.join(format!("{PREFIX}{}-{name}", std::process::id()));
         fs::create_dir(&folder)?;
@@ -58,7 +58,7 @@ impl Cgroup {
             ("processes", "pids.max", limits.processes),
         ];
         for (what, file, value) in maxima {
-            // The file is there when the parent group hands the controller on.
+            // The file exists when the parent group delegates the controller.
             if fs::write(group.folder.join(file), value.to_string()).is_ok() {
                 does.push(what);
                 group.has_memory |= what == "memory";

@@ -13,7 +13,7 @@ use landlock::{
 use super::spec::Setup;
 use super::{Feature, Report, root};
 
-/// The newest features that were tried; older kernels get what they know.
+/// The newest features that were tested; older kernels get those that they support.
 const NEWEST: ABI = ABI::V6;
 
 const ETC: &str = "/etc";

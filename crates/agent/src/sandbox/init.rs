@@ -54,7 +54,7 @@ pub(super) fn run(common: &Common, mut socket: UnixStream) -> io::Result<()> {
             return Ok(());
         }
     }
-    // Should the parent have died before, the socket will tell.
+    // If the parent has died before, reading the socket fails.
     prctl::set_pdeathsig(Signal::SIGKILL)?;
     // If memory runs out, the command goes first, and what belongs to it.
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
@@ -70,7 +70,7 @@ pub(super) fn run(common: &Common, mut socket: UnixStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes what the commands of this process share.
+/// Makes the resources that the commands of this process share.
 fn furnish(common: &Common) -> Own {
     if common.setup.sandbox == Level::Off {
         return Own::default();

@@ -1,9 +1,9 @@
 //! The launcher: a process with one thread that starts init processes for commands.
 //!
-//! It does once what is the same for all commands: namespaces, the root directory, most of the
-//! filter of system calls. It forks when the agent needs another init process, watches what it has
-//! forked until that has ended, and holds the socket to the agent as long: for the agent, the end of
-//! the socket is the end of everything.
+//! It does the common set-up of all commands once: namespaces, the root directory, most of the
+//! filter of system calls. It forks when the agent needs another init process, watches its children
+//! until they have ended, and holds the socket to the agent as long: for the agent, the end of the
+//! socket is the end of everything.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -84,8 +84,8 @@ pub(super) fn run() -> io::Result<()> {
     rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
     // A signal that a terminal sends to the agent must not reach the launcher.
     let _ = setsid();
-    // The agent waits for this process in the thread that started it. Should the agent have died
-    // before, the socket will tell.
+    // The agent waits for this process in the thread that started it. If the agent has died before,
+    // reading the socket fails.
     prctl::set_pdeathsig(Signal::SIGKILL)?;
     let Some(setup) = unless_gone(spec::receive::<Setup>(&mut socket))? else { return Ok(()) };
     let namespaces = match setup.sandbox {
@@ -196,7 +196,7 @@ fn serve(mut socket: UnixStream, setup: Setup, namespaces: &Namespaces) -> io::R
     Ok(())
 }
 
-/// Does what is the same for all commands.
+/// Does the common set-up of all commands.
 fn prepare(setup: Setup, namespaces: &Namespaces) -> io::Result<Common> {
     let mut report = Report::default();
     let namespace = namespaces.entered.then(|| File::open("/proc/self/ns/pid")).transpose()?;
@@ -231,8 +231,8 @@ fn prepare(setup: Setup, namespaces: &Namespaces) -> io::Result<Common> {
     Ok(Common { setup, report, has_root, namespace, is_reusable, filtered, grouped, ungrouped })
 }
 
-/// Waits until something happens, and takes care of what has ended. Whether the agent has said
-/// something.
+/// Waits until something happens, and reaps ended children. Returns whether the agent has sent a
+/// message.
 fn wait(
     common: &Common,
     socket: Option<&UnixStream>,

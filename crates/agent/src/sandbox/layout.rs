@@ -1,9 +1,9 @@
 //! The content of a command's root directory, as the agent finds it on the machine.
 //!
-//! The launcher builds the root once and every command gets a copy of its mounts. A folder that is
-//! mounted there shows what is in it now, but a file or folder that was replaced under its name
-//! would stay the old one. So a layout remembers what it saw, and the agent starts another launcher
-//! when it sees something else.
+//! The launcher builds the root once and every command gets a copy of its mounts. A mounted folder
+//! shows its current content, but a file or folder that was replaced under its name would stay the
+//! old one. So a layout remembers the files that it saw, and the agent starts another launcher when
+//! they have changed.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -186,8 +186,7 @@ impl Layout {
         }
     }
 
-    /// Leaves out what is in a folder that is mounted the same way, so that a command has few
-    /// mounts.
+    /// Leaves out paths in a folder that is mounted the same way, so that a command has few mounts.
     fn prune(&mut self) {
         for list in [&mut self.readable, &mut self.writable, &mut self.protected] {
             list.sort();
@@ -198,7 +197,7 @@ impl Layout {
         let writable = self.writable.clone();
         self.readable.retain(|path| !writable.contains(path));
         let readable = self.readable.clone();
-        // The nearest folder above a path decides what the path would be without a mount.
+        // The nearest folder above a path decides whether the path is visible without a mount.
         let is_nearest = |path: &Path, of: &[PathBuf], other: &[PathBuf]| {
             let mut above = path.ancestors().skip(1);
             let nearest = above

@@ -1,5 +1,5 @@
-//! The root directory of commands: a small file system in memory that holds what a command needs,
-//! and nothing else of the machine.
+//! The root directory of commands: a small file system in memory with the files that a command
+//! needs, and nothing else of the machine.
 //!
 //! ```text
 //! /usr /bin /lib …       of the system       read-only

@@ -74,8 +74,8 @@ fn delete(path: &Path) {
 }
 
 /// Lets this user enter a folder and those in it. A process that the command left behind could put
-/// a link in the place of a folder at any moment, so every step begins at a folder that is open, and
-/// follows no link.
+/// a link in the place of a folder at any moment, so every step begins at a folder that is open,
+/// and follows no link.
 fn open_folders(within: BorrowedFd<'_>, name: &Path) {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let Ok(handle) = openat(within, name, flags | OFlags::PATH, Mode::empty()) else { return };

@@ -48,10 +48,10 @@ pub struct Ready {
     pub is_reusable: bool,
 }
 
-/// For an init process: what is different for each command.
+/// For an init process: the settings that differ for each command.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Spec {
-    /// None asks only what would be in force.
+    /// None only queries which features would be in force.
     pub command: Option<Command>,
     /// The scratch directory, where the command has no root of its own.
     pub scratch: Option<PathBuf>,
@@ -112,7 +112,7 @@ pub struct User {
 }
 
 impl User {
-    /// The user of this name, or of the numbers `UID:GID`. The error says what would be right.
+    /// The user of this name, or of the numbers `UID:GID`. The error has the valid forms.
     pub fn find(text: &str) -> Result<Self, String> {
         if let Some((uid, gid)) = text.split_once(':') {
             let right = "a name, or two numbers: UID:GID";
@@ -137,7 +137,7 @@ pub enum HelperMessage {
     Refused { code: String, message: String },
     /// The command has ended.
     Ended(Ended),
-    /// So many processes had lost their parents and were killed.
+    /// Number of processes that had lost their parents and were killed.
     Swept(u32),
 }
 
@@ -152,7 +152,7 @@ pub struct Ended {
     pub peak_memory_bytes: u64,
     /// How many processes it has left behind, which were killed.
     pub left_behind: u32,
-    /// Whether none of its processes exists any more. Otherwise the end of the socket says so.
+    /// Whether none of its processes exists any more. Otherwise the end of the socket shows it.
     pub is_all: bool,
 }
 

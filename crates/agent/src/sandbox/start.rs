@@ -131,7 +131,7 @@ impl Command<'_> {
         if let Some(rules) = rules {
             self.restrict(is_grouped, rules, &mut report);
         }
-        // Late, because they hold for what is done before the command, too.
+        // Late, because they also apply to the set-up before the command.
         let limited = confine::limit(&setup.limits);
         limited.map_err(|error| StartRefusal::failed("the limits", &error))?;
         let lacks = told.insert(report).lacks();

@@ -1,4 +1,4 @@
-//! Waiting for processes, and for the agent; and killing what must not stay.
+//! Waiting for processes, and for the agent; and killing processes that must not stay.
 
 use std::collections::BTreeMap;
 use std::fs;

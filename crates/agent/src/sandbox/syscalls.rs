@@ -117,7 +117,8 @@ const MODES: &[(i64, u8)] = &[
 const SYS_FCHMODAT2: i64 = 452;
 const SYS_QUOTACTL_FD: i64 = 443;
 
-/// Calls that make a file if their flags say so: the arguments that are the flags and the mode.
+/// Calls that create a file if their flags request it: the arguments that are the flags and the
+/// mode.
 const OPENS: &[(i64, u8, u8)] = &[
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_open, 1, 2),

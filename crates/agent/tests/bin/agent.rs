@@ -13,8 +13,8 @@ use agent::{Agent, ExternalOptions, Options, Stop};
 use domain::action::Assignment;
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter};
 
-/// `agent-under-test FOLDER LEVEL ASSIGNMENT` carries the assignment out, and again for each line on
-/// its standard input. Commands are in the folder, where the outputs go too.
+/// `agent-under-test FOLDER LEVEL ASSIGNMENT` carries the assignment out, and again for each line
+/// on its standard input. Commands are in the folder, where the outputs go too.
 #[tokio::main]
 async fn attempt(folder: PathBuf, level: Level, mut assignment: Assignment) {
     let outputs = Outputs::new(folder.join("outputs"), Limits::default()).unwrap();

@@ -1,4 +1,4 @@
-//! External commands: what they get, what they cannot do, and that nothing of them stays.
+//! External commands: their environment, their restrictions, and that no process of them stays.
 //!
 //! Every command is a small shell script. Its processes are found again by the run's id in their
 //! environment.
@@ -142,7 +142,7 @@ impl World {
         String::from_utf8_lossy(&slice.bytes).into_owned()
     }
 
-    /// Waits until a command has said something that contains this.
+    /// Waits until the output of a command contains this text.
     async fn has_said(&self, run: RunId, words: &str) {
         wait_for(&format!("{words:?}"), || self.text(run, Stream::Stdout).contains(words)).await;
     }
@@ -210,7 +210,7 @@ async fn wait_for(what: &str, is_so: impl Fn() -> bool) {
     panic!("waited a minute for {what}");
 }
 
-/// Whether a feature is in force; it says so when it is not, because the test then proves less.
+/// Whether a feature is in force; prints a note when it is not, because the test then proves less.
 fn has(outcome: &Outcome, feature: &str) -> bool {
     let report = &outcome.details["sandbox"]["report"];
     match report["in_force"].get(feature) {

@@ -64,7 +64,7 @@ fn assignment(mut action: Value) -> Assignment {
     }
 }
 
-/// How an attempt ended, with what it wrote.
+/// The end of an attempt, with its output.
 struct Ended {
     result: AttemptResult,
     stdout: Vec<u8>,
@@ -79,7 +79,7 @@ impl Ended {
         self.result.error.as_ref().map(ToString::to_string).unwrap_or_default()
     }
 
-    /// That it was done, or what was in the way.
+    /// Asserts that it completed, or shows the error.
     fn assert_completed(&self) -> &Self {
         assert_eq!(self.result.end, AttemptEnd::Completed, "{:?}", self.result);
         self
@@ -111,7 +111,7 @@ async fn run(action: Value) -> Ended {
     execute(&agent(allowing(&["127.0.0.0/8"])), &assignment(action)).await
 }
 
-/// A lookup that answers what a function says.
+/// A lookup that a function answers.
 struct Names<F>(F);
 
 impl<F: Fn(&str) -> Vec<IpAddr> + Send + Sync> agent::guard::Lookup for Names<F> {

@@ -1,4 +1,4 @@
-//! Outputs: written, read while they grow, cut to size, and what is left after a crash.
+//! Outputs: written, read while they grow, cut to size, and recovered after a crash.
 
 mod files;
 mod short;

@@ -34,8 +34,8 @@ pub struct Actor {
     pub requests_per_second: Option<u32>,
 }
 
-/// An operation. An operation on a job names its owner, who is known only if the actor and the job
-/// are in the same tenant.
+/// An operation. An operation on a job names its owner, which is known only if the actor and the
+/// job are in the same tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
     /// Create a job.
@@ -188,14 +188,15 @@ impl Actor {
             || self.databases.iter().any(|granted| granted == database)
     }
 
-    /// Whether the actor has a right to the messages of a queue that it does not own: by a grant for
-    /// this queue, or by `EXECUTE JOB`, which holds for all jobs and queues of the tenant.
+    /// Whether the actor has a right to the messages of a queue that it does not own: by a grant
+    /// for this queue, or by `EXECUTE JOB`, which holds for all jobs and queues of the tenant.
     pub fn has_queue_right(&self, right: QueueRight, queue: JobId) -> bool {
         self.privileges.has(Privilege::ExecuteJob)
             || self.queues.iter().any(|grant| grant.right == right && grant.queue == queue)
     }
 
-    /// Whether the actor sees a queue: as its owner, by a privilege, or by any right to its messages.
+    /// Whether the actor sees a queue: as its owner, by a privilege, or by any right to its
+    /// messages.
     pub fn sees_queue(&self, queue: JobId, owner: UserId) -> bool {
         may(self, Deed::SeeJob(owner)).is_ok()
             || QueueRight::ALL.into_iter().any(|right| self.has_queue_right(right, queue))
@@ -282,8 +283,8 @@ mod tests {
             Deed::SeeCluster,
             Deed::ChangeCluster,
         ];
-        // Who; one's own job and another's (see, alter, drop, execute, see runs); runs that they and
-        // others asked for; create, all runs, nodes, access twice, cluster twice.
+        // Actor; own job and another's (see, alter, drop, execute, see runs); runs requested by the
+        // actor and by others; create, all runs, nodes, access twice, cluster twice.
         for (name, privileges, expected) in [
             ("nothing", &[][..], "ylll y ----- ll lllllll"),
             ("creator", &[CreateJob], "ylll y ----- ll yllllll"),

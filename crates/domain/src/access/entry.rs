@@ -33,7 +33,7 @@ pub struct Tenant {
     /// Whether its administrators may run commands, and grant that to others.
     #[serde(default)]
     pub external_jobs: bool,
-    /// What its jobs take that say nothing.
+    /// Defaults for fields that its jobs do not set.
     #[serde(default, skip_serializing_if = "JobDefaults::is_empty")]
     pub job_defaults: JobDefaults,
 }
@@ -228,7 +228,7 @@ pub struct Award {
     pub what: Awarded,
 }
 
-/// What can be granted.
+/// Subject of a grant: a privilege, a role or a right.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Awarded {
     /// A privilege.
@@ -241,7 +241,8 @@ pub enum Awarded {
     Role(RoleId),
 }
 
-/// What the text of a grant names. A queue has a name there, which its grant does not keep.
+/// Grant as it is written in a statement. It names a queue, of which the stored grant keeps only
+/// the id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GrantText {
     /// A privilege.
@@ -293,8 +294,8 @@ pub struct QueueGrant {
 const USE: &str = "USE ON DATABASE ";
 
 impl Awarded {
-    /// The text of a grant that is not a role, as it is stored: `CREATE JOB`, `USE ON DATABASE sales`,
-    /// `SEND ON QUEUE` with the id of the queue.
+    /// The text of a grant that is not a role, as it is stored: `CREATE JOB`, `USE ON DATABASE
+    /// sales`, `SEND ON QUEUE` with the id of the queue.
     pub fn text(&self) -> Option<String> {
         match self {
             Awarded::Queue(grant) => Some(grant.right.text(&grant.queue.to_string())),

@@ -109,8 +109,8 @@ fn privilege_of(action: &Action) -> Option<Privilege> {
     }
 }
 
-/// The databases of a job's runs, as far as the definition tells: those of shards are known when a
-/// run starts.
+/// The databases of a job's runs, as far as the definition shows them: those of shards are known
+/// when a run starts.
 fn databases_of<'a>(definition: &'a Definition, default: Option<&'a str>) -> Vec<&'a str> {
     let of_action = |action: &'a Action| match action {
         Action::Sql(action) => action.database.as_deref().or(default),

@@ -6,14 +6,14 @@ use jiff::Timestamp;
 
 use super::{Record, Seal};
 
-/// What is wrong with a chain, and where.
+/// Defect of a chain, and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
     /// The first number that is not as it was sealed.
     pub number: u64,
     /// The last number that is lost with it; the same when it is one row.
     pub until: u64,
-    /// What is wrong there.
+    /// Cause, for the administrator.
     pub problem: String,
 }
 
@@ -69,7 +69,7 @@ pub fn verify_witness(
 /// may be gone. `anchor` is the last row that was removed, `anchor_at` when it was written.
 ///
 /// A writer of the database can forge the anchor and its time, but not a head that was kept
-/// elsewhere: the time of the head says how old the removed rows are.
+/// elsewhere: the time of the head shows how old the removed rows are.
 pub fn verify_cut(
     anchor: Seal,
     anchor_at: Option<Timestamp>,
@@ -100,7 +100,7 @@ pub fn verify_cut(
     }
 }
 
-/// Checks rows in the order of their numbers, behind the one before them. Answers where the chain
+/// Checks rows in the order of their numbers, behind the one before them. Returns where the chain
 /// stands after them.
 pub fn verify(before: Seal, rows: &[Record]) -> Result<Seal, Broken> {
     let mut last = before;
@@ -227,7 +227,7 @@ mod tests {
             (5, young, None, Some((1, 5))),
             (5, None, None, Some((1, 5))),
             (5, young, head(7, young), Some((1, 5))),
-            // The anchor's time was forged, the head tells.
+            // The anchor's time was forged, which the head reveals.
             (5, old, head(5, young), Some((5, 5))),
             (9, old, head(3, young), Some((3, 9))),
             (5, old, other, Some((5, 5))),

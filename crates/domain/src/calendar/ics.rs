@@ -2,8 +2,8 @@
 //!
 //! An event becomes one rule or a few: its dates, or its yearly or weekly repetition. An event with
 //! a time of day stands for the whole of its days. Alarms, attendees and other properties do not
-//! matter for days and are ignored; a repetition that cannot be told in rules is refused, because
-//! leaving it out would leave days out.
+//! matter for days and are ignored; a repetition that cannot be expressed in rules is refused,
+//! because leaving it out would leave days out.
 
 use jiff::ToSpan;
 use jiff::civil::{Date, Weekday};
@@ -345,7 +345,8 @@ fn counted(
         {
             break;
         }
-        // A repetition on the 31st, or on 29 February, leaves out what has no such day.
+        // A repetition on the 31st, or on 29 February, leaves out months and years without such a
+        // day.
         if !matches!(frequency, "YEARLY" | "MONTHLY") || day.day() == start.day() {
             texts.push(range(day, day.saturating_add(length.days())));
         }

@@ -35,7 +35,7 @@ fn every_rule_names_its_days() {
         let days = calendar.days_between(day(first), day(last), 100);
         let days: Vec<String> = days.iter().map(Date::to_string).collect();
         assert_eq!(days.join(" "), expected, "{rule}");
-        // What was written is what is read again.
+        // The printed form parses to the same rule.
         let again: DayRule = calendar.days[0].to_string().parse().unwrap();
         assert_eq!(again, calendar.days[0]);
     }

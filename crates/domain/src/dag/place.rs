@@ -1,5 +1,5 @@
-//! Where templates may stand: not inside the quotes of a statement, where they could not be bound,
-//! and not where an address names its server, which decides who receives secrets.
+//! Positions of templates: not inside the quotes of a statement, where they could not be bound, and
+//! not in the host of an address, which decides where secrets are sent.
 
 use std::ops::Range;
 
@@ -75,7 +75,8 @@ fn server_end(endpoint: &str) -> usize {
     endpoint[server..].find(['/', '?', '#']).map_or(endpoint.len(), |at| server + at)
 }
 
-/// The parts of a statement that are in quotes: texts, names and bodies in dollars. Comments are not.
+/// The parts of a statement that are in quotes: texts, names and bodies in dollars. Comments are
+/// not.
 fn quoted(sql: &str) -> Vec<Range<usize>> {
     let bytes = sql.as_bytes();
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80;

@@ -44,7 +44,7 @@ pub struct Rerun {
     pub force: Vec<String>,
 }
 
-/// What a re-run does.
+/// Steps of a re-run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RerunPlan {
     /// Steps that execute again, by number in the followed version.
@@ -139,8 +139,8 @@ pub fn plan(
 type KeptItems<'r> = Option<(&'r StepRecord, Vec<&'r StepRecord>)>;
 
 /// The fan-outs that run again and keep the items that completed: if the step is the same and runs
-/// again for its own items alone. A step that follows the items of another one keeps those whose item
-/// there stays as well.
+/// again for its own items alone. A step that follows the items of another one keeps those whose
+/// item there stays as well.
 fn kept_items<'r>(
     old: &Graph,
     new: &Graph,

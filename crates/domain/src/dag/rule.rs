@@ -38,10 +38,10 @@ pub struct Tally {
     pub skipped: u32,
 }
 
-/// What a rule says about a step.
+/// Judgement of a trigger rule about a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judgement {
-    /// The outcomes that are missing can change it.
+    /// Undecided: the outcomes that are missing can change it.
     Undecided,
     /// The step runs.
     Run,
@@ -106,8 +106,8 @@ impl TriggerRule {
         *self == TriggerRule::AllSuccess
     }
 
-    /// What the rule says. It answers early only when no outcome of the pending parents can change
-    /// the answer. A step without parents runs.
+    /// Applies the rule. The result is final only when no outcome of the pending parents can change
+    /// it. A step without parents runs.
     pub fn judge(self, tally: Tally) -> Judgement {
         if tally.parents() == 0 {
             return Judgement::Run;

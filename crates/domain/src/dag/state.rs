@@ -73,7 +73,7 @@ impl std::fmt::Display for StepState {
     }
 }
 
-/// What is recorded of a step that was released, skipped or expanded.
+/// Record of a step that was released, skipped or expanded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepRecord {
     /// The step.
@@ -97,7 +97,7 @@ pub struct StepRecord {
     pub is_adopted: bool,
 }
 
-/// What a DAG run does apart from its steps.
+/// State of a DAG run apart from its steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 #[repr(u8)]
@@ -176,7 +176,7 @@ pub struct EndedStep {
     pub by: Option<StepKey>,
 }
 
-/// What is to be recorded.
+/// Changes to be recorded.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
     /// Fan-outs that were expanded, with the number of their items and the step that decided it.
@@ -228,7 +228,7 @@ pub struct DagState {
 }
 
 impl DagState {
-    /// The state that records say.
+    /// The state that follows from records.
     pub fn load<'r>(
         graph: &Graph,
         dag: &Dag,
@@ -282,7 +282,7 @@ impl DagState {
                 Some(outcome) => state.set_ended(graph, key, outcome),
             }
         }
-        // What the records imply and do not say is decided anew.
+        // Decisions that follow from the records and are not recorded are made anew.
         state.changes = Changes::default();
         state.judge.clear();
         for step in 0..state.slots.len() as u32 {
@@ -299,12 +299,12 @@ impl DagState {
         state
     }
 
-    /// What the run does apart from its steps.
+    /// State of the run apart from its steps.
     pub fn control(&self) -> Control {
         self.control
     }
 
-    /// Changes what the run does; everything is judged again.
+    /// Changes the state of the run; everything is judged again.
     pub fn set_control(&mut self, control: Control) {
         self.control = control;
         if matches!(control, Control::Stopping | Control::Cancelling) {
@@ -315,8 +315,8 @@ impl DagState {
         }
     }
 
-    /// Whether a cancellation kept a step from its end. One that came too late for every step changes
-    /// nothing: the outcomes of the steps count.
+    /// Whether a cancellation kept a step from its end. One that came too late for every step
+    /// changes nothing: the outcomes of the steps count.
     pub fn is_cancelled(&self) -> bool {
         let is_cancelled = |slot: &Slot| slot.state == StepState::Ended(Outcome::Cancelled);
         self.control == Control::Cancelling && self.slots.iter().any(is_cancelled)
@@ -390,7 +390,7 @@ impl DagState {
         open
     }
 
-    /// Records the end of an open step or item. Answers false if it was not open.
+    /// Records the end of an open step or item. Returns false if it was not open.
     pub fn end(
         &mut self,
         graph: &Graph,
@@ -490,7 +490,7 @@ impl DagState {
                 let is_tolerated = graph.is_tolerated(key.step, *child);
                 self.slots[*child as usize].tally.count(outcome, is_tolerated);
             }
-            // Before what a load asks to be judged: the end that decides is recorded with the step.
+            // Before the steps that a load queues: the end that decides is recorded with the step.
             self.judge.push_front((StepKey::of_step(*child), Some(key)));
         }
         if self.left == 0 {

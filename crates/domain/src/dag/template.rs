@@ -1,7 +1,8 @@
 //! Templates: `${steps.extract.result.path}`, `${params.day}`, `${run.scheduled_for | date}`.
 //!
 //! A template refers to a value and never computes one. A text that is one template takes the value
-//! as it is; a template inside a text takes the value's text. `${secrets.NAME}` is left to the agent.
+//! as it is; a template inside a text takes the value's text. `${secrets.NAME}` is left to the
+//! agent.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -223,7 +224,7 @@ enum Piece<'t> {
     Reference(&'t str),
 }
 
-/// Cuts a text into what is between templates and the references. Secrets are text.
+/// Splits a text into references and the text between them. Secrets are text.
 fn pieces(text: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     let (mut from, mut at) = (0, 0);

@@ -316,7 +316,7 @@ impl<'c> Walk<'c> {
             assert!(state.executing() <= most);
             let choice = order.next().unwrap_or(0);
             if choice % 3 == 0 {
-                // A crash: what was written is all there is.
+                // A crash: only the written records are left.
                 let again = self.load();
                 for step in 0..self.graph.len() as u32 {
                     assert_eq!(again.tally(&self.graph, step), state.tally(&self.graph, step));

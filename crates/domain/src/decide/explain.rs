@@ -55,9 +55,9 @@ pub struct Report {
     pub cause: Option<String>,
     /// The run that it is about.
     pub run: Option<RunId>,
-    /// Everything, in the order in which it is told.
+    /// All lines, in the order in which they are shown.
     pub lines: Vec<Line>,
-    /// What may prevent a run that has not started.
+    /// Obstacles to a run that has not started.
     pub obstacles: Vec<String>,
     /// The progress of child runs.
     pub parts: Vec<String>,
@@ -72,9 +72,9 @@ pub struct Report {
 /// One line of an explanation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
-    /// What it is about.
+    /// Aspect of the line.
     pub aspect: Aspect,
-    /// The time that it is about.
+    /// Time that the line refers to.
     pub at: Option<Timestamp>,
     /// The line.
     pub text: String,
@@ -86,7 +86,7 @@ pub struct Line {
     pub run: Option<RunId>,
 }
 
-/// What a line is about.
+/// Aspect of a line of an explanation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aspect {
     /// The verdict.
@@ -103,7 +103,7 @@ pub enum Aspect {
     Last,
     /// Times that did not run.
     Skipped,
-    /// What a run waits for, or what may prevent the next one.
+    /// Waits of a run, or obstacles to the next one.
     Waits,
     /// Where a run comes from.
     Origin,
@@ -226,11 +226,11 @@ impl StepName {
 pub enum StepStatus {
     /// The time went past it.
     Passed,
-    /// It decided what became of the time, or the run waits at it.
+    /// It decided about the time, or the run waits at it.
     Decided,
     /// A step before it decided.
     NotReached,
-    /// What is needed to tell is not known any more.
+    /// The records that would decide it are not kept any more.
     Unknown,
 }
 
@@ -246,7 +246,7 @@ impl StepStatus {
     }
 }
 
-/// What decided about a time or a run.
+/// Decisive step about a time or a run.
 #[derive(Clone, Debug, PartialEq)]
 struct Cause {
     step: StepName,

@@ -62,7 +62,7 @@ pub fn plan(job: &Job, schedule: &Schedule, next: Timestamp, window: &PlanWindow
         planned_until = window.now;
     }
     // A time that a calendar or a blackout excludes is prepared like the others: whether it runs is
-    // decided at its start, by what the calendar and the blackout are then.
+    // decided at its start, by the calendar and the blackout of that moment.
     let nominal = |after: Timestamp| schedule.next_nominal(after);
     let future = std::iter::successors(nominal(planned_until), |at| nominal(*at));
     for at in future.take_while(|at| *at <= window.until).take(window.ticks_max) {
@@ -77,8 +77,8 @@ pub fn plan(job: &Job, schedule: &Schedule, next: Timestamp, window: &PlanWindow
     plan
 }
 
-/// Plans the times of a pause that ends at `now`: all of them were missed. They follow the policy that
-/// the user names who resumes the job, or else the job's.
+/// Plans the times of a pause that ends at `now`: all of them were missed. They follow the policy
+/// that is given with the resume, or else the job's.
 pub fn plan_resume(
     job: &Job,
     schedule: &Schedule,
@@ -211,7 +211,7 @@ pub fn tick(job: &Job, at: Timestamp, origin: Origin, coalesced: u64) -> NewRun 
 pub(super) const NOT_CAUGHT_UP: &str =
     "no scheduler was alive at its time, and the job does not catch up";
 
-/// What the reason of a time says that no run stands for.
+/// Reason text of a missed time without a run.
 const DOES_NOT_CATCH_UP: &str = "the job does not catch up";
 
 /// The policy that decided about a missed time, by the text of its reason. The job may have another
@@ -439,7 +439,7 @@ mod tests {
             let mut lines = shown(&plan_resume(&job, &schedule, at(next), at(now), None));
             assert_eq!(lines.pop().unwrap(), "next 2026-01-01T00:06:00Z");
             assert_eq!(lines, expected, "{policy:?}");
-            // The user who resumes it can name a policy.
+            // The resume can name a policy.
             job.definition.catch_up = CatchUpPolicy::default();
             let plan = plan_resume(&job, &schedule, at(next), at(now), Some(policy));
             let mut lines = shown(&plan);

@@ -25,7 +25,7 @@ pub enum Settlement {
         /// The delay before the next attempt.
         delay: SignedDuration,
     },
-    /// A user decides what becomes of the run.
+    /// A user decides about the run.
     Hold {
         /// How long it waits for the decision.
         timeout: SignedDuration,

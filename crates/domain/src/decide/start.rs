@@ -49,7 +49,7 @@ pub const QUORUM_ROUND: SignedDuration = SignedDuration::from_secs(10);
 /// The longest time between two proposals.
 pub const QUORUM_ROUND_MAX: SignedDuration = SignedDuration::from_mins(10);
 
-/// What the deciding node knows in addition to the facts of the store.
+/// Knowledge of the deciding node in addition to the facts of the store.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment<'a> {
     /// The current time.

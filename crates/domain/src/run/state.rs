@@ -35,7 +35,7 @@ pub enum Event {
     Wait,
     /// An attempt ended (failed, timed out or lost), and another will follow.
     Retry,
-    /// An attempt was lost, and the job asks what becomes of the run.
+    /// An attempt was lost, and the job asks a user to decide about the run.
     Hold,
     /// The last attempt ended, or there will be none.
     End(Outcome),

@@ -14,14 +14,14 @@ pub struct AskedTime {
     pub at: Timestamp,
     /// How much the text names: a second, a minute or a day from `at` on.
     pub span: SignedDuration,
-    /// What is unusual about the local time.
+    /// Irregularity of the local time.
     pub kind: AskedKind,
 }
 
 /// How many instants a local time has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AskedKind {
-    /// One.
+    /// One instant.
     Once,
     /// None: clocks jump over it.
     Missing {

@@ -12,7 +12,7 @@ use super::{Schedule, SkippedRange};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum CatchUpPolicy {
-    /// None.
+    /// No missed time is caught up.
     None,
     /// The most recent one; it stands for the others.
     #[default]
@@ -123,8 +123,8 @@ pub struct CatchUp {
     pub skipped: Vec<SkippedRange>,
 }
 
-/// Decides about everything that `schedule` names after `last` and up to `now`. What lies at or
-/// before `missed_until` was missed and follows the policy; what comes after it is live.
+/// Decides about all times of `schedule` after `last` and up to `now`. Times at or before
+/// `missed_until` were missed and follow the policy; later ones are live.
 ///
 /// ```
 /// use punctual_domain::schedule::{CatchUpRules, Every, Schedule, catch_up};
@@ -290,7 +290,7 @@ mod tests {
             (None, 0, "2026-01-01T05:00:05Z", "run  | coalesced 01T01:00..01T05:00 x5"),
             (Last, 0, "2026-01-01T05:00:05Z", "run 01T05:00 | coalesced 01T01:00..01T04:00 x4"),
             (All, 0, "2026-01-01T05:00:05Z", "run 01T01:00 01T02:00 01T03:00 01T04:00 01T05:00"),
-            // A start deadline turns what is older into missed; its last moment still counts.
+            // Older times than the start deadline are missed; its last moment still counts.
             (Last, 30, "2026-01-01T05:30:00Z", "run 01T05:00 | missed 01T01:00..01T04:00 x4"),
             (Last, 29, "2026-01-01T05:30:00Z", "run  | missed 01T01:00..01T05:00 x5"),
             (

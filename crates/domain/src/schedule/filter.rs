@@ -33,7 +33,7 @@ pub enum Closing {
         name: String,
         /// Whether the calendar is included or excluded.
         mode: CalendarMode,
-        /// What happens to the time.
+        /// Treatment of the time.
         shift: Shift,
     },
     /// It lies in a blackout.
@@ -135,8 +135,8 @@ impl Filter {
         Span { from: from.min(at), until: until.max(after), closing: self.closing(at) }
     }
 
-    /// The time to which a closed one moves: the same local time of the nearest open day. None if it
-    /// does not move, or no day is open soon.
+    /// The time to which a closed one moves: the same local time of the nearest open day. None if
+    /// it does not move, or no day is open soon.
     pub(super) fn moved(&self, at: Timestamp) -> Option<Timestamp> {
         let day = self.day_of(at);
         let Some(Closing::Calendar { shift, .. }) = self.day_closing(day) else { return None };

@@ -7,8 +7,8 @@
 //!   PREVIOUS    runs ◀──────╯───────────╯           runs
 //! ```
 //!
-//! The *nominal* times are those of the base schedule and those to which some of them move. Each has
-//! one row in the ledger: a run, or SKIPPED with the calendar or blackout. Searches go from one
+//! The *nominal* times are those of the base schedule and those to which some of them move. Each
+//! has one row in the ledger: a run, or SKIPPED with the calendar or blackout. Searches go from one
 //! stretch of closed time to the next, and end after [`SEARCH_MAX`].
 
 use jiff::{SignedDuration, Timestamp};
@@ -179,9 +179,9 @@ impl FilteredSchedule {
         self.filter.blackout_at(placed).is_none().then_some(placed)
     }
 
-    /// The earliest of what is placed after an instant. A time moves over closed days only, so what
-    /// lies before the closed days in front of the instant, or behind those that follow the best
-    /// candidate, does not matter.
+    /// The earliest moved time after an instant. A time moves over closed days only, so times
+    /// before the closed days in front of the instant, or behind those that follow the best
+    /// candidate, do not matter.
     fn next_moved(&self, after: Timestamp, limit: Timestamp) -> Option<Timestamp> {
         let mut from = just_before(self.filter.closed_since(after)).min(after);
         let (mut best, mut end): (Option<Timestamp>, Timestamp) = (None, limit);
@@ -198,7 +198,7 @@ impl FilteredSchedule {
         best
     }
 
-    /// The latest of what is placed before an instant.
+    /// The latest moved time before an instant.
     fn prev_moved(&self, before: Timestamp, limit: Timestamp) -> Option<Timestamp> {
         let mut until = self.filter.closed_until(before).max(before);
         let (mut best, mut end): (Option<Timestamp>, Timestamp) = (None, limit);

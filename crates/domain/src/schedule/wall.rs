@@ -25,10 +25,10 @@ const OFFSET_MAX: SignedDuration = SignedDuration::from_hours(26);
 /// After this year the time-zone database only repeats its rules.
 const LAST_IRREGULAR_YEAR: i16 = 2087;
 
-/// So many years contain every kind of year: leap or not, beginning on each weekday.
+/// This many years contain every kind of year: leap or not, beginning on each weekday.
 const EVERY_KIND_OF_YEAR: i16 = 41;
 
-/// So many missing local times are looked at one by one before whole segments are.
+/// Number of missing local times that are checked one by one before whole segments are.
 const MISSING_IN_A_ROW: usize = 128;
 
 const INSTANT: SignedDuration = SignedDuration::from_nanos(1);

@@ -69,7 +69,7 @@ fn valid() -> impl Strategy<Value = String> {
     .prop_map(str::to_owned)
 }
 
-/// What happens to a valid expression: `(where, how many characters go, what comes)`.
+/// Mutation of a valid expression: `(position, number of deleted characters, inserted text)`.
 fn mutation() -> impl Strategy<Value = (prop::sample::Index, usize, String)> {
     (any::<prop::sample::Index>(), 0_usize..4, prop_oneof![Just(String::new()), piece()])
 }

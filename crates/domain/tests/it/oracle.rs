@@ -1,9 +1,9 @@
-//! The specification as slow, obvious code: what an expression means, minute by minute.
+//! The specification as slow, obvious code: the meaning of an expression, minute by minute.
 //!
 //! An expression becomes plain lists of numbers. A [`Walk`] visits every minute of a
 //! stretch of UTC time (every second where a zone's offset has seconds), asks the zone what the
-//! clock on the wall shows, and notes each jump of that clock. What fires follows from reading
-//! the notes: a wall time seen twice is repeated, a wall time never seen is missing.
+//! clock on the wall shows, and notes each jump of that clock. The times that fire follow from the
+//! notes: a wall time seen twice is repeated, a wall time never seen is missing.
 //!
 //! Nothing is skipped over, nothing is computed backwards from a wall time to an instant.
 //! Expressions are assumed to be well formed: refusing them is the engine's work, not ours.
@@ -287,7 +287,7 @@ pub struct Walk {
     pub from: Timestamp,
     /// … to this one, both included.
     pub until: Timestamp,
-    /// Every instant at which the wall clock showed a whole minute, with what it showed.
+    /// Every instant at which the wall clock showed a whole minute, with the local time.
     seen: Vec<(Timestamp, DateTime)>,
     pub gaps: Vec<Gap>,
 }
@@ -363,7 +363,7 @@ impl Walk {
         fires.range(self.from..=self.until).copied().collect()
     }
 
-    /// What `(after, until]` has to report as skipped.
+    /// Times of `(after, until]` that must be reported as skipped.
     pub fn missed(
         &self,
         expr: &Expr,

@@ -1,4 +1,4 @@
-//! What the parser accepts and what it refuses, as tables.
+//! Accepted and rejected input of the parser, as tables.
 
 use domain::schedule::{Cron, CronError, DstPolicy, Field};
 use jiff::civil::{Date, date};
@@ -70,7 +70,7 @@ const ACCEPTED: &[(&str, &str)] = &[
     ("@daily", "0 0 * * *"),
     ("@midnight", "0 0 * * *"),
     ("@hourly", "0 0-23 * * *"),
-    // Blanks.
+    // Blanks between fields.
     ("  0   9\t*  *   MON-FRI ", "0 9 * * 1,2,3,4,5"),
     ("\t@daily ", "0 0 * * *"),
 ];
@@ -237,12 +237,12 @@ const REFUSED: &[(&str, Option<Field>, &[&str])] = &[
     ("«\u{ff0a}» * * * *", None, &[]),
     ("0 0 * *«\0» *", None, &[]),
     ("«\0»", None, &[]),
-    // The number of fields. Seconds are what people mean by six.
+    // The number of fields. Six fields are taken for an expression with seconds.
     ("«*»", None, &["Expected 5 fields"]),
     ("«0 0 * *»", None, &["Expected 5 fields"]),
     ("0 0 0 * * «*»", None, &["Expected 5 fields", "EVERY"]),
     ("0 0 0 * * «* 2026»", None, &["Expected 5 fields"]),
-    // Macros.
+    // Unknown and unsupported macros.
     ("«@reboot»", None, &["@reboot"]),
     ("«@dialy»", None, &["@daily"]),
     ("«@»", None, &["@daily"]),

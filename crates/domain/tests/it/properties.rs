@@ -90,7 +90,7 @@ fn check_zones(zones: &Zones, places: &[(usize, &String)], seed: u64, effort: &E
     tally
 }
 
-/// What was compared, so that a run that compared nothing fails.
+/// Number of comparisons, so that a test that compared nothing fails.
 #[derive(Default)]
 struct Tally {
     fires: usize,
@@ -156,7 +156,7 @@ fn check_around(zone: &Zone, center: Timestamp, seed: u64, effort: &Effort, tall
     }
 }
 
-/// One schedule in one stretch of time, with what the oracle saw there.
+/// One schedule in one stretch of time, with the observations of the oracle.
 struct Case<'a> {
     about: String,
     engine: CronSchedule,

@@ -1,4 +1,4 @@
-//! Long stretches: what is counted is what is enumerated, and no local time gets lost.
+//! Long stretches: counts match enumerations, and no local time gets lost.
 
 use domain::schedule::{DstPolicy, Zones};
 use jiff::civil::date;
@@ -7,8 +7,8 @@ use jiff::{SignedDuration, Timestamp};
 use crate::generate::policy;
 use crate::{instant, schedule, zone};
 
-/// Over 130 years in every zone, each local time that the expression names fires exactly once
-/// or is reported as skipped: together they are what a calendar without zones would count.
+/// Over 130 years in every zone, each local time that the expression names fires exactly once or is
+/// reported as skipped: together they match the count of a calendar without zones.
 #[test]
 fn every_local_time_fires_or_is_reported() {
     let zones = Zones::bundled();

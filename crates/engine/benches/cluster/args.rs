@@ -1,4 +1,4 @@
-//! What the benchmark can be told.
+//! Command line of the benchmark.
 
 use clap::{Parser, ValueEnum};
 
@@ -6,7 +6,7 @@ use clap::{Parser, ValueEnum};
 #[derive(Parser)]
 #[command(name = "cluster")]
 pub struct Args {
-    /// What to measure; everything when nothing is named
+    /// Measurements to make; all if none is named
     #[arg(long, value_enum, value_delimiter = ',')]
     pub only: Vec<Mode>,
     /// How many nodes take part, one measurement each; the first is what the others are compared to
@@ -38,7 +38,7 @@ pub struct Args {
     bench: bool,
 }
 
-/// What can be measured.
+/// Kind of measurement.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
     /// Runs a second.

@@ -1,5 +1,5 @@
-//! A node in a process of its own. It says `ready`, waits for a line, and works until its standard
-//! input ends or it is killed.
+//! A node in a process of its own. It prints `ready`, waits for a line, and works until its
+//! standard input ends or it is killed.
 
 use std::io::{BufRead, Read, Write};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use store::postgres::{PostgresOptions, PostgresStore};
 use crate::executors::{Counter, notifiers};
 use crate::present::parts;
 
-/// What a node is told.
+/// Arguments of a node process.
 #[derive(Clone, Debug)]
 pub struct Part {
     /// The database.

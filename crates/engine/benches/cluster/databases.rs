@@ -20,7 +20,7 @@ impl Databases {
         Ok(Databases { server: server::start()?, count: AtomicU32::new(0) })
     }
 
-    /// An empty database, or a copy of one; nobody stays connected to that.
+    /// An empty database, or a copy of one that has no connections.
     pub async fn fresh(&self, of: Option<&str>) -> Result<String> {
         let name = format!("bench{}", self.count.fetch_add(1, Ordering::Relaxed));
         let of = of.unwrap_or("template0");
@@ -32,7 +32,7 @@ impl Databases {
         Ok(name)
     }
 
-    /// Throws a database away, whoever is connected to it.
+    /// Drops a database, with all connections to it.
     pub async fn drop(&self, name: &str) -> Result<()> {
         let admin = connect(&self.url("postgres")).await?;
         Ok(admin.batch_execute(&format!("DROP DATABASE {name} WITH (FORCE)")).await?)

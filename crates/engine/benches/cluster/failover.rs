@@ -29,7 +29,8 @@ pub async fn measure(databases: &Databases, args: &Args) -> Result<Measurement> 
         planning_buckets_above: 100_000,
         lease: i64::from(args.lease),
     };
-    // A node that comes back under its old name would declare itself dead at once, so each has a new one.
+    // A node that comes back under its old name would declare itself dead at once, so each has a
+    // new one.
     let start = |n: u32| -> Result<Member> {
         let mut member = Member::start(&Part { name: format!("node {n}"), ..part.clone() })?;
         member.go()?;

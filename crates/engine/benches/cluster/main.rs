@@ -1,9 +1,10 @@
 //! How several nodes share one PostgreSQL: each is a process of its own.
 //!
-//! `cargo xtask bench cluster` prints one JSON line a measurement on stdout, and what it is doing and a
-//! table at the end on stderr: runs a second with more and more nodes, how long after a `kill -9`
-//! of the leader another node leads, and how fast jobs are planned that are due in the same minute.
-//! Single measurements move with whatever else the machine does; what counts is the ratio to one node.
+//! `cargo xtask bench cluster` prints one JSON line a measurement on stdout, and what it is doing
+//! and a table at the end on stderr: runs a second with more and more nodes, how long after a `kill
+//! -9` of the leader another node leads, and how fast jobs are planned that are due in the same
+//! minute. Single measurements move with whatever else the machine does; what counts is the ratio
+//! to one node.
 #![allow(
     clippy::disallowed_methods,
     reason = "a benchmark reads the clock, starts processes and kills them"
@@ -62,7 +63,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// The measurements once more, for people.
+/// The measurements once more, as a table.
 fn table(measurements: &[Measurement]) {
     eprintln!("{:<22} {:>6} {:>9} {:>12} {:>8}", "metric", "nodes", "divided", "value", "ratio");
     for Measurement { metric, value, unit, settings } in measurements {

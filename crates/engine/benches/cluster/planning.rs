@@ -1,5 +1,5 @@
-//! `cluster.planning`: jobs that are due in the same minute, until each has its run, planned by
-//! whoever comes first and in shares.
+//! `cluster.planning`: jobs that are due in the same minute, until each has its run, planned by the
+//! first node to come and in planning buckets.
 
 use std::time::{Duration, Instant};
 

@@ -86,8 +86,7 @@ async fn process(databases: &Databases, args: &Args, nodes: usize) -> Result<f64
     Ok(rate)
 }
 
-/// Waits until a run has ended. To count rows again and again would take a core from those who
-/// work.
+/// Waits until a run has ended. Counting rows again and again would take a core from the nodes.
 async fn gone(client: &Client, run: Uuid) -> Result<()> {
     let begun = Instant::now();
     let waits = client.prepare("SELECT 1 FROM punctual.runs WHERE id = $1").await?;

@@ -1,4 +1,4 @@
-//! What the benchmark can be told.
+//! Command line of the benchmark.
 
 use std::path::PathBuf;
 
@@ -75,7 +75,7 @@ impl StoreKind {
     }
 }
 
-/// Whom to take turns with.
+/// The benchmark to alternate with.
 #[derive(Clone, Copy, ValueEnum)]
 pub enum Against {
     /// The peers' harness.

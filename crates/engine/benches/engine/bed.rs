@@ -11,7 +11,7 @@ pub mod postgres;
 pub mod server;
 pub mod sqlite;
 
-/// A place for databases, and what a benchmark looks up behind the store's back.
+/// A place for databases, and direct access of a benchmark to them.
 #[allow(async_fn_in_trait, reason = "nobody outside this benchmark implements it")]
 pub trait Bed {
     type Store: FullStore;
@@ -19,10 +19,10 @@ pub trait Bed {
     /// A store on an empty database.
     async fn fresh(&self) -> Result<Arc<Self::Store>>;
 
-    /// Brings the present database to rest, so that what follows does not pay for what was.
+    /// Brings the current database to rest, so that the next measurement does not pay for the last.
     async fn settle(&self) -> Result<()>;
 
-    /// The same, and does what the database would do about it later by itself.
+    /// The same, and does the maintenance that the database would do later by itself.
     async fn tidy(&self) -> Result<()>;
 
     /// How many rows the history of the present database has.
@@ -40,6 +40,6 @@ pub trait Bed {
     /// The process of the server, if there is one.
     fn server(&self) -> Option<u32>;
 
-    /// What the bare database does with so many rows.
+    /// Baseline: the bare database with so many rows.
     async fn floor(&self, runs: u32) -> Result<Vec<Measurement>>;
 }

@@ -55,7 +55,7 @@ impl Executor for Steps {
     }
 }
 
-/// What a measurement found.
+/// Result of a measurement.
 struct Measured {
     seconds: f64,
     /// MB more than before, at most.
@@ -69,7 +69,7 @@ struct Measured {
     page_ms: f64,
 }
 
-/// Measures what was asked for.
+/// Makes the requested measurements.
 pub async fn measure<B: Bed>(bed: &B, args: &Args) -> Result<()> {
     let mut table = Table::new(args.store);
     for (metric, shape) in [
@@ -110,7 +110,7 @@ pub async fn measure<B: Bed>(bed: &B, args: &Args) -> Result<()> {
         say(args, &mut table, "D7.apart_all", apart.database_ms, "ms/end", &apart);
         let join = one(bed, args, "D7.join", 1, Shape::Join(9_999)).await?;
         say(args, &mut table, "D7.join_all", join.database_ms, "ms/end", &join);
-        // What every end of a run costs is not due to the join.
+        // The cost that every end of a run has is not due to the join.
         let more = join.database_ms - apart.database_ms;
         say(args, &mut table, "D7.join_end", more.max(0.0), "ms/end", &join);
     }
@@ -119,7 +119,7 @@ pub async fn measure<B: Bed>(bed: &B, args: &Args) -> Result<()> {
         say(args, &mut table, "D8.part_all_100", few.database_ms, "ms/end", &few);
         let many = one(bed, args, "D8.parts_10000", 1, Shape::Parts(10_000)).await?;
         say(args, &mut table, "D8.part_all_10000", many.database_ms, "ms/end", &many);
-        // What a part of a hundred costs is not due to the number of parts.
+        // The cost of one of a hundred children is not due to their number.
         let more = many.database_ms - few.database_ms;
         say(args, &mut table, "D8.part_end", more.max(0.0), "ms/end", &many);
     }

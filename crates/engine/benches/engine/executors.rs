@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use crate::present::{milliseconds, now};
 
-/// Counts.
+/// Executor that counts its runs.
 #[derive(Clone, Default)]
 pub struct Counter(Arc<AtomicU32>);
 
@@ -60,7 +60,7 @@ impl Executor for Witness {
     }
 }
 
-/// Who is told of alerts: the log, as in every process.
+/// Notifiers of alerts: the log, as in every process.
 pub fn notifiers() -> Vec<Box<dyn Notifier>> {
     vec![Box::new(LogNotifier)]
 }

@@ -1,5 +1,5 @@
-//! The floor: what the bare database does when somebody writes the batches by hand. The shapes of
-//! the tables and the statements are those of the peers' harness (`../shared/peers/floor`).
+//! The floor: throughput of the bare database with batches written by hand. The shapes of the
+//! tables and the statements are those of the peers' harness (`../shared/peers/floor`).
 
 pub mod postgres;
 pub mod sqlite;

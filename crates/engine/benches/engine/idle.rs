@@ -1,4 +1,4 @@
-//! M4.idle_cpu, M5.memory, M5.restart: what it costs to have jobs and nothing to do.
+//! M4.idle_cpu, M5.memory, M5.restart: the cost of idle jobs.
 //!
 //! The engine is another process, so that neither the memory nor the work of creating the jobs is
 //! counted.
@@ -22,9 +22,8 @@ use crate::measurement::{Measurement, progress, round};
 use crate::present::{after, milliseconds, now, parts, until};
 use crate::{jobs, proc};
 
-/// An engine that was just started comes to rest: over so long, it and its database take less than
-/// so much of a core.
-/// What was recorded while the jobs were created is sealed before that.
+/// Settling time of a started engine: after it, the engine and its database take less than
+/// `REST_MAX_PCT` of a core. Audit rows of the created jobs are sealed before that.
 const REST: Duration = Duration::from_secs(5);
 const REST_MAX_PCT: f64 = 5.0;
 
@@ -123,7 +122,7 @@ impl Drop for EngineProcess {
     }
 }
 
-/// The other process: says when it started the run that waits, then stays until its input ends.
+/// The other process: prints when it started the run that waits, then stays until its input ends.
 pub async fn child<S: FullStore>(store: Arc<S>, _: &Args) -> Result<()> {
     let witness = Witness::default();
     let engine =

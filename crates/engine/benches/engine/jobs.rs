@@ -31,7 +31,7 @@ pub async fn on_demand<S: FullStore>(store: &Arc<S>, overlap: Overlap) -> Result
         .await?)
 }
 
-/// So many jobs with the same schedule and the defaults of everything else.
+/// A number of jobs with the same schedule and the defaults of everything else.
 pub async fn scheduled<S: FullStore>(store: &Arc<S>, count: u32, when: &When) -> Result<()> {
     let node = Node::new(Arc::clone(store), Settings::default(), parts());
     for first in (0..count).step_by(BATCH as usize) {
@@ -52,7 +52,7 @@ pub async fn scheduled<S: FullStore>(store: &Arc<S>, count: u32, when: &When) ->
     Ok(())
 }
 
-/// A run that somebody asked for, due at that time.
+/// A requested run, due at that time.
 pub fn run(job: &Job, at: Timestamp) -> NewRun {
     NewRun { id: RunId::of_request(at, random()), ..tick(job, at, Origin::Manual, 0) }
 }

@@ -2,9 +2,9 @@
 //!
 //! `cargo xtask bench engine --store sqlite` prints one JSON line a measurement on stdout, in the
 //! format and with the names of the peers' harness (`../shared/peers`), and what it is doing on
-//! stderr. Every measurement is taken on a fresh database with durable commits. Single measurements move
-//! with whatever else the machine does; what counts is their ratio to the floor that was measured
-//! next to them, or to a peer (`--against peers`, which takes turns).
+//! stderr. Every measurement is taken on a fresh database with durable commits. Single measurements
+//! move with whatever else the machine does; what counts is their ratio to the floor that was
+//! measured next to them, or to a peer (`--against peers`, which takes turns).
 #![allow(
     clippy::disallowed_methods,
     reason = "a benchmark reads the clock, looks for a database server and starts it"

@@ -35,7 +35,7 @@ impl Measurement {
     }
 }
 
-/// Says on stderr what is going on.
+/// Prints the progress to stderr.
 pub fn progress(text: impl std::fmt::Display) {
     eprintln!("# {text}");
 }

@@ -12,7 +12,7 @@ use crate::bed::Bed;
 use crate::measurement::{Measurement, median, progress, round};
 use crate::{enqueue, latency, process};
 
-/// Values of a metric by who measured it.
+/// Values of a metric by system.
 type Values = BTreeMap<String, BTreeMap<String, Vec<f64>>>;
 
 const OURS: &str = "punctual";

@@ -13,7 +13,7 @@ pub fn now() -> Timestamp {
     Timestamp::now()
 }
 
-/// What a node is given in a real process.
+/// Environment of a node in a real process.
 pub fn parts() -> Env {
     Env {
         clock: Arc::new(now),
@@ -61,7 +61,7 @@ pub async fn until(what: &str, mut done: impl FnMut() -> bool) -> anyhow::Result
     Ok(())
 }
 
-/// So long after now.
+/// A time after now.
 pub fn after(duration: SignedDuration) -> Timestamp {
     now().saturating_add(duration).unwrap_or(Timestamp::MAX)
 }

@@ -1,8 +1,8 @@
-//! What the kernel knows about processes.
+//! Statistics of processes from the kernel.
 
 use std::fs;
 
-/// Ticks of a second in `/proc`; the same on every Linux that people use.
+/// Ticks of a second in `/proc`; the same on every common Linux.
 const TICKS: f64 = 100.0;
 
 /// Seconds of processor time that a process and its descendants have used.
@@ -11,7 +11,7 @@ pub fn cpu_seconds(root: u32) -> f64 {
     ticks as f64 / TICKS
 }
 
-/// MiB in memory, of a process and its descendants; what they share is counted once.
+/// MiB in memory, of a process and its descendants; shared memory is counted once.
 pub fn memory_mib(root: u32) -> f64 {
     let kib: u64 = family(root).into_iter().filter_map(pss_kib).sum();
     kib as f64 / 1_024.0

@@ -1,5 +1,5 @@
-//! M1.process: runs that wait, until the last one is history. M7.line: the same with runs of one job
-//! that must not overlap.
+//! M1.process: runs that wait, until the last one is history. M7.line: the same with runs of one
+//! job that must not overlap.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! The cluster, its parts and its settings, for those who may see or change them.
+//! Commands and queries about the cluster, its nodes and its settings.
 
 use std::collections::HashMap;
 
@@ -39,7 +39,7 @@ impl AuthorizedEngine<'_> {
         self.node().nodes().await
     }
 
-    /// The shards of the tenant and who owns them.
+    /// The shards of the tenant and their owners.
     pub async fn shards(&self) -> Result<Vec<OwnedShard>> {
         self.may(Deed::SeeNodes)?;
         Ok(self.node().store.shards(Some(self.actor.tenant)).await?)
@@ -53,15 +53,15 @@ impl AuthorizedEngine<'_> {
         Ok(self.node().store.parts(&[run]).await?)
     }
 
-    /// How far those of these runs have come that were split. A caller that has a run was allowed to see
-    /// it, so nothing is asked here.
+    /// Progress of those of these runs that are parent runs. A caller that has a run was allowed to
+    /// see it, so nothing is checked here.
     pub async fn progress(&self, seen: &[RunView]) -> Result<HashMap<RunId, Progress>> {
         let wholes: Vec<RunId> = seen.iter().map(|run| run.id).filter(|id| !id.is_part()).collect();
         let parts = self.node().store.parts(&wholes).await?;
         Ok(Progress::by_run(&parts))
     }
 
-    /// Of which run those of these are parts that are some.
+    /// The parent runs of those of these runs that have one.
     pub async fn parents(&self, seen: &[RunView]) -> Result<HashMap<RunId, RunId>> {
         let parts: Vec<RunId> = seen.iter().map(|run| run.id).filter(|id| id.is_part()).collect();
         Ok(self.node().store.parents(&parts).await?.into_iter().collect())
@@ -73,14 +73,14 @@ impl AuthorizedEngine<'_> {
         Ok(self.node().store.steer(node, steer).await?)
     }
 
-    /// What every node should run with, once a leader has said it.
+    /// Settings that every node should have; none until a leader has recorded them.
     pub async fn policy(&self) -> Result<Option<Setting>> {
         self.may(Deed::SeeNodes)?;
         let settings = self.node().settings().await?;
         Ok(settings.into_iter().find(|setting| setting.name == POLICY))
     }
 
-    /// Who has acknowledged a run.
+    /// The nodes that have acknowledged a run.
     pub async fn acknowledgements(&self, run: RunId) -> Result<Vec<Acknowledgement>> {
         if self.run(run).await?.is_none() {
             return Err(no_run(run));
@@ -88,7 +88,7 @@ impl AuthorizedEngine<'_> {
         Ok(self.node().store.acknowledgements(run).await?)
     }
 
-    /// What the whole cluster agrees on.
+    /// Settings of the whole cluster.
     pub async fn settings(&self) -> Result<Vec<Setting>> {
         self.may(Deed::SeeCluster)?;
         self.node().settings().await
@@ -100,8 +100,8 @@ impl AuthorizedEngine<'_> {
         self.node().set(name, value, expected).await
     }
 
-    /// A request begins that the actor may send again under the same key. The key of another user is never the
-    /// same.
+    /// A request begins that the actor may send again under the same key. The key of another user
+    /// is never the same.
     pub async fn begin_request(&self, key: &str, fingerprint: &[u8]) -> Result<RequestState> {
         let key = self.request_key(key);
         self.node().begin_request(self.actor.tenant, &key, fingerprint).await

@@ -25,7 +25,7 @@ use crate::dags::{
 use crate::error::{EngineError, Result};
 use crate::node::DagNews;
 
-/// DAGs.
+/// Commands and queries about DAGs.
 impl AuthorizedEngine<'_> {
     /// The DAG of an id or a name, if the actor sees it.
     pub async fn dag(&self, name: &str) -> Result<Job> {
@@ -215,7 +215,7 @@ impl AuthorizedEngine<'_> {
         }
     }
 
-    /// Runs a DAG run again as a new one, or says what that would do.
+    /// Runs a DAG run again as a new one, or returns a preview.
     pub async fn rerun_dag(&self, run: RunId, rerun: Rerun, dry_run: bool) -> Result<RerunReport> {
         let (view, header, old) = self.seen_dag_run(run).await?;
         self.run_for(run).await?;
@@ -379,7 +379,8 @@ impl AuthorizedEngine<'_> {
         }
     }
 
-    /// An approval is answered by members of its role, or by those who may start and stop the run.
+    /// An approval is answered by members of its role, or by actors that may start and stop the
+    /// run.
     async fn answers_for(&self, run: RunId, role: Option<&str>) -> Result<()> {
         match role {
             Some(role) => self.has_role(role).await,

@@ -15,7 +15,7 @@ use crate::queues::Message;
 /// How many dead letters are settled with one commit.
 const CHUNK: u32 = 500;
 
-/// What became of dead letters.
+/// Result of settling dead letters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SettledLetters {
     /// How many were settled, or would be.
@@ -107,7 +107,7 @@ impl AuthorizedEngine<'_> {
         self.record(ids.iter().map(deed).collect()).await
     }
 
-    /// The dead letters that a request is about, and whether there are more of them.
+    /// The dead letters of a request, and whether there are more of them.
     async fn dead_messages(
         &self,
         queue: &Job,

@@ -1,4 +1,4 @@
-//! Explanations, as far as the actor may see what they are about.
+//! Explanations, as far as the actor may see their subjects.
 
 use domain::access::Deed;
 use domain::decide::explain::Report;
@@ -11,17 +11,17 @@ use store::JobFilter;
 use super::{AuthorizedEngine, no_run};
 use crate::error::{EngineError, Result};
 
-/// So many jobs that once had a name are looked at.
+/// Maximum number of jobs with a former name that are considered.
 const ONCE_NAMED_MAX: u32 = 20;
 
-/// So many jobs are searched for the one that has a tick, and so many are read at a time.
+/// Maximum number of jobs that are searched for the one that has a tick, and the size of a page.
 const TICK_JOBS_MAX: usize = 10_000;
 const TICK_JOBS_PAGE: u32 = 1_000;
 
 /// The explanation of a job or a run.
 #[derive(Clone, Debug)]
 pub struct Explained {
-    /// The job, which may be deleted or have another name than the one that was asked for.
+    /// The job, which may be deleted or have another name than the requested one.
     pub job: Job,
     /// The explanation.
     pub report: Report,
@@ -55,8 +55,8 @@ impl AuthorizedEngine<'_> {
         }
     }
 
-    /// Says how a job is doing, or why it did or did not run at a time. The time is read as one of
-    /// the job's zone, or of `zone` if the job has none.
+    /// Explains the state of a job, or why it did or did not run at a time. The time is read as one
+    /// of the job's zone, or of `zone` if the job has none.
     pub async fn explain(
         &self,
         job: &str,
@@ -79,7 +79,7 @@ impl AuthorizedEngine<'_> {
     }
 
     /// The explanation of a run without a record. The id of a tick is made of its job and its time,
-    /// so the job is found again: the tick was forgotten, has yet to come, or was never recorded.
+    /// so the job is found again: the tick was pruned, is in the future, or was never recorded.
     async fn explain_unrecorded(&self, id: RunId) -> Result<Explained> {
         let Some((job, at)) = self.tick_of(id).await? else { return Err(self.no_record(id)) };
         let asked = AskedTime { at, span: SignedDuration::from_micros(1), kind: AskedKind::Once };
@@ -142,7 +142,7 @@ impl AuthorizedEngine<'_> {
         ))
     }
 
-    /// Says why a run is in its state.
+    /// Explains why a run is in its state.
     pub async fn explain_run(&self, id: RunId) -> Result<Explained> {
         let Some(run) = self.run(id).await? else {
             // A run that the actor does not see is answered like one that is not there.

@@ -1,4 +1,4 @@
-//! Databases, alert channels and shards: things with a name, and what a channel delivered.
+//! Databases, alert channels, shards and other named resources, and the deliveries of channels.
 
 use domain::access::Deed;
 use domain::id::{ObjectId, TenantId};
@@ -27,9 +27,9 @@ const BLACKOUTS_MAX: u32 = 1_000;
 
 impl AuthorizedEngine<'_> {
     /// Whether the actor may change objects of a kind. A database is an address that this machine
-    /// connects to, or a file of it: that is for the cluster to say.
+    /// connects to, or a file of it: only administrators of the cluster may change it.
     fn may_change(&self, object: &Object) -> Result<()> {
-        // What users keep about themselves is theirs.
+        // Every user may change their own preferences.
         if object.kind == ObjectKind::Preferences && object.name == self.actor.user.to_string() {
             return Ok(());
         }
@@ -75,7 +75,7 @@ impl AuthorizedEngine<'_> {
         Ok(removed)
     }
 
-    /// What jobs use keeps its name and stays.
+    /// A calendar that jobs use keeps its name and cannot be deleted.
     async fn refuse_used_calendar(&self, calendar: &Object) -> Result<()> {
         let users = self.node().jobs_with_calendar(self.actor.tenant, &calendar.name).await?;
         if users.is_empty() {
@@ -93,7 +93,7 @@ impl AuthorizedEngine<'_> {
         )))
     }
 
-    /// What jobs are planned with has changed.
+    /// Plans again the jobs that use the changed object.
     async fn schedules_changed(&self, object: &Object) -> Result<()> {
         if object.kind == ObjectKind::Calendar {
             self.node().replan_calendar(object).await?;
@@ -179,7 +179,7 @@ impl AuthorizedEngine<'_> {
         Ok(found)
     }
 
-    /// Whether the actor may see objects of a kind. Calendars and blackouts concern every user who
+    /// Whether the actor may see objects of a kind. Calendars and blackouts concern every user that
     /// creates jobs.
     pub fn may_see(&self, kind: ObjectKind) -> Result<()> {
         match kind {
@@ -197,7 +197,7 @@ impl AuthorizedEngine<'_> {
         self.node().object_by_name(self.actor.tenant, kind, name).await
     }
 
-    /// What the actor keeps about the dashboard.
+    /// Dashboard preferences of the actor.
     pub async fn preferences(&self) -> Result<Option<Object>> {
         let (tenant, name) = (self.actor.tenant, self.actor.user.to_string());
         self.node().object_by_name(tenant, ObjectKind::Preferences, &name).await
@@ -275,7 +275,7 @@ impl AuthorizedEngine<'_> {
         self.node().list_objects(TenantId::CLUSTER, kind, after, limit).await
     }
 
-    /// What a channel of the tenant has tried to deliver, newest first.
+    /// Deliveries of a channel of the tenant, newest first.
     pub async fn deliveries(
         &self,
         channel: ObjectId,

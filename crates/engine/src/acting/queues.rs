@@ -22,13 +22,13 @@ use crate::error::{EngineError, Result};
 use crate::queues::{Message, MessageReport, no_queue};
 use crate::run::LeaseTerms;
 
-/// So many ended messages tell the pace of a queue.
+/// Number of ended messages that the rate of a queue is estimated from.
 const PACE_RUNS: u32 = 100;
 
-/// What a page about a queue shows.
+/// Statistics of a queue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueueStatisticsView {
-    /// What the actor may do: `ALTER`, `DROP`, `SEND`, `CONSUME`, `VIEW_HISTORY`.
+    /// Rights of the actor: `ALTER`, `DROP`, `SEND`, `CONSUME`, `VIEW_HISTORY`.
     pub may: Vec<&'static str>,
     /// The messages by workspace.
     pub depths: WorkspaceDepths,
@@ -40,7 +40,7 @@ fn no_message(id: RunId) -> EngineError {
     EngineError::NotFound(format!("message {id}"))
 }
 
-/// Queues.
+/// Commands and queries about queues.
 impl AuthorizedEngine<'_> {
     /// Creates a queue; the actor owns it.
     pub async fn create_queue(&self, queue: NewJob) -> Result<Job> {
@@ -127,8 +127,8 @@ impl AuthorizedEngine<'_> {
         Ok(self.node().store.queue_depths(&ids).await?)
     }
 
-    /// What the actor may do with a queue, the messages of its largest workspaces, and how fast
-    /// messages come and go.
+    /// Rights of the actor on a queue, the messages of its largest workspaces, and the rates of
+    /// sent and settled messages.
     pub async fn queue_statistics(&self, queue: &Job, limit: u32) -> Result<QueueStatisticsView> {
         let may = |deed| domain::access::may(self.actor, deed).is_ok();
         let may_use = |right| self.may_use_queue(queue, right).is_ok();
@@ -146,7 +146,7 @@ impl AuthorizedEngine<'_> {
         Ok(QueueStatisticsView { may, depths, rates })
     }
 
-    /// Refuses an actor who may neither consume the messages of a queue nor see all runs.
+    /// Refuses an actor that may neither consume the messages of a queue nor see all runs.
     fn sees_messages(&self, queue: &Job) -> Result<()> {
         match domain::access::may(self.actor, Deed::SeeRuns(queue.owner)) {
             Ok(()) => Ok(()),
@@ -213,7 +213,7 @@ impl AuthorizedEngine<'_> {
         Ok(self.node().store.message_place(id).await?)
     }
 
-    /// Says where a message stands, or how it ended. None of the first if it has ended.
+    /// Explains the position of a message, or how it ended. None of the first if it has ended.
     pub async fn explain_message(&self, id: RunId) -> Result<(Option<MessageLine>, Explained)> {
         let run = self.node().run(id).await?.filter(|run| run.origin == Origin::Message);
         let run = run.ok_or_else(|| no_message(id))?;
@@ -306,9 +306,9 @@ impl AuthorizedEngine<'_> {
     }
 }
 
-/// Messages.
+/// Commands and queries about messages.
 impl AuthorizedEngine<'_> {
-    /// Sends messages to a queue, all of them or none. Answers the id of each, and whether it is
+    /// Sends messages to a queue, all of them or none. Returns the id of each, and whether it is
     /// new. Durable when it answers.
     pub async fn send_messages(
         &self,
@@ -335,13 +335,13 @@ impl AuthorizedEngine<'_> {
         let job = self.queue_for(queue, QueueRight::Consume).await?;
         let usual = job.definition.queue.as_ref().map(|settings| settings.lease);
         let lease = lease.or(usual).unwrap_or(SignedDuration::from_secs(30));
-        // Such a worker does not say when it begins.
+        // Such a worker does not report when it begins.
         let terms = LeaseTerms { lease, limit_begins: true };
         let leased = self.engine.lease_messages(job.id, max, terms, wait).await?;
         Ok((job, leased))
     }
 
-    /// Settles messages as their worker reports. Answers for each in order.
+    /// Settles messages as their worker reports. Returns the results in order.
     pub async fn report_messages(
         &self,
         queue: &str,
@@ -352,7 +352,7 @@ impl AuthorizedEngine<'_> {
         self.engine.settle_messages(settled).await
     }
 
-    /// Moves the ends of leases. Answers for each in order; none for one that is over.
+    /// Moves the ends of leases. Returns the results in order; none for one that is over.
     pub async fn extend_leases(
         &self,
         queue: &str,
@@ -376,7 +376,7 @@ impl AuthorizedEngine<'_> {
     /// A message of a queue, live or ended.
     pub async fn message(&self, queue: &Job, id: RunId) -> Result<RunView> {
         let found = self.node().run(id).await?;
-        // Who may only send sees what they sent.
+        // An actor that may only send sees its own messages.
         let sees_all = self.sees_messages(queue).is_ok();
         let is_seen = |run: &RunView| sees_all || run.requested_by == Some(self.actor.user);
         let found = found.filter(|run| run.job == queue.id && is_seen(run));

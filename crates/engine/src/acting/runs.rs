@@ -19,10 +19,11 @@ use super::{AuthorizedEngine, no_job, no_run};
 use crate::commands::{Backfill, Trigger};
 use crate::error::{EngineError, Result};
 
-/// So many runs are looked at at once for those that the actor sees, if they do not see all.
+/// Minimum number of runs that are read at once to find visible ones, for an actor that does not
+/// see all.
 const LOOK_MIN: u32 = 200;
 
-/// So often for one page; a page that is short has a next one.
+/// Maximum number of such reads for one page; a page that is short has a next one.
 const LOOKS_MAX: u32 = 10;
 
 impl AuthorizedEngine<'_> {
@@ -37,8 +38,9 @@ impl AuthorizedEngine<'_> {
         self.trigger_job(job.parse().ok(), Some(job), trigger, None).await
     }
 
-    /// Starts a run of a job that may be remembered as it was long ago. The store records no run of
-    /// an older version, and a refusal is repeated by the job as it is: either way it is read again.
+    /// Starts a run of a job whose cached definition may be old. The store records no run of an
+    /// older version, and a refusal is repeated with the current definition: either way the job is
+    /// read again.
     async fn trigger_job(
         &self,
         id: Option<JobId>,
@@ -88,7 +90,7 @@ impl AuthorizedEngine<'_> {
         Ok(job)
     }
 
-    /// Asks for runs of times that have passed.
+    /// Requests runs of past times.
     pub async fn backfill(&self, id: JobId, backfill: Backfill) -> Result<Vec<Timestamp>> {
         self.job_to_run(id).await?;
         if !backfill.dry_run {
@@ -100,8 +102,7 @@ impl AuthorizedEngine<'_> {
         self.node().backfill(id, backfill).await
     }
 
-    /// Records what the actor is about to do, before it is done: what cannot be recorded does not
-    /// happen.
+    /// Audits an action before it is done: an action that cannot be audited is not done.
     pub(super) async fn record(
         &self,
         deeds: Vec<(Kind, Option<JobId>, Option<RunId>, String)>,
@@ -138,12 +139,12 @@ impl AuthorizedEngine<'_> {
         Ok(runs)
     }
 
-    /// Whether a run is seen because the actor asked for it.
+    /// Whether a run is visible because the actor requested it.
     fn asked_for(&self, requested_by: Option<UserId>) -> bool {
         requested_by.is_some_and(|user| self.sees(Deed::SeeRunRequestedBy(user)))
     }
 
-    /// Whether the actor sees all runs of a job. If not, they may see those that they asked for;
+    /// Whether the actor sees all runs of a job. If not, it may see those that it requested;
     /// otherwise this is an error.
     async fn sees_runs_of(&self, id: JobId) -> Result<bool> {
         let job = self.node().store.jobs_ever(&[id]).await?.pop().ok_or_else(|| no_job(id))?;
@@ -225,9 +226,8 @@ impl AuthorizedEngine<'_> {
         Ok(names)
     }
 
-    /// The jobs of runs that are shown, as far as the actor sees them; in no particular order. What
-    /// was changed on this node is seen at once, what was changed on another one a few seconds
-    /// later.
+    /// The jobs of runs that are shown, as far as the actor sees them; in no particular order. A
+    /// change on this node is seen at once, one on another node a few seconds later.
     pub async fn jobs_of(&self, seen: &[RunView]) -> Result<Vec<Arc<Job>>> {
         let mut jobs = self.node().jobs_of_views(seen).await?;
         jobs.retain(|job| self.sees_job(job));
@@ -267,7 +267,7 @@ impl AuthorizedEngine<'_> {
         }
         match self.job_to_run(run.job).await {
             Ok(_) => Ok(run),
-            // The job is gone; what it left is for who sees all runs.
+            // The job is gone; its history is visible to actors that see all runs.
             Err(EngineError::NotFound(_)) => {
                 self.may(Deed::ExecuteJob(self.actor.user))?;
                 Ok(run)
@@ -276,7 +276,7 @@ impl AuthorizedEngine<'_> {
         }
     }
 
-    /// Refuses an actor who may not start and stop runs of the run's job.
+    /// Refuses an actor that may not start and stop runs of the run's job.
     pub async fn may_execute_run(&self, run: &RunView) -> Result<()> {
         self.run_for(run.id).await.map(drop)
     }
@@ -306,7 +306,7 @@ impl AuthorizedEngine<'_> {
         self.engine.redrive(run, Some(self.actor.user)).await
     }
 
-    /// Asks for the end of a run.
+    /// Requests the cancellation of a run.
     pub async fn cancel(&self, run: RunId, text: &str) -> Result<Cancelled> {
         let view = self.run(run).await?.ok_or_else(|| no_run(run))?;
         if let Some(queue) = self.queue_of_run(&view).await? {
@@ -327,7 +327,7 @@ impl AuthorizedEngine<'_> {
         Ok(cancelled)
     }
 
-    /// Decides what becomes of a run that is HELD because its node was lost.
+    /// Decides about a run that is HELD because its node was lost.
     pub async fn decide_run(&self, run: RunId, answer: LostAnswer, text: &str) -> Result<Decided> {
         self.run_for(run).await?;
         let reason = Reason { code: ReasonCode::Decided, text: text.to_owned() };
@@ -343,7 +343,7 @@ impl AuthorizedEngine<'_> {
         Ok(decided)
     }
 
-    /// Marks dead letters as seen to. Answers for each whether it was there.
+    /// Acknowledges dead letters. Returns for each whether it was there.
     pub async fn acknowledge(&self, runs: &[RunId]) -> Result<Vec<bool>> {
         let (mut allowed, mut deeds) = (HashSet::new(), Vec::new());
         for run in runs {

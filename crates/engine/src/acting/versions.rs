@@ -1,4 +1,4 @@
-//! The versions of a job, the names that it had, and what is left of deleted jobs.
+//! The versions of a job, its former names, and the records of deleted jobs.
 
 use std::collections::{HashMap, HashSet};
 
@@ -59,8 +59,8 @@ impl AuthorizedEngine<'_> {
         self.alter_job(id, restore).await
     }
 
-    /// The names that the jobs of some runs had when they were recorded, by job and version. A job of
-    /// which nothing is left has no name. `jobs` are those that are known already.
+    /// The names that the jobs of some runs had when they were recorded, by job and version. A job
+    /// of which nothing is left has no name. `jobs` are those that are known already.
     pub async fn names_of<'j>(
         &self,
         runs: impl IntoIterator<Item = &RunView>,

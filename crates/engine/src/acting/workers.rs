@@ -26,11 +26,11 @@ pub struct PollRequest {
     pub want: u32,
     /// The queues that it wants messages of.
     pub queues: Vec<String>,
-    /// What came of messages that it held.
+    /// Results of messages that it held.
     pub reports: Vec<(Option<String>, MessageReport)>,
-    /// What it holds.
+    /// Messages that it holds.
     pub held: Vec<WorkerMessage>,
-    /// How long it keeps what it holds without another poll; as the server is set if absent.
+    /// Lease duration of these messages; the server's setting if absent.
     pub lease: Option<SignedDuration>,
     /// How long the poll waits until there is a message.
     pub wait: Duration,
@@ -47,13 +47,13 @@ pub struct WorkerMessage {
     pub fence: i64,
     /// Whether the worker has begun it: then its time limit runs.
     pub is_started: bool,
-    /// How long its time limit is from now on, if the worker asks for that.
+    /// The time limit from now on, if the worker sets it.
     pub time_limit: Option<SignedDuration>,
-    /// What the worker says about how far it is, as JSON.
+    /// Progress report of the worker, as JSON.
     pub progress: Option<String>,
 }
 
-/// How often a poll that wants nothing looks whether the server stops.
+/// How often a poll for no messages checks whether the server stops.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// Waits for a time, or until something is so.
@@ -66,8 +66,8 @@ async fn wait_unless(time: Duration, is_so: impl Fn() -> bool) {
 }
 
 impl AuthorizedEngine<'_> {
-    /// Takes the results of a worker, keeps what it holds, and answers with messages as soon as
-    /// there are some. None if all that it named is another worker's by now, or has ended.
+    /// Takes the results of a worker, renews its leases, and answers with messages as soon as there
+    /// are some. None if all messages that it named belong to another worker by now, or have ended.
     pub async fn poll(&self, request: PollRequest) -> Result<Option<PollAnswer>> {
         let (seq, engine) = (request.seq, self.engine);
         let key = (self.actor.tenant, self.actor.user, request.session.clone());
@@ -131,7 +131,7 @@ impl AuthorizedEngine<'_> {
                 () = open.superseded() => {}
             }
         } else if cancel.is_empty() && !request.wait.is_zero() && open.state() == WorkerState::Run {
-            // It wants nothing more, and hears at once of what it should stop.
+            // It takes nothing more, and gets the messages that it should stop at once.
             tokio::select! {
                 biased;
                 stopped = engine.keep_renewing(&mut held, &mut until) => cancel = stopped?,
@@ -206,8 +206,8 @@ impl AuthorizedEngine<'_> {
         Ok(self.engine.sessions_of(self.actor.tenant, queue.id))
     }
 
-    /// Tells the worker of a session what to do. Its user may, and those who may change all queues
-    /// that it polls.
+    /// Sets the desired state of the worker of a session. Its user may do so, and actors that may
+    /// change all queues that it polls.
     pub async fn set_worker_state(&self, session: &str, state: WorkerState) -> Result<()> {
         let mut manages: Vec<JobId> = Vec::new();
         let mut after: Option<String> = None;

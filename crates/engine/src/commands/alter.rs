@@ -1,4 +1,4 @@
-//! What a change makes of a job: checked once, and dated anew as often as it is tried.
+//! Application of a change to a job: checked once, and dated anew at each retry.
 
 use domain::decide::plan::plan_resume;
 use domain::id::RunId;
@@ -22,14 +22,14 @@ pub(super) struct Altered {
 }
 
 impl Altered {
-    /// Drops what was prepared, and plans from the change on.
+    /// Drops prepared runs, and plans from the change on.
     pub(super) fn replan(&mut self) {
         self.prepared = Prepared::Drop;
     }
 }
 
 impl Node {
-    /// What a change makes of a job, checked. `among` are changes that happen with it.
+    /// The job after a change, validated. `among` are changes in the same batch.
     pub(super) async fn altered(
         &self,
         old: &Job,
@@ -76,8 +76,8 @@ impl Node {
         Ok(Altered { job, prepared, starts_anew })
     }
 
-    /// The change at this time. A pause that ends with it follows the given catch-up policy, if there
-    /// is one, instead of the job's.
+    /// The change at this time. A pause that ends with it follows the given catch-up policy, if
+    /// there is one, instead of the job's.
     pub(super) fn change_at(
         &self,
         old: &Job,

@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::error::{EngineError, Result};
 use crate::node::Node;
 
-/// The most runs that one backfill asks for.
+/// Maximum number of runs of one backfill.
 const BACKFILL_MAX: u64 = 10_000;
 
 /// Runs for times of the past.
@@ -25,17 +25,17 @@ pub struct Backfill {
     pub concurrency: Option<u32>,
     /// Newest first instead of oldest first.
     pub newest_first: bool,
-    /// Only say what would run.
+    /// Preview only.
     pub dry_run: bool,
     /// Values for the action, as a JSON object.
     pub parameters: Option<String>,
-    /// The user who asks.
+    /// User that requests it.
     pub requested_by: Option<UserId>,
 }
 
 impl Node {
-    /// Asks for runs of times that have passed; works while the job is paused. Answers the times,
-    /// in the order in which they run.
+    /// Requests runs of past times; works while the job is paused. Returns the times, in the order
+    /// in which they run.
     pub async fn backfill(&self, id: JobId, backfill: Backfill) -> Result<Vec<Timestamp>> {
         let job = self.existing(id).await?;
         let Some(schedule) = job.definition.schedule(&self.parts.zones)? else {

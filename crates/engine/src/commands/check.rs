@@ -1,4 +1,4 @@
-//! What is refused before a job is written.
+//! Validation of a job before it is written.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ const SHIFTED_A_DAY_MAX: u64 = 24;
 const NAME_BYTES_MAX: usize = 255;
 
 impl Node {
-    /// Whether a job can be what it is said to be.
+    /// Validates a job.
     pub(super) fn check(&self, job: &Job) -> Result<()> {
         let invalid =
             |field, problem: &str| Err(EngineError::Invalid { field, problem: problem.to_owned() });
@@ -167,8 +167,8 @@ impl Node {
         Err(EngineError::Invalid { field: "pool", problem })
     }
 
-    /// Every upstream job exists, and following them never leads back. `changes` are those that happen
-    /// together with the job's.
+    /// Every upstream job exists, and following them never leads back. `changes` are those that
+    /// happen together with the job's.
     pub(super) async fn check_dependencies(&self, job: &Job, changes: &JobChanges) -> Result<()> {
         if job.definition.depends_on.is_empty() {
             return Ok(());

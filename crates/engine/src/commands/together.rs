@@ -68,7 +68,7 @@ impl JobChange {
     }
 }
 
-/// Why changes were not made: the job that one of them is about, and what is wrong with it.
+/// Why changes were not made: the job of one of them, and its error.
 #[derive(Debug)]
 pub struct ChangeRefused {
     /// The name of the job; empty if no job is the cause.
@@ -156,8 +156,8 @@ impl JobChanges {
         })
     }
 
-    /// Jobs that exist after the changes and depend on another one. `stored` are those that do in the
-    /// store.
+    /// Jobs that exist after the changes and depend on another one. `stored` are those that do in
+    /// the store.
     pub fn dependents<'a>(&'a self, of: JobId, stored: &'a [Job]) -> Vec<&'a Job> {
         let untouched = stored.iter().filter(|job| self.exists(job.id).is_none());
         let changed = self.list.iter().filter_map(JobChange::after);
@@ -181,8 +181,8 @@ impl Node {
         Ok(Job { definition, ..job })
     }
 
-    /// Checks the change of one job among others, where it is asked for: its name is free, and the
-    /// job can be what it shall be.
+    /// Validates the change of one job among others, where it is requested: its name is free, and
+    /// its definition is valid.
     pub(crate) async fn check_change(&self, id: JobId, among: &JobChanges) -> Result<()> {
         let Some(change) = among.iter().find(|change| change.id() == id) else { return Ok(()) };
         let before = change.before();
@@ -215,7 +215,7 @@ impl Node {
         Ok(self.store.jobs_by_id(&dependents).await?)
     }
 
-    /// Makes all changes in one transaction of the store, or none of them. Answers the jobs that
+    /// Makes all changes in one transaction of the store, or none of them. Returns the jobs that
     /// exist after them.
     pub(crate) async fn change_jobs(
         &self,
@@ -283,7 +283,7 @@ impl Node {
     }
 
     /// Plans times of old schedules that have come meanwhile: they belong to those schedules, and
-    /// into the ledger. Answers whether there were some.
+    /// into the ledger. Returns whether there were some.
     async fn plan_overtaken(
         &self,
         checked: &mut [Checked],

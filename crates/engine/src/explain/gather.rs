@@ -1,4 +1,4 @@
-//! What is known of a job and its runs.
+//! Facts about a job and its runs.
 
 use std::collections::HashMap;
 use std::collections::hash_map;
@@ -25,19 +25,19 @@ use store::{AuditFilter, NodeView, RunFilter, RunView};
 use crate::error::Result;
 use crate::node::Node;
 
-/// So many changes of a job are read.
+/// Maximum number of changes of a job that are read.
 const EVENTS_MAX: u32 = 500;
 
-/// So many other runs of the job are looked at.
+/// Maximum number of other runs of the job that are read.
 const OTHERS_MAX: u32 = 50;
 
-/// Parts of a run that are told about: so many that ended, and so many that have not.
+/// Maximum number of ended child runs in an explanation, and of live ones.
 const PARTS_TOLD: usize = 10;
 
-/// Runs that have a place in a pool and are told about.
+/// Maximum number of runs with a place in a pool in an explanation.
 const HOLDERS_TOLD: usize = 10;
 
-/// So many changes of nodes are searched for those that drained one.
+/// Maximum number of changes of nodes that are searched for drains.
 const NODE_EVENTS_MAX: u32 = 100;
 
 /// A job, its past and its cluster.
@@ -50,7 +50,7 @@ pub(super) struct Gathered<'a> {
     events: Vec<JobEvent>,
     outages: Arc<[Outage]>,
     nodes: Vec<NodeView>,
-    /// What runs meet, by the kind of slot that they need; gathered when the first one needs it.
+    /// Cluster facts by kind of slot; read when the first run needs them.
     clusters: Mutex<HashMap<SlotKind, ClusterFacts>>,
 }
 
@@ -63,7 +63,7 @@ impl<'a> Gathered<'a> {
             JobEvent::read(event.at, event.actor, event.kind, &event.details)
         };
         let mut events: Vec<JobEvent> = events.into_iter().map(read).collect();
-        // The last change is told with the values that it replaced.
+        // The last change is shown with the values that it replaced.
         if let Some(event) = events.iter_mut().find(|event| event.changes_definition())
             && let Some(before) = event.version.checked_sub(1)
             && let Some(old) = node.store.job_version(job.id, before).await?
@@ -226,7 +226,7 @@ impl<'a> Gathered<'a> {
         }))
     }
 
-    /// What a run of the job at a time, or its next one, would meet now.
+    /// Conditions that a run of the job at a time, or its next one, would meet now.
     pub async fn prospect(&self, rows: &[RunView], at: Option<Timestamp>) -> Result<RunDetail> {
         let slot = self.job.definition.action.slot_kind();
         let at = at.or_else(|| self.schedule.as_ref()?.next(self.now));
@@ -264,7 +264,7 @@ impl<'a> Gathered<'a> {
         Ok(attempts.into_iter().map(fact).collect())
     }
 
-    /// Who asked for the end of a run.
+    /// First cancellation request of a run.
     async fn cancellation(&self, run: RunId) -> Result<Option<Deed>> {
         let events = self.node.store.run_events(run, 10).await?;
         // The first request counts.
@@ -451,7 +451,7 @@ impl<'a> Gathered<'a> {
     }
 }
 
-/// A run with the names of its node and of the user who asked for it.
+/// A run with the names of its node and of the user that requested it.
 pub(super) fn run_facts(
     run: &RunView,
     node: Option<String>,
@@ -525,7 +525,7 @@ pub(super) async fn cluster_facts(
         _ => None,
     };
     let tenant_max = own_max.or(node.settings.tenant_max_concurrent);
-    // All live runs of the tenant are counted for this, so only a tenant with a limit is asked about.
+    // All live runs of the tenant are counted for this, so only for a tenant with a limit.
     let tenant_running = match tenant_max {
         Some(_) => store.live(tenant).await?.running,
         None => 0,
@@ -540,7 +540,7 @@ pub(super) async fn cluster_facts(
     })
 }
 
-/// The users who drained nodes, newest first.
+/// The users that drained nodes, newest first.
 async fn drains(node: &Node) -> Result<Vec<(NodeId, Deed)>> {
     let filter =
         AuditFilter { kinds: vec![Kind::NodeChanged], ..AuditFilter::of(TenantId::CLUSTER) };

@@ -1,4 +1,4 @@
-//! What the jobs are doing that a job depends on.
+//! State of upstream jobs.
 
 use domain::decide::explain::{Upstream, UpstreamEnd, error_words};
 use domain::decide::start::window;
@@ -11,7 +11,7 @@ use store::{RunFilter, RunView};
 use super::gather::Gathered;
 use crate::error::Result;
 
-/// So many rows of an upstream job are looked at.
+/// Maximum number of rows of an upstream job that are read.
 const ROWS_MAX: u32 = 100;
 
 impl Gathered<'_> {

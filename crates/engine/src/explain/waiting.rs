@@ -1,4 +1,4 @@
-//! What the runs of a list wait for.
+//! Waits of the runs of a list.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use crate::error::Result;
 use crate::node::Node;
 
 impl Node {
-    /// Why runs have not started, by their ids: those of the list that are pending or queued. What
-    /// is needed to tell is read once for all of them.
+    /// Reasons why runs have not started, by their ids: those of the list that are pending or
+    /// queued. The facts are read once for all of them.
     pub(crate) async fn waiting_reasons(&self, runs: &[RunView]) -> Result<HashMap<RunId, String>> {
         let is_waiting = |run: &&RunView| {
             matches!(run.state, RunState::Pending | RunState::Queued | RunState::Held)

@@ -10,7 +10,7 @@ use domain::object::ObjectKind;
 
 use super::Node;
 
-/// So many blackouts are read at a time.
+/// Number of blackouts that are read at a time.
 const PAGE: u32 = 500;
 
 /// The blackouts by tenant, those of the cluster included; under [`TenantId::CLUSTER`] those of the

@@ -1,12 +1,12 @@
-//! Calls that end grants or take new ones, and what is left of one whose answer never came.
+//! Calls that end claims or make new ones, and the recovery of one whose reply was lost.
 //!
 //! ```text
-//!   leave ──▶ committed ──▶ answer            nothing to do
-//!   leave ──▶ committed ──▶ ✗ (or never sent) unsure: end the same grants again, and ask the
-//!                                             store what this node holds before claiming more
+//!   leave ──▶ committed ──▶ reply             nothing to do
+//!   leave ──▶ committed ──▶ ✗ (or never sent) unknown: end the same claims again, and read from
+//!                                             the store what this node holds before claiming
 //! ```
 //!
-//! Ending a grant twice is harmless. A claim whose reply was lost is not: the node would renew
+//! Ending a claim twice is harmless. A claim whose reply was lost is not: the node would renew
 //! the lease of runs that it does not know, and no node would ever start them.
 
 use std::collections::HashSet;
@@ -23,15 +23,15 @@ use crate::start_log::BegunRun;
 /// A call under way. If it is dropped without an answer, it is unknown whether it took effect.
 pub(super) struct Call<'a> {
     state: &'a Mutex<State>,
-    /// Who calls.
+    /// The calling node.
     pub node: NodeId,
-    /// Grants that it ends.
+    /// Claims that it ends.
     pub done: Vec<Finish>,
     /// Slots that it asks to fill now.
     pub due: PerSlot<u32>,
-    /// Runs that it asks for ahead of their time.
+    /// Runs that it claims ahead of their time.
     pub soon: u32,
-    /// Whether it tells of ends, and whether it is made to ask for runs.
+    /// Whether it reports ends, and whether it is made to claim runs.
     tells: bool,
     asks: bool,
     answered: bool,
@@ -55,14 +55,14 @@ impl<'a> Call<'a> {
         Call { state: of, node: state.id, done, due, soon, tells, asks: false, answered: false }
     }
 
-    /// The same call, made to ask. Who records runs and is handed some does not ask.
+    /// The same call, counted as a claim. A call that records runs and gets some does not count.
     pub fn asking(mut self, state: &mut State) -> Self {
         self.asks = self.due.total() + self.soon > 0;
         state.claims_in_flight += u32::from(self.asks);
         self
     }
 
-    /// The answer came, and what it brought is taken in.
+    /// The reply came, and its claims were accepted.
     pub fn answered(mut self) {
         self.answered = true;
     }
@@ -83,7 +83,7 @@ impl Drop for Call<'_> {
             state.telling.remove(&finish.grant);
         });
         if self.due.total() > 0 {
-            // Another step may have looked for work while these slots were asked for.
+            // Another step may have looked for work while these slots were part of a claim.
             state.look_for_place();
         }
         if !self.answered {
@@ -101,8 +101,8 @@ pub(super) fn begun(finish: &Finish) -> Option<(Grant, BegunRun)> {
     Some((finish.grant, BegunRun { started_at, token }))
 }
 
-/// The question what a node holds, until it is answered or given up. Only one is asked at a time:
-/// an answer that comes after the next call knows grants that this call has ended.
+/// A read of the claims of a node, until it is answered or given up. Only one is made at a time: a
+/// reply that comes after the next call lists claims that this call has ended.
 struct Asking<'a> {
     state: &'a Mutex<State>,
     node: NodeId,
@@ -118,15 +118,15 @@ impl Drop for Asking<'_> {
 }
 
 impl State {
-    /// Whether the store is being asked what this node holds.
+    /// Whether the claims of this node are being read.
     pub(super) fn is_asking(&self) -> bool {
         self.asking == Some(self.id)
     }
 }
 
 impl Node {
-    /// Asks the store what this node holds, if a claim may have gone unheard. Answers false while
-    /// that is not known: other calls are still under way.
+    /// Reads the claims of this node, if the reply to a claim may have been lost. Returns false
+    /// while that is not known: other calls are still under way.
     pub(super) async fn recollect(&self) -> store::Result<bool> {
         let (node, _asking) = {
             let mut state = self.state();

@@ -1,12 +1,12 @@
 //! The node's clock, and how far it can be trusted.
 //!
-//! What the node does follows the store's time: what the store said last, and what has passed since
-//! by a monotonic clock. So nothing begins early or late because the administrator sets the
-//! machine's clock, not even until the store is heard again.
+//! A node uses the store's time: the last time that the store returned, plus the time since then by
+//! a monotonic clock. So nothing begins early or late because an administrator sets the machine's
+//! clock, not even until the store replies again.
 //!
-//! Every answer of the store that carries its time is also compared with the machine's clock. One
-//! that is a little off only costs a line in the log; one that is far off says that something is
-//! wrong with the machine, and the node takes nothing more until it is right again.
+//! Every reply of the store that carries its time is also compared with the machine's clock. A
+//! small difference is only logged; a large one means that something is wrong with the machine, and
+//! the node claims nothing until the difference is gone.
 
 use std::sync::atomic::Ordering;
 
@@ -31,7 +31,7 @@ pub enum ClockHealth {
     Refused(SignedDuration),
 }
 
-/// What the clocks of this process showed at a moment.
+/// Readings of the clocks of this process at one moment.
 #[derive(Clone, Copy)]
 pub(super) struct Asked {
     wall: Timestamp,
@@ -44,8 +44,8 @@ impl Asked {
     }
 }
 
-/// How far the machine's clock is ahead of the steady one: all that is known before the store was
-/// heard.
+/// How far the machine's clock is ahead of the monotonic one: the only estimate before the first
+/// reply of the store.
 pub(super) fn ahead_at_first(parts: &Env) -> i64 {
     let Asked { wall, steady } = Asked::now(parts);
     ahead_us(wall, steady)
@@ -85,13 +85,13 @@ impl Node {
         SignedDuration::from_micros(self.offset_us.load(Ordering::Relaxed))
     }
 
-    /// What the clocks show when the store is about to be asked.
+    /// Reads the clocks before a call to the store.
     pub(super) fn ask(&self) -> Asked {
         Asked::now(&self.parts)
     }
 
-    /// Asks the store what time it is, and nothing else: no other call is answered as fast, so none
-    /// says it as exactly.
+    /// Reads the store's clock, and nothing else: no other call is answered as fast, so none is as
+    /// exact.
     pub async fn hear_clock(&self) -> store::Result<()> {
         let asked = self.ask();
         let now = self.store.now().await?;
@@ -99,8 +99,8 @@ impl Node {
         Ok(())
     }
 
-    /// The store's clock showed `store_now` at some moment since it was asked. What is known about
-    /// it moves only as far as it must to agree with that.
+    /// The store's clock showed `store_now` at some moment since the call. The estimate moves only
+    /// as far as it must to agree with that.
     pub(super) fn observe_store_clock(&self, asked: Asked, store_now: Timestamp) {
         let answered = Asked::now(&self.parts);
         let ahead = self.ahead_us.load(Ordering::Relaxed);
@@ -116,7 +116,7 @@ impl Node {
         self.watch(before, after, store_now);
     }
 
-    /// Says it when the machine's clock got worse or better.
+    /// Logs when the machine's clock got worse or better.
     fn watch(&self, before: i64, after: i64, store_now: Timestamp) {
         let [before, after] = [before, after].map(SignedDuration::from_micros);
         match (self.health(before), self.health(after)) {

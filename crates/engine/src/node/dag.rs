@@ -1,4 +1,4 @@
-//! DAG runs: what the ends of steps release, skip and wake.
+//! DAG runs: the steps that are released, skipped and woken by the ends of others.
 //!
 //! ```text
 //!   DAG run due ──▶ begun ──▶ first steps released ──▶ it waits, no node holds it
@@ -10,9 +10,9 @@
 //!   no step is left: the DAG run is claimed once more and ends as its steps did
 //! ```
 //!
-//! A node remembers the state of the DAG runs that it advances. The revision guards every write: if
-//! another node has decided meanwhile, nothing is written, and the state is read again. News that are
-//! lost with a node are found by the next look at the DAG run, at the latest after
+//! A node caches the state of the DAG runs that it advances. The revision guards every write: if
+//! another node has decided meanwhile, nothing is written, and the state is read again. News that
+//! are lost with a node are found by the next look at the DAG run, at the latest after
 //! [`super::split::LOOK_AGAIN`].
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -48,7 +48,7 @@ mod view;
 pub(super) use gather::HeldDag;
 pub(super) use release::with_action_parameters;
 
-/// Versions of DAGs and jobs of steps that are remembered; beyond that, all are forgotten.
+/// Maximum number of cached versions of DAGs and jobs of steps; beyond that, all are dropped.
 const REMEMBERED_MAX: usize = 10_000;
 
 /// DAG runs that are advanced by one call to the store.
@@ -75,11 +75,11 @@ pub(crate) enum DagNews {
     Withdrawn(StepKey, RunId),
 }
 
-/// What a node knows about DAG runs.
+/// DAG runs that a node has in memory.
 #[derive(Default)]
 pub(super) struct DagDesk {
     inner: Mutex<Desk>,
-    /// Told when a call to the store is over.
+    /// Notified when a call to the store is over.
     free: Notify,
 }
 
@@ -96,7 +96,7 @@ struct Desk {
     steps: HashMap<RunId, (RunId, StepKey)>,
     /// Runs of other jobs that ended and that a step waits for.
     called: Vec<RunId>,
-    /// DAG runs that are over and have not ended yet, with what they come to.
+    /// DAG runs that are over and have not ended yet, with their outcomes.
     over: HashMap<RunId, DagEnd>,
     /// Steps that wait for messages.
     waits: Waits,
@@ -104,7 +104,7 @@ struct Desk {
     paced: HashSet<(JobId, u32)>,
 }
 
-/// What a DAG run comes to.
+/// End of a DAG run.
 #[derive(Clone, Debug)]
 struct DagEnd {
     outcome: Outcome,
@@ -134,7 +134,7 @@ struct KnownRun {
     runs: HashMap<StepKey, RunId>,
     /// Results that were loaded.
     results: HashMap<StepKey, StepResult>,
-    /// The DAGs whose steps led to it, once they were asked for.
+    /// The DAGs whose steps led to it, once they were read.
     callers: OnceLock<Vec<String>>,
     /// Messages of steps that are to be acknowledged once they are recorded.
     accepted: Vec<Offer>,
@@ -159,7 +159,7 @@ impl DagDesk {
         self.lock().steps.insert(run, (of, key));
     }
 
-    /// A run of a step ended. Answers false if it is no step.
+    /// A run of a step ended. Returns false if it is no step.
     pub(super) fn note_end(&self, run: RunId, outcome: Outcome) -> bool {
         let mut desk = self.lock();
         if run.is_called() {
@@ -190,7 +190,7 @@ impl DagDesk {
         desk.busy.contains(&run) || desk.news.contains_key(&run)
     }
 
-    /// Forgets what is known, for a node that is another one by now.
+    /// Clears the cache, for a node that has another id by now.
     pub(super) fn clear(&self) {
         let mut desk = self.lock();
         desk.news.clear();
@@ -202,7 +202,7 @@ impl DagDesk {
     }
 }
 
-/// DAG runs that a call is about. What happened to them is not lost with the call.
+/// DAG runs of a call. Their events are not lost with the call.
 struct Work<'a> {
     desk: &'a DagDesk,
     runs: Vec<(RunId, Vec<DagNews>, Option<KnownRun>)>,
@@ -227,7 +227,7 @@ impl<'a> Work<'a> {
             runs.push((run, news, known));
         }
         drop(inner);
-        // Work tells the others when it is dropped: none must be made of nothing, or a call that
+        // Work notifies the others when it is dropped: none must be made of nothing, or a call that
         // waits for another one would wake itself.
         if runs.is_empty() {
             return None;
@@ -242,7 +242,7 @@ impl Drop for Work<'_> {
         for (run, news, known) in self.runs.drain(..) {
             desk.busy.remove(&run);
             if !self.is_done {
-                // What was written is not known: the state is read again.
+                // It is not known whether the write was committed: the state is read again.
                 let later = desk.news.entry(run).or_default();
                 later.splice(0..0, news);
             } else if let Some(known) = known {
@@ -276,7 +276,7 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
 }
 
 impl Node {
-    /// Decides about the DAG runs that something happened to. Answers how many were advanced.
+    /// Decides about the DAG runs that something happened to. Returns how many were advanced.
     pub async fn advance_dags(&self) -> store::Result<usize> {
         let mut count = 0;
         loop {
@@ -300,8 +300,8 @@ impl Node {
                     }
                     Ok(Some((state, advance, cancels_open)))
                 };
-                // A run that cannot be decided does not keep the others from it. The next look at it
-                // tries again.
+                // A run that cannot be decided does not keep the others from it. The next look at
+                // it tries again.
                 let (advance, cancels_open) = match without_panic(decided).await {
                     Ok(Ok(Some((state, advance, cancels_open)))) => {
                         *known = Some(state);
@@ -370,13 +370,13 @@ impl Node {
         }
     }
 
-    /// What is left to do for a decision that is written: messages of steps.
+    /// Follow-up of a written decision: messages of steps.
     async fn after_decision(&self, known: &mut KnownRun) -> store::Result<()> {
         self.receive_messages(known).await?;
         self.note_waits(known).await
     }
 
-    /// Writes decisions; new runs of steps start here if there is room.
+    /// Writes decisions; new runs of steps start here if there are free slots.
     async fn write_advances(&self, batch: &[Advance]) -> store::Result<Vec<bool>> {
         let mut wanted: PerSlot<u32> = PerSlot::default();
         for run in batch.iter().flat_map(|advance| &advance.runs) {
@@ -438,14 +438,15 @@ impl Node {
         }
     }
 
-    /// Notes the end of a run for the DAG run that waits for it. Answers whether it is a step.
+    /// Notes the end of a run for the DAG run that waits for it. Returns whether it is a step.
     pub(super) fn note_step_end(&self, finish: &Finish, applied: Applied) -> bool {
         let Applied::Ended(outcome) = applied else { return false };
         let run = finish.grant.run;
         (run.is_part() || run.is_called()) && self.dags.note_end(run, outcome)
     }
 
-    /// Notes the ends of messages for the DAG runs that wait for them. Answers whether there are any.
+    /// Notes the ends of messages for the DAG runs that wait for them. Returns whether there are
+    /// any.
     pub(crate) fn note_settled(&self, settled: &[SettledMessage], applied: &[Applied]) -> bool {
         let mut is_noted = false;
         for (settled, applied) in settled.iter().zip(applied) {

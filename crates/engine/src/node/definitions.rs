@@ -1,8 +1,8 @@
 //! Jobs that were read before, so that a thousand runs of one job read it once.
 //!
-//! A start trusts what was read a few seconds ago. A trigger trusts what was read at any time: the
-//! store records no run of another version of its job than the present one, so a job that has
-//! changed since is found out in the same call, and read again.
+//! A start trusts an entry for a few seconds. A trigger trusts an entry of any age: the store
+//! records no run of another version of its job than the current one, so a job that has changed
+//! since is detected in the same call, and read again.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -16,14 +16,14 @@ use store::{CHANGED_JOBS_MAX, RunView, SharedStore};
 
 use super::Node;
 
-/// Enough for every job of a busy minute; beyond that, all are forgotten and read again.
+/// Enough for every job of a busy minute; beyond that, all are dropped and read again.
 const REMEMBERED_MAX: usize = 50_000;
 
-/// How long a remembered definition is trusted.
+/// How long a cached definition is trusted.
 const DEFINITION_TTL: SignedDuration = SignedDuration::from_secs(5);
 
 pub(super) struct Definitions {
-    /// The longest that an attempt may take, whatever its job says.
+    /// Upper limit of the timeout of an attempt, for all jobs.
     timeout_max: Option<SignedDuration>,
     remembered: Mutex<Remembered>,
 }
@@ -32,10 +32,10 @@ pub(super) struct Definitions {
 struct Remembered {
     /// With the time when each was read.
     jobs: HashMap<JobId, (Arc<Job>, Timestamp)>,
-    /// By tenant and name. A job that was renamed or forgotten is not found by its id, or has
-    /// another name there.
+    /// By tenant and name. A job that was renamed or dropped is not found by its id, or has another
+    /// name there.
     names: HashMap<TenantId, HashMap<String, JobId>>,
-    /// Grows with every change that was heard of: what was read before it is not remembered.
+    /// Grows with every change that becomes known: jobs that were read before it are not cached.
     changes: u64,
 }
 
@@ -45,7 +45,7 @@ impl Remembered {
         Some(job).filter(|job| job.name == name)
     }
 
-    /// Remembers jobs that were read before so many changes were heard of.
+    /// Caches jobs that were read before so many changes became known.
     fn insert(&mut self, read: &[Arc<Job>], changes: u64, now: Timestamp) {
         if self.jobs.len() + read.len() > REMEMBERED_MAX {
             self.jobs.clear();
@@ -76,7 +76,7 @@ impl Definitions {
         remembered.changes += 1;
     }
 
-    /// Forgets what is older than these versions.
+    /// Drops entries that are older than these versions.
     pub(super) fn forget_older(&self, changed: &[(JobId, u32)]) {
         if changed.is_empty() {
             return;
@@ -138,7 +138,7 @@ impl Definitions {
         Ok(read)
     }
 
-    /// Forgets the job that has this id or this name, so that it is read again.
+    /// Drops the job that has this id or this name, so that it is read again.
     pub(super) fn forget_named(&self, tenant: TenantId, id: Option<JobId>, name: Option<&str>) {
         let mut remembered = self.remembered();
         let named = name.and_then(|name| remembered.by_name(tenant, name)).map(|job| job.id);
@@ -148,7 +148,7 @@ impl Definitions {
         remembered.changes += 1;
     }
 
-    /// A job as it is carried out: no attempt takes longer than any may.
+    /// A job as it is executed: its timeout is at most the upper limit.
     fn limit(&self, mut job: Job) -> Arc<Job> {
         if let Some(most) = self.timeout_max {
             job.definition.timeout = job.definition.timeout.min(most);
@@ -156,9 +156,9 @@ impl Definitions {
         Arc::new(job)
     }
 
-    /// The jobs with these ids, those that exist. What is not remembered, or in an older version,
-    /// or for too long, is read; what is remembered may be forgotten while that happens, so it is
-    /// taken out first.
+    /// The jobs with these ids, those that exist. A job that is not cached, or in an older version,
+    /// or for too long, is read; cached jobs may be dropped while that happens, so they are taken
+    /// out first.
     pub(super) async fn read(
         &self,
         store: &SharedStore,
@@ -299,7 +299,7 @@ impl Node {
         }))
     }
 
-    /// A job changed here: what is remembered of it is old.
+    /// A job changed here: its entry is outdated.
     pub(crate) fn forget_job(&self, id: JobId) {
         self.definitions.forget(id);
     }

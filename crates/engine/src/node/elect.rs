@@ -1,48 +1,49 @@
-//! The elector: one node leads, and every scheduler says what it has seen.
+//! The elector: one node leads, and every scheduler acknowledges the runs that it has seen.
 //!
 //! ```text
-//!            ┌────────────── no leader ◀─────────────────┐
-//!            │ take_leadership: epoch + 1                      │ resigned (drained, clock off),
-//!            ▼                                           │ left, or declared dead
-//!        A leads in epoch n ── claims what only the leader may, under (A, n) ──┘
+//!            ┌────────────── no leader ◀───────────────────────────────────────┐
+//!            │ take_leadership: epoch + 1                                      │ resigned,
+//!            ▼                                                                 │ left, or
+//!        A leads in epoch n ── claims runs of the leader, under (A, n) ────────┘ declared dead
 //! ```
 //!
-//! Leadership is not renewed: it lasts as long as the lease of the node. A node that cannot renew its
-//! lease stops its work before the lease ends, is declared dead by the others, and only then is there room
-//! for another leader. So a leader that slept for an hour and wakes holds nothing, and every write
-//! that it tries is refused, before it has found out by itself.
+//! Leadership is not renewed: it lasts as long as the lease of the node. A node that cannot renew
+//! its lease stops its work before the lease ends, is declared dead by the others, and only then
+//! can another node take the leadership. So a leader that was suspended for an hour and wakes holds
+//! nothing, and every write that it tries is refused, before it has found out by itself. A leader
+//! resigns when it is drained or its clock is off.
 //!
 //! # Lease and epoch
 //!
-//! Three numbers keep nodes apart, each for one question:
+//! Three numbers distinguish nodes and claims, each for one question:
 //!
-//! | number | question | who gives it |
+//! | number | question | source |
 //! |---|---|---|
 //! | the node's id | does this process still count? | the process, anew each time that it joins |
-//! | the epoch | who leads? | the row of the leader, one more each time that a node takes it |
+//! | the epoch | which node leads? | the leader's row, one more with every change |
 //! | the fence | which attempt of a run is the last? | the claim, larger each time |
 //!
 //! ```text
 //!  lease of A   ├──────── 10 s ────────┤
-//!  A            r   r   r   ✗ cut off, or asleep
-//!  A's own end              ├── 8 s after its last renewal: it stops what it runs ──┤
-//!  store                               ├ lease over ┤ reap: A is declared dead │ take_leadership: epoch + 1
-//!  B                                                └── a second later ──┘ and leads
+//!  A            r   r   r   ✗ cut off, or suspended
+//!  A's own end              ├── 8 s after its last renewal: it stops its runs ──┤
+//!  store                               ├ lease over ┤ reap: A is declared dead │ epoch + 1
+//!  B                                                └── a second later ──┘ take_leadership
 //! ```
 //!
-//! *What must not happen* is that A and B both write as the leader. It cannot, and no clock of a
-//! node is part of the argument. Whether a lease is over is decided by the store's clock, in the
-//! statement that declares it dead. That statement takes the node's lock alone, and every write of a node takes it
-//! for sharing; so a write of A is before it, and then the statement waits for the write, or after
-//! it, and then it finds that it was declared dead. `take_leadership` locks the row of the leader and looks whether the
-//! node in it still counts. So between the last write of A as leader and the first of B lies a
-//! death, a resignation or a leave, in one order for all nodes.
+//! *Excluded*: A and B both write as the leader. No clock of a node is part of the argument.
+//! Whether a lease is over is decided by the store's clock, in the statement that declares the node
+//! dead. That statement takes the node's lock exclusively, and every write of a node takes it
+//! shared; so a write of A is before it, and then the statement waits for the write, or after it,
+//! and then the write finds that the node was declared dead. `take_leadership` locks the row of the
+//! leader and checks whether the node in it is alive. So between the last write of A as leader and
+//! the first of B lies a death, a resignation or a leave, in one order for all nodes.
 //!
-//! *What may happen* is that A is still at work when B begins: the job's effect elsewhere is not
-//! ours to refuse. Two things make it rare and one makes it harmless. A measures by a clock that
-//! cannot be set, from when it *asked* for its last renewal and not from the answer, and stops
-//! two seconds before the others may begin; what it runs gets the fence of its own attempt, and the
-//! next attempt a larger one.
+//! *Possible*: A is still at work when B begins, because the store cannot refuse effects of a job
+//! in other systems. Two things make it rare and one makes it harmless. A measures by a monotonic
+//! clock, from when it *requested* its last renewal and not from the reply, and stops two seconds
+//! before the others may begin; its runs get the fencing token of their own attempt, and the next
+//! attempt gets a larger one.
 //!
 //! *Where it can be slow*: a lease (10 s), a look of the reaper (1 s), a look of the elector (1 s).
 //! A clean stop and a resignation skip the first two.
@@ -58,14 +59,14 @@ use domain::id::{JobId, TenantId};
 
 use super::Node;
 
-/// What a look at the cluster came to.
+/// Result of a step of cluster work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attended {
     /// The epoch that this node leads in, if it leads.
     pub leads: Option<i64>,
     /// Runs that have a quorum now.
     pub acknowledged: u64,
-    /// Runs that were handed to this node because of its place.
+    /// Runs that this node claimed by placement.
     pub placed: usize,
     /// How many buckets of jobs this node plans ahead.
     pub buckets: u32,
@@ -79,7 +80,7 @@ impl Node {
         self.state().leads
     }
 
-    /// Whether this node is the place that something asks for.
+    /// Whether this node satisfies a placement request.
     pub(super) fn offers(&self, place: &Placement) -> bool {
         if place.is_anywhere() {
             return true;
@@ -91,9 +92,9 @@ impl Node {
 }
 
 impl Node {
-    /// Everything that a node does as one of several, once: hands back what it may not start any
-    /// more, looks after leadership and the shards, acknowledges, fetches the runs that ask for its
-    /// place, and works out its share of the planning.
+    /// The cluster work of a node, once: releases runs that it may not start any more, takes part
+    /// in leadership and the assignment of shards, acknowledges, claims runs by placement, and
+    /// computes its planning buckets.
     pub async fn attend(&self) -> store::Result<Attended> {
         if self.is_drained() {
             self.release_prepared();
@@ -114,7 +115,7 @@ impl Node {
 }
 
 impl Node {
-    /// The part of [`Node::attend`] that hints are about: fetches the runs that ask for its place.
+    /// The part of [`Node::attend`] that hints are about: claims runs by placement.
     pub async fn attend_places(&self) -> store::Result<Attended> {
         self.wake_split().await?;
         let placed = self.claim_placed().await?;
@@ -165,7 +166,7 @@ impl Node {
         Ok(leads)
     }
 
-    /// Says that this scheduler has seen every run that waits for a quorum.
+    /// Acknowledges every run that waits for a quorum, as this scheduler.
     async fn acknowledge_runs(&self) -> store::Result<u64> {
         if !self.has_role(NodeRole::Scheduler) || self.distrusts_clock() {
             return Ok(0);
@@ -179,8 +180,8 @@ impl Node {
 }
 
 impl Node {
-    /// Looks, as the leader, for nodes that run with other settings than the leader's. Each is
-    /// told about once. Answers how many there are.
+    /// Compares, as the leader, the settings of all nodes with its own. Each difference raises one
+    /// alert. Returns the number of nodes that differ.
     pub async fn watch_settings(&self) -> store::Result<usize> {
         if self.leads().is_none() {
             return Ok(0);

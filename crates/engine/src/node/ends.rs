@@ -13,12 +13,12 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    /// So many runs ended like this.
+    /// Counts runs that ended like this.
     pub fn add(&self, outcome: Outcome, count: u64) {
         self.outcomes[outcome as usize - 1].fetch_add(count, Ordering::Relaxed);
     }
 
-    /// What the store made of a finish.
+    /// Counts the result of a finish.
     pub fn applied(&self, finish: &Finish, applied: Applied) {
         let Applied::Ended(outcome) = applied else { return };
         self.add(outcome, 1);

@@ -1,4 +1,4 @@
-//! The exchange: tells the store what ended and asks it for more, in one call.
+//! The exchange: reports results to the store and claims runs, in one call.
 
 use domain::run::{ClaimedRun, Grant, NewRun};
 use domain::slot::{PerSlot, SlotKind};
@@ -11,11 +11,11 @@ use super::{Node, State};
 /// How long a run is in line here while every slot is taken.
 const IN_LINE_MAX: SignedDuration = SignedDuration::from_secs(1);
 
-/// Where there is much to do, a call is for more than one batch: to find one's way through what is
-/// held already costs the same for few and for many.
+/// Under load, a call is for more than one batch: stepping over runs that are held already costs
+/// the same for few and for many.
 const BATCHES_AT_ONCE: u32 = 2;
 
-/// So much is told along with a question: who waits for work does not wait for much else.
+/// Maximum number of results in a call that claims: runs should not wait for many results.
 const TOLD_BESIDE_MAX: usize = 100;
 
 /// While one call is under way, another one of its kind is worth it for so many runs: each costs
@@ -26,8 +26,8 @@ const TOGETHER_MIN: u32 = 500;
 const MANY_STARTS: usize = 100;
 
 impl State {
-    /// Whether a call should tell what has ended. What is due comes before what is over; and who
-    /// leaves waits for nothing.
+    /// Whether a call should report results. Due runs come before results, and a node that leaves
+    /// does not wait.
     pub(super) fn has_much_to_tell(&self) -> bool {
         let enough = if self.draining {
             1
@@ -41,8 +41,8 @@ impl State {
         self.done.len() >= enough as usize
     }
 
-    /// Whether a call should ask for runs. Beside another one that asks, only for process slots: one
-    /// call is enough for calls of endpoints, which are begun faster than they end.
+    /// Whether a call should claim runs. Beside another claim, only for process slots: one call is
+    /// enough for calls of endpoints, which are begun faster than they end.
     pub(super) fn has_much_to_fill(&self) -> bool {
         let fills = |slot: SlotKind, enough: u32| {
             self.claim_wanted[slot] && self.free_for_all(slot) >= enough
@@ -55,7 +55,7 @@ impl State {
 }
 
 impl Node {
-    /// One call to the store. Answers whether another one would have something to say.
+    /// One call to the store. Returns whether another one would have something to do.
     pub async fn exchange(&self) -> store::Result<bool> {
         if !self.recollect().await? {
             return Ok(false);
@@ -92,7 +92,7 @@ impl Node {
         {
             let mut state = self.state();
             if state.id != call.node {
-                // The lease was lost meanwhile, and with it what was claimed.
+                // The lease was lost meanwhile, and the claims with it.
                 return Ok(false);
             }
             for slot in SlotKind::ALL {
@@ -104,7 +104,7 @@ impl Node {
         self.accept_claims(exchanged.claimed, asked_at);
         call.answered();
         if !ahead.is_empty() {
-            // Read before their time comes. If that fails now, the start will say so.
+            // Read before their time comes. If that fails now, the start will report it.
             let jobs = self.definitions.read(&self.store, &ahead, now).await;
             self.pass_on_ahead(&jobs.unwrap_or_default()).await?;
         }
@@ -116,7 +116,7 @@ impl Node {
         let call = {
             let near = self.near(runs);
             let mut state = self.state();
-            // Who may have only so many runs gets them from the queue, where they are counted.
+            // Runs of a tenant with a limit come from the queue, where they are counted.
             let is_counted = self.settings.tenant_max_concurrent.is_some();
             let open = self.takes(&state) && !state.claim_reply_lost && !is_counted;
             let room = |slot| if open { state.spare(slot).min(near[slot]) } else { 0 };
@@ -166,7 +166,8 @@ impl Node {
         Ok(submitted)
     }
 
-    /// How many runs a node would like to hold by now. The others are too far away to ask for.
+    /// How many of these runs a node would like to hold by now. The others are too far away to
+    /// claim.
     fn near(&self, runs: &[NewRun]) -> PerSlot<u32> {
         let near = self.now().saturating_add(self.settings.prepare_ahead);
         let near = near.unwrap_or(Timestamp::MAX);
@@ -187,7 +188,7 @@ impl Node {
         counts
     }
 
-    /// What to tell and what to ask; none when there is neither.
+    /// Results to report and runs to claim; none when there is neither.
     fn take_news(&self) -> Option<(Call<'_>, ClaimRequest)> {
         let most = self.settings.batch_max.saturating_mul(BATCHES_AT_ONCE);
         let mut state = self.state();
@@ -199,8 +200,8 @@ impl Node {
             let is_beside = state.claims_in_flight > 0;
             want.due = PerSlot::from_fn(|slot| match slot {
                 SlotKind::Http if is_beside => 0,
-                // A slot is worth a look at the store even if those in line here could fill it: a
-                // tenant who is not among them may have waited longer for a turn.
+                // A slot is worth a claim even if waiting runs of this node could fill it: a run of
+                // another tenant may have waited longer in the queue.
                 slot => state.spare(slot).max(state.free_for_all(slot).min(1)).min(most),
             });
             want.soon = self.settings.prepare_max.saturating_sub(state.ahead()).min(most);
@@ -214,7 +215,7 @@ impl Node {
         let batch = if asks { TOLD_BESIDE_MAX } else { most as usize };
         let done = match state.done.len() {
             _ if !asks && !state.has_much_to_tell() => Vec::new(),
-            // Where there is much to tell, another call tells it while this one asks.
+            // Where there are many results, another call reports them while this one claims.
             len if asks && len > batch => Vec::new(),
             // As many are to come.
             len if len <= batch => std::mem::replace(&mut state.done, Vec::with_capacity(len)),
@@ -230,8 +231,8 @@ impl Node {
         Some((call.asking(&mut state), want))
     }
 
-    /// What has been in line here for a while, with every slot of its kind taken, goes back to the
-    /// store with the next exchange: another node may have room.
+    /// Runs that have waited here for a while, with every slot of their kind taken, are released
+    /// with the next exchange: another node may have free slots.
     pub fn release_slot_waiters(&self) {
         let longest = self.now().saturating_sub(IN_LINE_MAX).unwrap_or(Timestamp::MIN);
         let mut state = self.state();
@@ -242,7 +243,7 @@ impl Node {
         }
     }
 
-    /// What this node holds and has not started goes back to the store with the next exchange.
+    /// Releases prepared runs that have not started, with the next exchange.
     pub fn release_prepared(&self) {
         let mut state = self.state();
         state.prepared.clear();
@@ -259,8 +260,8 @@ impl Node {
 }
 
 impl State {
-    /// What waits for a slot of a kind, was due before a time and has been here since before then
-    /// goes back.
+    /// Releases runs that wait for a slot of a kind, were due before a time and have been here
+    /// since before then.
     fn release_late(&mut self, slot: SlotKind, longest: Timestamp) {
         for run in self.slot_waiters[slot].take_before(longest) {
             let Some(held) = self.held.get(&run).filter(|held| held.running.is_none()) else {

@@ -11,7 +11,7 @@ use super::{Node, Running, State};
 use crate::start_log::{BegunRun, BegunRuns, Predecessor};
 
 impl State {
-    /// What this node has begun, as far as the store has not heard of its end.
+    /// Runs that this node has begun and whose ends the store has not recorded.
     fn begun_runs(&self) -> BegunRuns {
         let running = self.held.values().filter_map(|held| {
             let Running { started_at, token, .. } = held.running.as_ref()?;
@@ -43,8 +43,8 @@ impl Node {
         Ok(())
     }
 
-    /// Extends the lease. Answers the runs whose end was asked for; none when the lease is lost,
-    /// which means that everything this node holds belongs to others now.
+    /// Extends the lease. Returns the runs whose cancellation was requested; none when the lease is
+    /// lost, which means that other nodes may claim the runs of this node.
     pub async fn renew(&self) -> store::Result<Option<Vec<RunId>>> {
         let asked = self.ask();
         let renewed = self.store.renew(self.id(), self.settings.lease).await?;
@@ -68,8 +68,8 @@ impl Node {
         Ok(renewed.map(|renewed| renewed.cancel))
     }
 
-    /// Tells the store what is under way here and since when, if that has changed: readers on other
-    /// nodes have it from there. What the store does not take now is told with the next renewal.
+    /// Writes the runs under way here and their start times to the store, if they have changed, for
+    /// readers on other nodes. A failed write is repeated with the next renewal.
     async fn tell_starts(&self) {
         let (id, starts) = {
             let state = self.state();
@@ -116,12 +116,12 @@ impl Node {
         }
     }
 
-    /// Whether the cluster was asked that this node takes nothing new.
+    /// Whether this node is to be drained.
     pub fn is_drained(&self) -> bool {
         self.state().drained
     }
 
-    /// Ends what the process before this one held, before anything begins: what it had begun is
+    /// Ends the claims of the process before this one, before anything begins: its begun runs are
     /// lost, the rest goes on untouched.
     pub async fn recover(&self) -> store::Result<()> {
         let Some(log) = &self.parts.start_log else { return Ok(()) };
@@ -135,7 +135,7 @@ impl Node {
         Ok(())
     }
 
-    /// The lease is lost: forgets everything and becomes another node. Answers what was running,
+    /// The lease is lost: clears all state and becomes another node. Returns the running runs,
     /// which must be stopped.
     pub fn become_another(&self) -> Vec<RunId> {
         let id = self.parts.new_node();
@@ -177,8 +177,8 @@ impl Node {
         running
     }
 
-    /// What did not end in the time that a stop gives it is lost here: it began, so it does not
-    /// begin again as if it had not. Answers what must be stopped.
+    /// Runs that did not end within the grace period of a shutdown are lost: they began, so they
+    /// must not begin again as if they had not. Returns the runs that must be stopped.
     pub fn abandon_running(&self) -> Vec<RunId> {
         let grants: Vec<Grant> = {
             let state = self.state();
@@ -193,13 +193,13 @@ impl Node {
         grants.into_iter().map(|grant| grant.run).collect()
     }
 
-    /// Tells the store that this node takes nothing new.
+    /// Marks this node as draining in the store.
     pub async fn retire(&self) -> store::Result<()> {
         self.store.retire(self.id()).await
     }
 
-    /// Ends the registration; what is still held goes back to the others. What has begun and whose
-    /// end the store may not know is lost.
+    /// Ends the registration and releases held runs. A begun run whose end the store may not have
+    /// recorded is lost.
     pub async fn leave(&self) -> store::Result<()> {
         let (id, begun) = {
             let state = self.state();
@@ -208,8 +208,8 @@ impl Node {
         self.store.leave(id, &begun).await
     }
 
-    /// Ends the registration of an agent elsewhere that has nothing under way: what it was handed
-    /// and never began goes back to the others.
+    /// Ends the registration of a remote agent that has nothing under way: runs that it claimed and
+    /// never began are released.
     pub async fn leave_idle(&self) -> store::Result<()> {
         self.store.leave(self.id(), &[]).await
     }

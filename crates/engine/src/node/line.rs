@@ -1,18 +1,18 @@
 //! Runs of one job that wait for each other on the node that holds them.
 //!
 //! A run that has to wait for other runs of its job goes back to the store, which wakes it when one
-//! of them has ended: two commits for each. Where runs are short, that is most of the time. So a run
-//! that waits only for runs of this node, and not for long, waits here:
+//! of them has ended: two commits for each. Where runs are short, that is most of the time. So a
+//! run that waits only for runs of this node, and not for long, waits here:
 //!
 //! ```text
 //!   claimed and looked at together ──▶ A begins     B ─ waits     C ─ waits behind B
 //!   A ends here                    ──▶              B begins      C ─ waits
 //! ```
 //!
-//! B begins when A has ended, not when the store knows it: the start decision goes by what has begun
-//! (docs/decisions/025-prepared-is-not-begun.md). If the node is lost in between, both are lost with
-//! it, and no other node begins either before the lease has ended. The store hands several in line to
-//! a node that tells of the end of a short run (`domain::decide::line`).
+//! B begins when A has ended, not when the store has recorded it: the start decision goes by begun
+//! runs (docs/decisions/025-prepared-is-not-begun.md). If the node is lost in between, both are
+//! lost with it, and no other node begins either before the lease has ended. The store gives
+//! several runs in line to a node that reports the end of a short run (`domain::decide::line`).
 //!
 //! The look at a run that waits here decides for the moment at which those before it have ended, as
 //! long as that is soon ([`LOOK_COUNTS`]) and neither the definition that the node knows nor the
@@ -31,7 +31,7 @@ use super::State;
 use super::split::is_split;
 use super::start::needs_record;
 
-/// How long a run waits here before it goes back to the store.
+/// How long a run waits here before it is released to the store.
 const WAIT_MAX: SignedDuration = SignedDuration::from_millis(50);
 
 /// How long the look at a run that waits here counts.
@@ -43,7 +43,7 @@ const WAITING_MAX: usize = 2 * LINE_MAX as usize;
 /// After so many ends without a run that had to wait, a job has no line.
 const ENDS_MAX: u32 = 2 * LINE_MAX;
 
-/// The most jobs whose lines are remembered.
+/// Maximum number of jobs with a line.
 const JOBS_MAX: usize = 4_096;
 
 /// The lines of jobs on this node.
@@ -68,17 +68,17 @@ struct JobLine {
 /// A run that waits here.
 struct Waiting {
     grant: Grant,
-    /// When it is looked at again, whatever happens; its place among what is prepared.
+    /// When its facts are read again at the latest; its key among prepared runs.
     until: Timestamp,
     /// Whether a run that it waited for has ended, so that it is about to be decided about.
     is_released: bool,
-    /// What the look found, without the other runs of the job: none of them was elsewhere.
+    /// Facts without the other runs of the job: none of them was on another node.
     facts: StartFacts,
     looked_at: Timestamp,
 }
 
 impl Lines {
-    /// What the look at a run that waited here found, if that still counts.
+    /// Facts about a run that waited here, if they are still valid.
     pub fn look(&self, run: &ClaimedRun, job: &Job, now: Timestamp) -> Option<StartFacts> {
         let line = self.jobs.get(&run.run.job)?;
         let waiting = line.waiting.get(&place(run)).filter(|it| it.grant == run.grant)?;
@@ -89,7 +89,8 @@ impl Lines {
         counts.then(|| waiting.facts.clone())
     }
 
-    /// A client asked for the end of a run: if it waits here, the store is asked before it begins.
+    /// The cancellation of a run was requested: if it waits here, its facts are read again before
+    /// it begins.
     pub fn forget_look(&mut self, run: RunId) {
         let waiting = self.jobs.values_mut().flat_map(|line| line.waiting.values_mut());
         for waiting in waiting.filter(|waiting| waiting.grant.run == run) {
@@ -160,7 +161,7 @@ impl State {
         is_short && is_all_here && may_wait_here(run, job)
     }
 
-    /// A run waits here, until one that it waits for has ended or the time is over. Answers false
+    /// A run waits here, until one that it waits for has ended or the time is over. Returns false
     /// when it is not this node's any more.
     pub(super) fn wait_in_line(
         &mut self,
@@ -176,7 +177,7 @@ impl State {
         let before =
             line.waiting.get(&place(run)).map(|waiting| (waiting.until, waiting.looked_at));
         let until = now.saturating_add(WAIT_MAX).unwrap_or(Timestamp::MAX);
-        // What was looked at before and counted is not newer now.
+        // Facts that were counted before are not newer now.
         let same_look = before.filter(|_| line.waiting[&place(run)].facts.token == facts.token);
         let waiting = Waiting {
             grant: run.grant,
@@ -213,9 +214,9 @@ impl State {
         }
     }
 
-    /// A run has ended here: the next one that waited for it may begin. Where runs of a job wait for
-    /// each other, the store is asked for the next ones with the call that tells of this end.
-    /// Answers how many of those in line it hands on with it.
+    /// A run has ended here: the next one that waited for it may begin. Where runs of a job wait
+    /// for each other, the call that reports this end also claims the next ones. Returns how many
+    /// of those in line it releases with it.
     pub(super) fn end_in_line(&mut self, run: &ClaimedRun, job: &Job, took: SignedDuration) -> u32 {
         if run.run.id.is_part() {
             return 1;

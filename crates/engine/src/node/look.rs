@@ -1,4 +1,4 @@
-//! The look at the store that a start needs: what it asks, and what of it is trusted for how long.
+//! The facts that a start needs: how they are read, and how long they are valid.
 //!
 //! ```text
 //!   claim ──▶ prepared ──(due)──▶ look: version, state, cancel, other runs, token ──▶ decision
@@ -36,17 +36,17 @@ const LOOKS_MAX: u32 = 4;
 /// Tokens are drawn again this often. A store that never answers in time must not stop all starts.
 const DRAWS_MAX: u32 = 8;
 
-/// What a look found counts for nothing if it took longer than this: on a busy machine, or in a
-/// process that was suspended, a job may have been changed or paused since the store answered.
+/// Facts that took longer than this to read are discarded: on a busy machine, or in a process that
+/// was suspended, a job may have been changed or paused since the store replied.
 const LOOKED_FOR: SignedDuration = SignedDuration::from_millis(100);
 
-/// Runs that are about to start, each with its job, what the store knows of it and its fencing
-/// token. Nothing is known of a run that needs no look.
+/// Runs that are about to start, each with its job, its facts and its fencing token. A run that
+/// needs no facts has none.
 pub(super) struct Look {
     pub jobs: Vec<Arc<Job>>,
     pub facts: Vec<Option<StartFacts>>,
     pub tokens: Vec<i64>,
-    /// When the first question was asked.
+    /// When the first read began.
     since: Timestamp,
 }
 
@@ -168,7 +168,7 @@ impl Node {
         Ok(())
     }
 
-    /// What was found a moment ago about runs that waited here for others of their job.
+    /// Facts read a moment ago about runs that waited here for others of their job.
     fn looked_before(&self, due: &[Arc<ClaimedRun>], jobs: &[Arc<Job>]) -> Vec<Option<StartFacts>> {
         let now = self.now();
         let state = self.state();
@@ -237,9 +237,9 @@ fn question(run: &ClaimedRun, job: &Job, running_here: u32) -> FactsFor {
     }
 }
 
-/// Whether a start needs a look. A run that was asked for, of a job that guards nothing, was
-/// decided with its claim, if that was a moment ago. A run that is to be split needs a look: the
-/// store would refuse to split it if its cancellation was requested.
+/// Whether a start needs facts. A triggered run of a job without guards was decided with its claim,
+/// if that was a moment ago. A run that is to be split needs facts: the store would refuse to split
+/// it if its cancellation was requested.
 fn needs_facts(run: &ClaimedRun, job: &Job, claimed_at: Timestamp, now: Timestamp) -> bool {
     let definition = &job.definition;
     run.run.origin.is_tick()

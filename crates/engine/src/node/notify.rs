@@ -29,7 +29,8 @@ impl Node {
         self.raise_pending_alerts().await
     }
 
-    /// Raises what was noticed here. What the store does not take now is raised another time.
+    /// Raises the pending alerts of this node. Those that the store does not accept are raised
+    /// later.
     pub async fn raise_pending_alerts(&self) -> store::Result<()> {
         self.watch_slots();
         let noticed: Vec<Alert> = std::mem::take(&mut self.state().pending_alerts);
@@ -43,7 +44,7 @@ impl Node {
         raised
     }
 
-    /// Delivers what a channel has not had. Answers how many deliveries arrived.
+    /// Delivers pending alerts of a channel. Returns the number of deliveries.
     pub async fn deliver(&self, notifier: &dyn Notifier) -> store::Result<usize> {
         let mut arrived = 0;
         for (alert, tries) in self.store.undelivered(&notifier.wants(), DELIVERIES_MAX).await? {
@@ -59,7 +60,7 @@ impl Node {
             };
             self.store.record_delivery(notifier.channel(), alert.id(), &delivery).await?;
             if delivery != Delivery::Done {
-                // Who does not answer now is not asked for each of the others too.
+                // A channel that does not answer now is not tried for each of the other alerts.
                 break;
             }
             arrived += 1;

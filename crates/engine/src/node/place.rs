@@ -1,4 +1,4 @@
-//! Runs that ask for something of their node: labels, or the leadership.
+//! Runs with a placement request: for labels, or for the leader.
 
 use domain::run::ClaimedRun;
 use domain::slot::{PerSlot, SlotKind};
@@ -8,7 +8,7 @@ use super::Node;
 use super::call::Call;
 
 impl Node {
-    /// Fetches runs that ask for what this node offers. Answers how many it was handed.
+    /// Claims runs whose placement request this node satisfies. Returns their number.
     pub async fn claim_placed(&self) -> store::Result<usize> {
         let (call, want, epoch) = {
             let mut state = self.state();
@@ -24,7 +24,8 @@ impl Node {
                 ahead: self.settings.prepare_ahead,
                 tenant_max: self.settings.tenant_max_concurrent,
             };
-            // The next slot is for them: with much other work, it would be gone before the next look.
+            // The next slot is for them: with much other work, it would be gone before the next
+            // look.
             state.place_first = PerSlot::from_fn(|slot| state.spare(slot) == 0);
             let epoch = state.leads;
             let call = Call::begin(&self.state, &mut state, Vec::new(), want.due, want.soon);
@@ -33,7 +34,7 @@ impl Node {
         let asked_at = self.now();
         let claimed = self.store.claim_placed(call.node, epoch, want).await?;
         if self.state().id != call.node {
-            // The lease was lost meanwhile, and with it what was claimed.
+            // The lease was lost meanwhile, and the claims with it.
             return Ok(0);
         }
         let count = claimed.len();
@@ -46,8 +47,8 @@ impl Node {
         Ok(count)
     }
 
-    /// Whether a run was recorded here that asks for something, since the last look, or a
-    /// slot is kept for one.
+    /// Whether a run with a placement request was recorded here since the last claim, or a slot is
+    /// kept for one.
     pub fn has_placement_request(&self) -> bool {
         let state = self.state();
         let is_kept = |slot: &SlotKind| {
@@ -60,7 +61,7 @@ impl Node {
     async fn prepare(&self, claimed: &[ClaimedRun]) {
         let wanted: Vec<_> = claimed.iter().map(|run| (run.run.job, run.run.job_version)).collect();
         if !wanted.is_empty() {
-            // If that fails now, the start will say so.
+            // If that fails now, the start will report it.
             let _ = self.definitions.read(&self.store, &wanted, self.now()).await;
         }
     }

@@ -1,4 +1,4 @@
-//! The planner: what is due soon becomes runs.
+//! The planner: makes runs of jobs that are due soon.
 
 use domain::bucket::Buckets;
 use domain::cluster::NodeRole;
@@ -13,7 +13,7 @@ use super::Node;
 /// Future runs of one job that are planned at a time.
 const TICKS_MAX: usize = 500;
 
-/// What a planning step did.
+/// Result of a planning step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlanReport {
     /// Jobs that were planned.
@@ -69,8 +69,8 @@ impl Node {
         Ok(report)
     }
 
-    /// A batch of what this node plans: its own jobs first, and those of others whose time is
-    /// near. Answers whether there may be more.
+    /// A batch of jobs that this node plans: those of its buckets first, and those of others whose
+    /// time is near. Returns whether there may be more.
     async fn due_jobs(&self, mine: &Buckets) -> store::Result<(DueJobs, bool)> {
         let (settings, others) = (&self.settings, mine.others());
         let mut due = self.store.due_jobs(settings.look_ahead, settings.batch_max, mine).await?;
@@ -84,7 +84,7 @@ impl Node {
         Ok((due, more))
     }
 
-    /// Plans what a job was due for until now, and nothing ahead.
+    /// Plans the times of a job that were due until now, and nothing ahead.
     pub(crate) async fn plan_past(&self, job: &Job) -> store::Result<()> {
         let now = self.store.now().await?;
         let outages = self.outages();

@@ -66,8 +66,8 @@ impl Node {
         }
     }
 
-    /// A run that was marked as begun has not begun. It keeps its slot until it is turned away.
-    /// Answers false when it is not this node's any more.
+    /// A run that was marked as begun has not begun. It keeps its slot until it is rejected.
+    /// Returns false when it is not this node's any more.
     fn stop_begin(&self, node: NodeId, run: &ClaimedRun) -> bool {
         let mut state = self.state();
         if state.id != node {
@@ -77,8 +77,8 @@ impl Node {
         held.is_some_and(|held| held.running.take().is_some())
     }
 
-    /// Calls the runs in line of pools for which these ends made room. If this fails, a reaper does
-    /// it.
+    /// Calls the runs in line of pools in which these ends freed a place. If this fails, a reaper
+    /// does it.
     pub(super) async fn wake_pools(&self, done: &[Finish]) {
         let is_pooled = {
             let mut state = self.state();

@@ -1,4 +1,4 @@
-//! The pruner: history that is old enough goes, in small batches.
+//! The pruner: deletes old history, in small batches.
 
 use domain::job::Retention;
 use domain::queue::KeepCompleted;
@@ -17,7 +17,7 @@ const SAMPLE_SPAN: SignedDuration = SignedDuration::from_hours(24);
 
 impl Node {
     /// Deletes one batch of old history, and one of each job that has a rule of its own, which one
-    /// that was deleted with its history has too. Answers how many rows it was.
+    /// that was deleted with its history has too. Returns how many rows it was.
     pub async fn prune(&self) -> store::Result<u64> {
         let now = self.store.now().await?;
         let batch = self.settings.batch_max;
@@ -37,7 +37,7 @@ impl Node {
         Ok(gone + self.prune_deleted_jobs().await?)
     }
 
-    /// Removes deleted jobs whose history is gone. Answers how many.
+    /// Removes deleted jobs whose history is gone. Returns how many.
     async fn prune_deleted_jobs(&self) -> store::Result<u64> {
         let (mut removed, mut after) = (0, None);
         loop {
@@ -50,24 +50,24 @@ impl Node {
         }
     }
 
-    /// Deletes one batch of idempotency keys whose time is over. Answers how many.
+    /// Deletes one batch of idempotency keys whose time is over. Returns how many.
     pub async fn forget_requests(&self) -> store::Result<u64> {
         self.store.forget_requests(self.settings.batch_max).await
     }
 
-    /// Forgets one batch of keys that expired long ago. Answers how many.
+    /// Deletes one batch of keys that expired long ago. Returns how many.
     pub async fn forget_keys(&self) -> store::Result<u64> {
         self.store.forget_keys(self.settings.batch_max).await
     }
 
-    /// Forgets parts of runs that are gone. Answers how many.
+    /// Deletes rows of child runs whose parent is gone. Returns how many.
     pub async fn prune_parts(&self) -> store::Result<u64> {
         let steps = self.store.prune_dags(self.settings.batch_max).await?;
         Ok(steps + self.store.prune_parts(self.settings.batch_max).await?)
     }
 
-    /// What a rule leaves open, the node's settings answer. Failures are kept at least as long as
-    /// the others.
+    /// Cutoffs of a retention rule; the node's settings are the default. Failures are kept at least
+    /// as long as the other runs.
     fn cut(&self, rule: Retention, now: Timestamp) -> RetentionCutoff {
         let ago = |days: u32| {
             now.saturating_sub(SignedDuration::from_hours(24 * i64::from(days)))

@@ -1,4 +1,4 @@
-//! The reaper: takes over from nodes that fell silent.
+//! The reaper: takes over from nodes that missed heartbeats.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use super::start::needs_record;
 use super::{Ended, Node, settle};
 use crate::start_log::BegunRun;
 
-/// What a reaping step did.
+/// Result of a reaping step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReapReport {
-    /// Nodes whose lease had run out.
+    /// Nodes whose lease had expired.
     pub dead: usize,
     /// Attempts that were lost with them.
     pub lost: usize,
@@ -29,7 +29,8 @@ pub struct ReapReport {
 }
 
 impl Node {
-    /// Buries silent nodes, settles what they held and wakes what waited long enough.
+    /// Declares nodes dead whose lease expired, settles their runs and wakes runs whose wait is
+    /// over.
     pub async fn reap(&self) -> store::Result<ReapReport> {
         let reaped = self.store.reap(self.settings.batch_max).await?;
         let names = match reaped.dead.is_empty() && reaped.lost.is_empty() {
@@ -106,8 +107,8 @@ impl Node {
         });
     }
 
-    /// Decides about runs whose time for a decision is over, by the rules of their jobs. Answers how
-    /// many are attempted again.
+    /// Decides about runs whose time for a decision is over, by the rules of their jobs. Returns
+    /// how many are attempted again.
     async fn decide_undecided(&self, undecided: &[(RunId, JobId)]) -> u64 {
         let mut again = 0;
         for (run, job) in undecided {
@@ -133,7 +134,7 @@ impl Node {
         nodes.into_iter().map(|node| (node.id, node.info.name)).collect()
     }
 
-    /// What becomes of a run that a dead node held.
+    /// Decision about a run that a dead node held.
     fn lost(&self, lost: &LostRun, job: &Job, name: &str) -> Finish {
         let LostRun { node, run, .. } = lost;
         let Some(begun) = self.may_have_begun(lost, job) else {
@@ -171,7 +172,7 @@ impl Node {
         if let Some(begun) = self.state().predecessors.get(node) {
             return begun.get(&run.grant).map(|begun| Some(*begun));
         }
-        // Its start would have been written down, if the job was what it is now.
+        // Its start would have been recorded, if the job was the same then.
         let was_so = run.lost > 0 || job.updated_at < run.run.due_at;
         if needs_record(run, job) && was_so && !is_begun {
             return None;

@@ -1,9 +1,9 @@
-//! What the leader carries on: pauses of all jobs, calendars that changed, and times that another
+//! Reconciliation by the leader: pauses of all jobs, calendars that changed, and times that another
 //! time-zone database moves.
 //!
-//! A change of a calendar or a pause is carried out by the node that accepts it. If that node dies
-//! between the record and the last of the jobs, or a job is written at the same moment, this step
-//! finds the difference. It can be repeated at will.
+//! The node that accepts a change of a calendar or a pause applies it. If that node dies between
+//! the record and the last of the jobs, or a job is written at the same moment, this step finds the
+//! difference. It is idempotent.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -16,13 +16,13 @@ use jiff::{SignedDuration, Timestamp};
 use super::Node;
 use crate::error::Result;
 
-/// So many calendars are read at a time.
+/// Number of calendars that are read at a time.
 const PAGE: u32 = 100;
 
 /// The setting that holds the version of the time-zone database by which jobs were planned.
 pub const TZDB_SETTING: &str = "tzdb.version";
 
-/// What the leader has seen to.
+/// Versions that the leader has reconciled.
 #[derive(Default)]
 pub(super) struct Reconciled {
     /// The versions of calendars whose jobs were checked.
@@ -32,7 +32,7 @@ pub(super) struct Reconciled {
 }
 
 impl Node {
-    /// Carries on what a node began and did not finish. Answers how many jobs were changed.
+    /// Completes changes that a node began and did not finish. Returns the number of changed jobs.
     pub async fn reconcile(&self) -> Result<usize> {
         if self.leads().is_none() {
             return Ok(0);

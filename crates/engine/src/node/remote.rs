@@ -1,9 +1,9 @@
-//! A node whose executor is elsewhere: what it holds can be picked up by another process, and its
-//! results may come to any server.
+//! A node whose executor is a remote agent: its runs can be picked up by another process, and their
+//! results may arrive at any server.
 //!
-//! Who executes is an agent far away; the node is its stand-in beside the store. The stand-in can
-//! be lost with its process while the agent goes on, so nothing that matters is only in its memory:
-//! what the node holds is in the store, and what has begun is known to the agent.
+//! The node represents the agent beside the store. It can be lost with its process while the agent
+//! goes on, so its memory holds nothing that matters: claims are in the store, and the agent keeps
+//! which runs have begun.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
@@ -18,7 +18,7 @@ use store::{Applied, ClaimRequest, Finish, Verdict};
 use super::split::is_split;
 use super::{Ended, Held, Node, Running, Skill, Started, State, settle, start};
 
-/// How many ended grants are remembered: more than end while the store answers a question.
+/// How many ended claims are remembered: more than end while the store replies to a read.
 const RECENTLY_RELEASED_MAX: usize = 16_384;
 
 /// An attempt that ended elsewhere.
@@ -28,7 +28,7 @@ pub struct RemoteAttempt {
     pub grant: Grant,
     /// The fencing token that it was given.
     pub token: Option<i64>,
-    /// When it began, by the clock of the server that handed it out.
+    /// When it began, by the clock of the server that gave it out.
     pub started_at: Timestamp,
     /// How long it took.
     pub took: SignedDuration,
@@ -36,7 +36,7 @@ pub struct RemoteAttempt {
     pub result: AttemptResult,
 }
 
-/// A run that an agent has begun, as it tells when it comes back.
+/// A run that an agent has begun, as it reports when it reconnects.
 #[derive(Clone, Copy, Debug)]
 pub struct CarriedRun {
     /// When it began.
@@ -47,14 +47,14 @@ pub struct CarriedRun {
     pub slot: SlotKind,
 }
 
-/// How long a node that was handed what it cannot do lets others come first.
+/// How long a node that claimed a run which it cannot execute lets other nodes claim first.
 const CLAIM_BACKOFF: SignedDuration = SignedDuration::from_secs(1);
 
 /// How long it is believed that no server executes.
 const ALONE: SignedDuration = SignedDuration::from_secs(5);
 
 impl State {
-    /// A grant is over. The store may be telling just now that the node holds it.
+    /// A claim is over. A reply of the store that is under way may still list it.
     fn remember_released(&mut self, grant: Grant) {
         self.recently_released.push_back(grant.fence);
         if self.recently_released.len() > RECENTLY_RELEASED_MAX {
@@ -64,8 +64,8 @@ impl State {
 }
 
 impl Node {
-    /// The same node with what another one of this process remembers of jobs: a change that the
-    /// process made is heard of by both.
+    /// The same node with the job cache of another one of this process: a change that the process
+    /// made is visible to both.
     pub(crate) fn sharing_definitions(mut self, with: &Node) -> Self {
         self.definitions = Arc::clone(&with.definitions);
         self.blackouts = Arc::clone(&with.blackouts);
@@ -86,9 +86,9 @@ impl Node {
 }
 
 impl Node {
-    /// Goes on as a node that has joined before, if its lease lives: what it holds and what has
-    /// begun already, with when, is taken over; the rest is as due as before. Answers what has
-    /// begun; none when the lease is lost.
+    /// Goes on as a node that has joined before, if its lease is valid: its claims and its begun
+    /// runs, with their start times, are taken over; the rest is as due as before. Returns the
+    /// begun runs; none when the lease is lost.
     pub async fn resume(
         &self,
         id: NodeId,
@@ -147,20 +147,21 @@ impl Node {
         }
     }
 
-    /// Whether the executor can do a run. A run that asks for its labels or its shard is always its own.
+    /// Whether the executor can execute a run. A run with a placement request for its labels or its
+    /// shard is always its own.
     pub(crate) fn can(&self, run: &ClaimedRun, job: &Job) -> bool {
         let may_go_anywhere = job.definition.place().is_anywhere() && run.run.shard.is_empty();
         let Some(skill) = self.skill.as_ref().filter(|_| may_go_anywhere) else { return true };
         skill(job) || self.now() < self.state().alone_until
     }
 
-    /// There is no server that could do what the executor cannot.
+    /// There is no server that could execute what the executor cannot.
     pub(crate) fn note_alone(&self) {
         let until = self.now().saturating_add(ALONE).unwrap_or(Timestamp::MAX);
         self.state().alone_until = until;
     }
 
-    /// So many slots are taken by what is not this node's any more.
+    /// Occupies slots for runs that are not this node's any more.
     pub(crate) fn take_slots(&self, counts: PerSlot<u32>) {
         let mut state = self.state();
         for slot in SlotKind::ALL {
@@ -168,7 +169,7 @@ impl Node {
         }
     }
 
-    /// So many slots are free that were taken by what was not this node's any more.
+    /// Frees slots of runs that were not this node's any more.
     pub(crate) fn free_slots(&self, counts: PerSlot<u32>) {
         let most = self.settings.slots();
         let mut state = self.state();
@@ -180,8 +181,8 @@ impl Node {
         }
     }
 
-    /// Releases runs that have not begun at once, and lets other nodes come first. Should the
-    /// store not answer, the next exchange tells it.
+    /// Releases runs that have not begun at once, and lets other nodes claim them first. If the
+    /// store does not reply, the next exchange releases them.
     pub(crate) async fn pass_on(&self, grants: &[Grant]) -> store::Result<()> {
         let (node, released) = {
             let mut state = self.state();
@@ -212,8 +213,8 @@ impl Node {
         told.map(|_| ())
     }
 
-    /// What was handed to this node before its time and is of these jobs, and it cannot do, goes to
-    /// others in good time.
+    /// Releases runs of these jobs that were claimed before their time and that this node cannot
+    /// execute, early enough for another node.
     pub(super) async fn pass_on_ahead(&self, jobs: &HashMap<JobId, Arc<Job>>) -> store::Result<()> {
         if self.skill.is_none() {
             return Ok(());
@@ -235,7 +236,7 @@ impl Node {
         self.state().claim_reply_lost = true;
     }
 
-    /// What is begun here under a grant has ended elsewhere, and the store knows.
+    /// A run begun here under this claim has ended elsewhere, and the store has recorded its end.
     pub fn note_released(&self, grant: Grant) {
         let mut state = self.state();
         state.remember_released(grant);
@@ -257,9 +258,9 @@ impl Node {
         }
     }
 
-    /// Settles attempts that were made for a node elsewhere. It needs nothing but the store, so
-    /// any server that gets a result can settle it. Durable when it returns; stale is what the node
-    /// does not hold.
+    /// Settles attempts that were made for a remote node. It needs nothing but the store, so any
+    /// server that gets a result can settle it. Durable when it returns; a result without a valid
+    /// claim is stale.
     pub async fn settle_for(
         &self,
         node: NodeId,
@@ -300,7 +301,7 @@ impl Node {
         job: &Arc<Job>,
     ) -> Finish {
         let now = self.now();
-        // Neither can be later than now, whatever a clock elsewhere says.
+        // Neither can be later than now, whatever a remote clock shows.
         let started_at = ended.started_at.min(now);
         let took = ended.took.max(SignedDuration::ZERO);
         let finished_at = started_at.saturating_add(took).map_or(now, |at| at.min(now));

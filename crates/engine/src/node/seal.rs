@@ -1,7 +1,7 @@
 //! The sealer: rows of the audit get their numbers and hashes, a batch at a time.
 //!
-//! Several nodes may do so at once: each seals behind the head that it saw, and the store takes the
-//! batch of the one who comes first.
+//! Several nodes may do so at once: each seals behind the head that it saw, and the store accepts
+//! the first batch.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::Node;
 
-/// What a sealing step did.
+/// Result of a sealing step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SealReport {
     /// Rows that were sealed.
@@ -20,12 +20,12 @@ pub struct SealReport {
     pub more: bool,
 }
 
-/// What came of a look at a whole chain.
+/// Result of verifying a whole chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
     /// Rows that were looked at.
     pub rows: u64,
-    /// The last row that was forgotten.
+    /// The last row that was pruned.
     pub anchor: Seal,
     /// The last row that is as it was sealed.
     pub last: Seal,
@@ -36,7 +36,7 @@ pub struct Verified {
 }
 
 impl Node {
-    /// Seals one batch of what was recorded.
+    /// Seals one batch of audit rows.
     pub async fn seal(&self) -> store::Result<SealReport> {
         let batch = self.settings.batch_max;
         self.tell_refusals(false).await?;
@@ -144,7 +144,7 @@ impl Node {
         Ok(self.store.now().await?.saturating_sub(days).unwrap_or(Timestamp::MIN))
     }
 
-    /// Forgets one batch of each tenant's old audit. Answers how many rows it was.
+    /// Prunes one batch of each tenant's old audit. Returns how many rows it was.
     pub async fn prune_audit(&self) -> store::Result<u64> {
         let before = self.audit_cutoff().await?;
         let mut gone = 0;

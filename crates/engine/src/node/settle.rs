@@ -1,4 +1,4 @@
-//! What the end of an attempt means for its run and its job.
+//! Effects of the end of an attempt on its run and its job.
 
 use domain::decide::settle::{Settlement, settle, settle_lost};
 use domain::job::{Job, JobState, OnCompletion};
@@ -7,7 +7,7 @@ use domain::schedule::jitter;
 use jiff::SignedDuration;
 use store::{Finish, Verdict};
 
-/// What the end of an attempt means for its run.
+/// Settlement of a run by the end of its attempt.
 pub(super) fn settled(run: &ClaimedRun, job: &Job, attempt: EndedAttempt) -> Finish {
     let settlement = if attempt.result.end == AttemptEnd::Lost {
         settle_lost(&job.definition, run.lost)
@@ -29,7 +29,7 @@ pub(super) fn settled(run: &ClaimedRun, job: &Job, attempt: EndedAttempt) -> Fin
     Finish { attempt: Some(attempt), job_state, has_effect, ..Finish::untried(run.grant, verdict) }
 }
 
-/// Tells the log of retries and of runs that failed for good.
+/// Logs retries and runs that failed for good.
 fn log_end(run: &ClaimedRun, job: &Job, attempt: &EndedAttempt, verdict: &Verdict) {
     let (id, number, job_id) = (run.grant.run, attempt.number, job.id);
     let (name, message) = (&job.name, &attempt.result.message);

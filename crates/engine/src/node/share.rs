@@ -7,12 +7,13 @@
 //!         │ scheduler  │                                      │
 //! ```
 //!
-//! Planning is right whichever node does it: a next time is moved by compare-and-set, and a tick is a
-//! primary key. What is divided is only the effort. So a bucket has no lease: it belongs to one of
-//! the schedulers that are alive and not draining, by a hash that each of them computes for itself
-//! (`domain::bucket`), and it moves when its owner's own lease ends. Two that see each other
-//! differently for a second plan a bucket twice, or not at all, and neither matters: one of two
-//! plans loses, and a job that is not planned when its time is near is planned by every scheduler.
+//! Planning is right whichever node does it: a next time is moved by compare-and-set, and a tick is
+//! a primary key. Only the effort is divided. So a bucket has no lease: it belongs to one of the
+//! schedulers that are alive and not draining, by a hash that each of them computes for itself
+//! (`domain::bucket`), and it moves when its owner's own lease ends. Two schedulers that see
+//! different members for a second plan a bucket twice, or not at all, and neither matters: one of
+//! two plans loses, and a job that is not planned when its time is near is planned by every
+//! scheduler.
 
 use domain::bucket::Buckets;
 use domain::cluster::NodeRole;
@@ -24,17 +25,17 @@ use crate::settings::Settings;
 /// How often the jobs are counted.
 const COUNT_EVERY: SignedDuration = SignedDuration::from_secs(60);
 
-/// What a scheduler knows about its share of the planning.
+/// Planning buckets of a scheduler.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Share {
-    /// What it plans ahead.
+    /// Buckets that it plans ahead.
     buckets: Buckets,
     /// When the jobs were counted, and whether they are so many that planning is divided.
     counted: Option<(Timestamp, bool)>,
 }
 
 impl Share {
-    /// Everything.
+    /// All buckets.
     pub const WHOLE: Share = Share { buckets: Buckets::ALL, counted: None };
 }
 

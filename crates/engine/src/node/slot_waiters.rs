@@ -1,5 +1,6 @@
-//! Runs that are due while the slots of their kind are taken: the tenants take turns by their weights,
-//! each tenant's runs go by their time. A tenant that prepared most must not come first all the time.
+//! Runs that are due while the slots of their kind are taken: the tenants take turns by their
+//! weights, each tenant's runs go by their time. A tenant that prepared most must not come first
+//! all the time.
 //!
 //! ```text
 //!   turn        0     4     8    12    16     a round is 16
@@ -143,7 +144,7 @@ mod tests {
         assert_eq!((crowd.len(), crowd.pop(&Weights::new())), (1, Some(place(0, 13).1)));
     }
 
-    /// Whose turns come, of tenants that always have a run in line.
+    /// Order of tenants that always have a run in line.
     fn turns(weights: &[(u128, u32)], count: usize) -> Vec<u128> {
         let mut crowd = SlotWaiters::default();
         let weights: Weights = weights.iter().map(|(of, weight)| (tenant(*of), *weight)).collect();

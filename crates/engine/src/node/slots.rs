@@ -15,7 +15,7 @@ use super::{Node, Running, State};
 /// A run that starts later than this after it was due is late.
 const LATE: SignedDuration = SignedDuration::from_secs(60);
 
-/// A run that starts later than this after it was due keeps what it waited for.
+/// The cause of delay is recorded for a run that starts later than this after it was due.
 const LATE_TOLD: SignedDuration = SignedDuration::from_secs(1);
 
 /// Up to so many slots, the runs that occupy them are counted when one of them ends.
@@ -30,7 +30,7 @@ const FULL_AGAIN: SignedDuration = SignedDuration::from_mins(10);
 /// How long it is believed which jobs occupy the slots.
 const BELIEVED: SignedDuration = SignedDuration::from_secs(1);
 
-/// So many jobs are named.
+/// Maximum number of jobs that are named.
 const NAMED_MAX: usize = 3;
 
 /// How the slots of a kind are doing.
@@ -131,7 +131,7 @@ impl State {
     }
 
     /// A run of a job has ended: if it occupied the last slot, others may have waited for it. Slots
-    /// that a claim asks for are not free either, so the runs are counted unless they are many.
+    /// of a claim in flight are not free either, so the runs are counted unless they are many.
     pub(super) fn note_freed_slot(&mut self, slot: SlotKind, job: &Arc<Job>, now: Timestamp) {
         let slots = self.slots[slot];
         if self.free[slot] > 0 {
@@ -143,8 +143,8 @@ impl State {
         }
     }
 
-    /// What a run waited for that begins later than it was due, as far as this node knows: for a
-    /// slot, or for the limit of its tenant. It is kept with the attempt, for explanations.
+    /// Cause of a late start, as far as this node knows it: a slot, or the limit of the tenant. It
+    /// is kept with the attempt, for explanations.
     pub(super) fn wait_of(&self, run: &ClaimedRun, now: Timestamp) -> Option<String> {
         let lateness = now.duration_since(run.run.due_at);
         if run.attempts + run.lost > 0 || lateness <= LATE_TOLD {
@@ -219,7 +219,7 @@ impl Node {
         self.state().name_occupants(slot, Some(tenant), now)
     }
 
-    /// What a run waited for that this node executes and that began late.
+    /// Cause of the late start of a run that this node executes.
     pub(crate) fn wait_of_running(&self, run: RunId) -> Option<String> {
         let state = self.state();
         state.held.get(&run)?.running.as_ref()?.waited.clone()

@@ -1,16 +1,16 @@
-//! Runs that are split: into a part for each shard, for each row of values, or both.
+//! Parent runs: split into a child run for each shard, for each row of values, or both.
 //!
 //! ```text
-//!   due ──▶ let in ──▶ split: its parts are recorded, all at once ──▶ waits, not held
-//!                                                                          │
-//!            parts: claimed by the owners of their shards, tried, settled  │
-//!                                                                          │
-//!                        the last one has ended: it is woken, claimed ◀────┘ and ends as they did
+//!   due ──▶ admitted ──▶ split: its child runs are recorded, all at once ──▶ waits, not held
+//!                                                                                 │
+//!              child runs: claimed by the owners of their shards, tried, settled  │
+//!                                                                                 │
+//!                  the last one has ended: the parent is woken, claimed ◀─────────┘ and ends
 //! ```
 //!
-//! Nothing stays behind on the node that split it: neither a slot nor a grant nor a memory. If
-//! that node dies, the next node that is handed the run finds the parts that there are. What wakes the
-//! run is a hint; that it looks again by itself after a while makes it right.
+//! Nothing stays behind on the node that split it: neither a slot nor a claim nor a cache entry. If
+//! that node dies, the next node that claims the run finds the child runs that there are. The
+//! wake-up is a hint; a check after a while makes it right without one.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -35,7 +35,7 @@ use crate::error::Result;
 /// A run looks at its parts after this time if nothing wakes it.
 pub(super) const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(10);
 
-/// What becomes of a run after a look at its parts.
+/// Next step of a parent run after a check of its child runs.
 pub(super) enum Turn {
     /// It waits for them.
     Wait,
@@ -47,13 +47,13 @@ pub(super) enum Turn {
     Fail(AttemptResult),
 }
 
-/// Whether a run is to be split before anything is carried out.
+/// Whether a run is to be split before anything is executed.
 pub(super) fn is_split(run: &ClaimedRun, job: &Job) -> bool {
     let is_parent = job.definition.is_split() && run.run.origin != Origin::Part;
     is_parent || job.definition.is_dag()
 }
 
-/// Whether a run may be a DAG run that has begun. It follows its version, whatever became of its
+/// Whether a run may be a DAG run that has begun. It follows its version, whatever happened to its
 /// job since.
 fn may_have_steps(run: &ClaimedRun, job: &Job) -> bool {
     let has_changed = job.version != run.run.job_version || job.state == JobState::Deleted;
@@ -129,7 +129,7 @@ impl Node {
         is_cancelled: bool,
     ) -> store::Result<()> {
         if is_cancelled {
-            // Its end was asked for when it was being split.
+            // Its cancellation was requested while it was being split.
             let text = format!("run {} was cancelled", run.run.id);
             let reason = Reason { code: domain::run::ReasonCode::CancelRequested, text };
             self.cancel_parts(parts, &reason).await?;
@@ -159,7 +159,7 @@ impl Node {
         Ok(())
     }
 
-    /// Splits a run that was let in. `rows` are those that its job asks for, if it does.
+    /// Splits an admitted run. `rows` are those of its job's query, if it has one.
     pub(super) async fn split(
         &self,
         node: NodeId,
@@ -185,7 +185,8 @@ impl Node {
                     state.want_claim();
                     state.has_placement_request = true;
                 }
-                // Otherwise it has parts, or its end was asked for: a new look tells.
+                // Otherwise it has child runs, or its cancellation was requested: a new check shows
+                // which.
                 if split { Turn::Wait } else { Turn::Again }
             }
         };
@@ -260,8 +261,8 @@ impl Node {
         state.done.push(finish);
     }
 
-    /// The rows are there by which a run is split, or the question failed. Answers false when the
-    /// grant is not this node's any more.
+    /// The rows by which a run is split have arrived, or their query failed. Returns false when the
+    /// claim is not this node's any more.
     pub async fn split_by(&self, grant: Grant, answer: AttemptResult) -> store::Result<bool> {
         let (node, run, job) = {
             let state = self.state();
@@ -276,7 +277,8 @@ impl Node {
         Ok(true)
     }
 
-    /// Asks for the end of those parts that have not ended. Answers how many these are.
+    /// Requests the cancellation of those child runs that have not ended. Returns how many these
+    /// are.
     pub(super) async fn cancel_parts(&self, parts: &[Part], why: &Reason) -> store::Result<usize> {
         let live = parts.iter().filter(|part| part.outcome.is_none());
         let mut count = 0;
@@ -333,8 +335,8 @@ impl Node {
         Ok(fresh)
     }
 
-    /// Starts what did not complete of a split run, or of a part, once more, as a new run; none
-    /// when it has no parts.
+    /// Starts the child runs of a parent run that did not complete, or one child run, once more, as
+    /// a new run; none when it has no child runs.
     pub async fn redrive_split(
         &self,
         run: RunId,
@@ -355,7 +357,7 @@ impl Node {
 
 impl Node {
     /// The leader sees to it that every shard has the owner that it should have: the heaviest of
-    /// the nodes that are there. Answers how many moved.
+    /// the nodes that are there. Returns how many moved.
     pub async fn assign_shards(&self) -> store::Result<u64> {
         let (node, leads) = {
             let state = self.state();
@@ -383,7 +385,8 @@ impl Node {
         let nodes: Vec<Candidate> = nodes.iter().map(candidate).collect();
         let shards: Vec<(Shard, Ownership)> =
             shards.iter().filter_map(|kept| Some((Shard::of(&kept.object)?, kept.owner))).collect();
-        // Where there is no server, the agent that has it says best what it lacks.
+        // Where there is no server, the error of the agent that has the run is the most specific
+        // one.
         let of_servers = if servers.is_empty() || servers.len() == nodes.len() {
             HashSet::new()
         } else {

@@ -1,4 +1,4 @@
-//! Starting what is due, and saying what its end means.
+//! Starts due runs, and settles their ends.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,8 +23,8 @@ use super::split::is_split;
 use super::{Ended, Node, Running, Started, State};
 use crate::start_log::BegunRun;
 
-/// So many start together. Few, so that the first need not wait until the store knows about the
-/// last; and many, so that to ask costs little.
+/// Maximum number of runs that start together. Few, so that the first need not wait until the store
+/// has the facts of the last; and many, so that a call is cheap for each.
 const START_BATCH: usize = 125;
 
 /// How soon a run is looked at again that later runs on other nodes are decided before.
@@ -60,8 +60,8 @@ impl Drop for Starting<'_> {
 }
 
 impl Node {
-    /// Starts what is due and has a slot. Call it when the first prepared run is due and after
-    /// every exchange.
+    /// Starts runs that are due and have a slot. Call it when the first prepared run is due and
+    /// after every exchange.
     pub async fn start_due(&self) -> store::Result<Vec<Started>> {
         self.wake_split().await?;
         let (node, due) = self.take_due(self.now());
@@ -161,7 +161,7 @@ impl Node {
                     let gathered = self.gather(node, run, job, parts, is_cancelled).await;
                     self.requeue_if_failed(node, run, gathered);
                 }
-                // The job was changed since this node was handed the run.
+                // The job was changed since this node claimed the run.
                 Decision::Release => self.release(node, run),
                 Decision::ChangeSlot(slot) => self.change_slot(node, run, slot),
                 Decision::Stale | Decision::WaitsHere => {}
@@ -276,8 +276,8 @@ impl Node {
         decided
     }
 
-    /// Writes down the starts that must be known if this node dies, before they happen. A run
-    /// whose start could not be written down does not begin.
+    /// Records the starts that must be known if this node dies, before they happen. A run whose
+    /// start could not be recorded does not begin.
     async fn write_starts(
         &self,
         node: NodeId,
@@ -307,8 +307,8 @@ impl Node {
         }
     }
 
-    /// Draws secrets for the runs that record their effects in the store's own database. A run that may
-    /// not does not begin.
+    /// Draws secrets for the runs that record their effects in the store's own database. A run that
+    /// may not does not begin.
     async fn allow_effects(
         &self,
         node: NodeId,
@@ -349,8 +349,8 @@ impl Node {
         keys
     }
 
-    /// Whether a run may begin here. A part has its place from when its run was split, whatever
-    /// its job asks for by now.
+    /// Whether a run may begin here. A child run has its placement from when its parent was split,
+    /// whatever the job requests by now.
     fn is_place_of(&self, run: &ClaimedRun, job: &Job) -> bool {
         run.run.id.is_part() || self.offers(&job.definition.place())
     }
@@ -397,7 +397,7 @@ impl Node {
         running_here >= most && run.attempts == 0 && !run.run.id.is_part()
     }
 
-    /// Whether a tick was missed in an outage, and what becomes of it.
+    /// Whether a tick was missed in an outage, and the decision about it.
     fn fate(&self, run: &ClaimedRun, definition: &Definition, outages: &[Outage]) -> Fate {
         let outage = outages.iter().find(|outage| outage.contains(run.run.due_at));
         let Some(outage) = outage.filter(|_| run.run.origin == Origin::Schedule) else {
@@ -459,7 +459,8 @@ impl Node {
                 Some(self.in_line(job))
             }
             Start::End(outcome, mut reason) => {
-                // What held it up is known now; an explanation comes later.
+                // The cause of the delay is known only now, so it is recorded for a later
+                // explanation.
                 if reason.code == ReasonCode::StartDeadline
                     && let Some(waited) = self.state().wait_of(run, self.now())
                 {
@@ -508,7 +509,7 @@ struct LocalRuns<'a> {
     line: &'a [RunId],
 }
 
-/// What becomes of a run of a batch.
+/// Decision about a run of a batch.
 pub(super) enum Decision {
     /// It begins, with this fencing token.
     Begin(i64),
@@ -554,9 +555,9 @@ impl State {
     }
 }
 
-/// Whether the start of a run is written down before it begins: where its work must not happen
-/// twice, where only one node of the cluster may do it, and where it was lost before, so that a
-/// run that kills its node is counted exactly.
+/// Whether the start of a run is recorded before it begins: where its work must not happen twice,
+/// where only one node of the cluster may do it, and where it was lost before, so that a run that
+/// kills its node is counted exactly.
 pub(super) fn needs_record(run: &ClaimedRun, job: &Job) -> bool {
     let definition = &job.definition;
     definition.exactly_once
@@ -565,8 +566,8 @@ pub(super) fn needs_record(run: &ClaimedRun, job: &Job) -> bool {
         || run.lost > 0
 }
 
-/// A job as it is carried out: in the database of the shard, or as the question for the rows by
-/// which the run is split.
+/// A job as it is executed: in the database of the shard, or as the query for the rows by which the
+/// run is split.
 pub(super) fn carried_out(job: &Arc<Job>, shard: Option<&Shard>, asks_rows: bool) -> Arc<Job> {
     let rows = job.definition.rows_action().filter(|_| asks_rows);
     let database = shard.and_then(|shard| shard.body.database.as_deref());

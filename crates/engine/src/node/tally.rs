@@ -1,7 +1,7 @@
-//! The tally: what ended is added up, a batch at a time.
+//! The tally: ended runs are counted, a batch at a time.
 //!
-//! Several nodes may do so at once: each reads from where the cursor stands, and the store takes
-//! the sums of the one who moves it first.
+//! Several nodes may do so at once: each reads from the cursor on, and the store accepts the counts
+//! of the first node to move it.
 
 use domain::tally::{hour_of, tally};
 use jiff::{SignedDuration, Timestamp};
@@ -9,13 +9,13 @@ use store::Cursor;
 
 use super::Node;
 
-/// What ended longer ago is not added up any more: it is in no statistics that are shown.
+/// Runs that ended longer ago are not counted any more: no statistics that are shown include them.
 const REACH: SignedDuration = SignedDuration::from_hours(24 * 7);
 
 /// Hours that statistics are kept.
 const HOURS_KEPT: i64 = 24 * 30;
 
-/// What a tallying step did.
+/// Result of a tallying step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TallyReport {
     /// Ended runs that were added up.
@@ -25,7 +25,7 @@ pub struct TallyReport {
 }
 
 impl Node {
-    /// Adds up one batch of what has ended.
+    /// Counts one batch of ended runs.
     pub async fn tally(&self) -> store::Result<TallyReport> {
         let now = self.store.now().await?;
         let from = self.store.tally_cursor().await?;

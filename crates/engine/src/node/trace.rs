@@ -1,4 +1,4 @@
-//! What is remembered of ended grants until the store has heard of them, for a tracer.
+//! Ended claims, kept for a tracer until the store has recorded them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,13 +11,13 @@ use store::{Applied, Finish};
 
 use crate::tracer::{Planned, Settled, Tracer};
 
-/// Grants that have ended here, by fence. Empty without a tracer.
+/// Claims that have ended here, by fence. Empty without a tracer.
 pub(crate) struct Traces {
     tracer: Option<Arc<dyn Tracer>>,
     ended: Mutex<HashMap<i64, Ended>>,
 }
 
-/// A grant that has ended.
+/// A claim that has ended.
 pub(super) struct Ended {
     pub run: Arc<ClaimedRun>,
     pub job: Arc<Job>,
@@ -52,7 +52,7 @@ impl Traces {
         }
     }
 
-    /// A grant has ended; the store does not know yet.
+    /// A claim has ended; the store has not recorded it yet.
     pub fn ended(&self, ended: impl FnOnce() -> Ended) {
         if self.is_on() {
             let ended = ended();
@@ -69,7 +69,7 @@ impl Traces {
         }
     }
 
-    /// Tells of a grant that was not this node's.
+    /// Reports the end of a claim of another node.
     pub fn tell(&self, ended: &Ended, finish: &Finish, applied: Applied, settled_at: Timestamp) {
         let Some(tracer) = self.tracer.as_ref().filter(|_| applied != Applied::Stale) else {
             return;

@@ -12,7 +12,7 @@ use store::{Finish, Verdict};
 use super::{Held, Node, Running, State};
 
 impl Node {
-    /// A run goes back to where others find it.
+    /// Releases a run, so that other nodes can claim it.
     pub(super) fn release(&self, node: NodeId, run: &ClaimedRun) {
         let mut state = self.state();
         if state.frees_slot(node, run) {
@@ -94,7 +94,7 @@ impl Node {
         }
     }
 
-    /// New grants, asked for at this time: those that are due get in line, the others are prepared.
+    /// New claims, requested at this time: due runs get in line, the others are prepared.
     pub(super) fn accept_claims(&self, claimed: Vec<ClaimedRun>, claimed_at: Timestamp) {
         let now = self.now();
         let mut state = self.state();
@@ -118,7 +118,7 @@ impl Node {
 }
 
 impl State {
-    /// Answers false when the run was released or lost while it was looked at.
+    /// Returns false when the run was released or lost while it was looked at.
     pub(super) fn mark_running(
         &mut self,
         node: NodeId,
@@ -137,7 +137,7 @@ impl State {
         true
     }
 
-    /// Whether a grant is held and its run has neither started nor been turned away.
+    /// Whether a claim is held and its run has neither started nor been rejected.
     pub(super) fn is_waiting(&self, grant: Grant) -> bool {
         self.held(grant).is_some_and(|held| held.running.is_none())
     }
@@ -156,7 +156,7 @@ impl State {
     }
 
     /// The slot that was taken for a run is free again, unless the node is another one by now.
-    /// Answers whether the run still waits for it.
+    /// Returns whether the run still waits for it.
     pub(super) fn frees_slot(&mut self, node: NodeId, run: &ClaimedRun) -> bool {
         let same = self.id == node;
         self.free[run.run.slot] += u32::from(same);

@@ -1,30 +1,30 @@
-//! The stand-in of an agent that works elsewhere.
+//! The proxy of a remote agent.
 //!
 //! ```text
-//!   store ◀── exchange, attend, start ── stand-in ── outbox ──▶ agent
+//!   store ◀── exchange, attend, start ─── proxy ─── outbox ──▶ agent
 //!     ▲                                                       │
 //!     ├────────── renew: only when the agent asks ────────────┤
 //!     └────────── results: settled as they come ──────────────┘
 //! ```
 //!
-//! It is a node like any other, with the agent's name, labels and room. Whatever decides about runs
-//! (claims, places, turns, overlap, dependencies, rights) happens here, beside the store, with the
-//! steps of every node. Two things do not: the lease is renewed when the agent renews it and never
-//! by itself, and what was let in waits in the outbox until the agent fetches it.
+//! It is a node like any other, with the agent's name, labels and slots. All decisions about runs
+//! (claims, placement, order, overlap, dependencies, rights) are made here, beside the store, with
+//! the steps of every node. Two things differ: the lease is renewed when the agent renews it and
+//! never by the proxy itself, and admitted runs wait in the outbox until the agent fetches them.
 //!
-//! The stand-in may be lost, and the agent may go to another server. Then the same node has two
-//! stand-ins for a while. The old one hands nothing out, because no agent polls it; it ends when the
-//! agent has been silent for as long as makes the agent stop its work. What it claims until then is
-//! found by the new one, which asks the store again for a while what the node holds.
+//! The proxy may be lost, and the agent may go to another server. Then the same node has two
+//! proxies for a while. The old one gives nothing out, because no agent polls it; it ends when the
+//! agent has not polled for as long as makes the agent stop its work. Runs that it claims until
+//! then are found by the new one, which reads the claims of the node again for a while.
 //!
-//! Time limits are the agent's, and the stand-in does not rely on that. An agent can say that it
-//! lives for ever and end nothing: its executor hangs, or it is of another make. What has not ended
-//! long after the agent should have ended it is recorded as timed out here. Its fence then refuses
-//! whatever the agent has to say about it, and the agent is told to stop it.
+//! Time limits are enforced by the agent, and the proxy does not rely on that. An agent can renew
+//! for ever and end nothing: its executor hangs, or it is another implementation. A run that has
+//! not ended long after the agent should have ended it is recorded as timed out here. Its fence
+//! then refuses all later reports of the agent, and the agent gets a request to stop it.
 //!
 //! ```text
-//!   handed out ──── timeout ──┬─ grace ─┬─ 5 s ─┬──── a lease ────┬──▶
-//!                 asked to stop ┘  killed ┘  ended ┘ (by the agent)  └ ended by the stand-in
+//!   fetched ─────── timeout ──┬─ grace ─┬─ 5 s ─┬──── a lease ────┬──▶
+//!                 asked to stop ┘  killed ┘  ended ┘ (by the agent)  └ ended by the proxy
 //! ```
 
 use std::collections::{HashMap, HashSet};
@@ -50,35 +50,35 @@ use super::{Engine, Shared};
 use crate::node::{CarriedRun, Node, RemoteAttempt, Started};
 use crate::settings::{Env, Settings};
 
-/// How long after a change of servers another stand-in may still claim.
+/// How long after a change of servers another proxy may still claim.
 const DOUBTS: Duration = Duration::from_secs(60);
 
-/// What an agent brings along when it comes back.
+/// State that an agent reports when it reconnects.
 #[derive(Clone, Debug)]
 pub struct Carried {
-    /// The node that it is.
+    /// Its node.
     pub node: NodeId,
-    /// What it has begun: what runs, and what has ended and is not settled.
+    /// Runs that it has begun: running ones, and ended ones that are not settled.
     pub begun: HashMap<Grant, CarriedRun>,
 }
 
-/// A lease that goes on.
+/// A renewed lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Renewal {
-    /// Runs whose end was asked for.
+    /// Runs whose cancellation was requested.
     pub cancel: Vec<RunId>,
-    /// What the agent may be at work on and has no right to any more.
+    /// Runs that the agent may still execute and whose claims have ended.
     pub over: Vec<Grant>,
     /// Whether the agent is to take nothing new.
     pub draining: bool,
 }
 
-/// What an agent is there for.
+/// Limits and capabilities of an agent.
 #[derive(Clone)]
 pub struct AgentLimits {
-    /// Whether it takes only runs that ask for its labels.
+    /// Whether it takes only runs with a placement request for its labels.
     pub only_placed: bool,
-    /// Whether it can do what a job asks for.
+    /// Whether it can execute a job.
     pub can: Arc<dyn Fn(&Job) -> bool + Send + Sync>,
 }
 
@@ -89,17 +89,17 @@ impl AgentLimits {
     }
 }
 
-/// The stand-in of an agent.
+/// The proxy of an agent.
 pub struct AgentProxy {
     node: Arc<Node>,
     shared: Arc<Shared>,
     outbox: Arc<Outbox>,
     tasks: std::sync::Mutex<JoinSet<()>>,
-    /// Since when it stands in for a node that had another stand-in before.
+    /// Since when it represents a node that had another proxy before.
     doubts_since: Option<Instant>,
 }
 
-/// Puts what was let in where the agent fetches it.
+/// Puts admitted runs into the outbox.
 struct RemoteDispatch {
     outbox: Arc<Outbox>,
     /// Executes what an agent proxy executes itself.
@@ -116,13 +116,13 @@ impl Dispatch for RemoteDispatch {
             return Arc::clone(&self.here).take(driver, run);
         }
         tokio::spawn(async move {
-            // Its stand-in ends when the agent falls silent, and this with it.
+            // The proxy ends when the agent stops polling, and this with it.
             let never = std::future::pending();
             if !driver.node.can(&run.run, &run.job) {
                 if self.a_server_executes().await {
                     return self.pass_on(&driver.node, &run).await;
                 }
-                // No executor could do it. The agent says best what it lacks.
+                // No executor could do it. The error of the agent is the most specific one.
                 driver.node.note_alone();
             }
             let Some(refused) = refusal(&driver.node, &run, never).await else {
@@ -142,11 +142,11 @@ impl RemoteDispatch {
             let is_there = matches!(node.state, NodeState::Active | NodeState::Draining);
             is_there && address.is_some() && roles.contains(&NodeRole::Agent)
         };
-        // A store that does not answer hands nothing out, either.
+        // A store that does not reply gives out no runs, either.
         self.host.0.store.nodes().await.map_or(true, |nodes| nodes.iter().any(executes))
     }
 
-    /// Gives back what the agent cannot do, and tells the server beside it.
+    /// Releases a run that the agent cannot execute, and wakes the server's own node.
     async fn pass_on(&self, node: &Node, run: &Started) {
         tracing::debug!(run = %run.run.grant.run, "a run is for a server, not for this agent");
         if let Err(error) = node.pass_on(&[run.run.grant]).await {
@@ -178,12 +178,12 @@ impl Engine {
             ..self.node.settings.clone()
         };
         let store = self.node.store.clone();
-        // What an agent begins is not begun by this process.
+        // Runs of an agent are not written to the start log of this process.
         let parts = Env { start_log: None, ..self.node.parts.clone() };
         let node =
             Node::new(store, settings, parts).with_skill(stay.can).sharing_definitions(&self.node);
         let node = Arc::new(node);
-        // Until it asks for work, it gets none.
+        // Until it polls, it gets no work.
         node.set_away(true);
         let outbox = Arc::new(Outbox::default());
         let doubts_since = carried.as_ref().map(|_| Instant::now());
@@ -196,7 +196,7 @@ impl Engine {
                 let Some(begun) = node.resume(carried.node, &carried.begun).await? else {
                     return Ok(None);
                 };
-                // What it has begun and holds no more takes its place until it has stopped.
+                // A begun run without a claim occupies its slot until the agent has stopped it.
                 let mut over: HashMap<Grant, SlotKind> =
                     carried.begun.iter().map(|(grant, run)| (*grant, run.slot)).collect();
                 let now = node.now();
@@ -266,8 +266,8 @@ impl AgentProxy {
         self.node.id()
     }
 
-    /// Waits for work for so many free slots, for so long. `poll` grows with every call; `has` is
-    /// what the agent has already.
+    /// Waits for work for so many free slots, for so long. `poll` grows with every call; `has` are
+    /// the runs that the agent has already.
     pub async fn work(
         &self,
         poll: u64,
@@ -296,7 +296,7 @@ impl AgentProxy {
                 if late.is_empty() || !work.is_empty() {
                     return work;
                 }
-                // What waited for this poll too long is decided about again.
+                // Runs that waited too long for this poll are decided about again.
                 self.shared.prepared.notify_one();
                 continue;
             }
@@ -306,7 +306,7 @@ impl AgentProxy {
         }
     }
 
-    /// The agent says that it lives. None when its lease is lost.
+    /// The agent renews its lease. None when the lease is lost.
     pub async fn renew(&self) -> store::Result<Option<Renewal>> {
         let renewed = self.node.renew().await?;
         let Some(cancel) = renewed else { return Ok(None) };
@@ -317,7 +317,7 @@ impl AgentProxy {
         }
         for run in &cancel {
             self.shared.stop(*run, AttemptEnd::Cancelled);
-            // What was not fetched is over at once.
+            // A run that was not fetched is cancelled at once.
             if let Some(run) = self.outbox.recall(*run) {
                 let end = AttemptEnd::Cancelled;
                 let result = AttemptResult { end, ..AttemptResult::completed() };
@@ -329,17 +329,17 @@ impl AgentProxy {
         Ok(Some(Renewal { cancel, over, draining }))
     }
 
-    /// What the agent was given under a grant and has not ended.
+    /// Run that the agent got under a claim and has not ended.
     pub fn sent(&self, grant: Grant) -> Option<Started> {
         self.outbox.sent(grant)
     }
 
-    /// What the agent was given and a question is about.
+    /// First run of the agent for which `is_meant` is true.
     pub fn find(&self, is_meant: impl Fn(&Started) -> bool) -> Option<Started> {
         self.outbox.find(is_meant)
     }
 
-    /// Settles what has ended. Durable when it returns.
+    /// Settles ended attempts. Durable when it returns.
     pub async fn settle(&self, ended: &[RemoteAttempt]) -> store::Result<Vec<Applied>> {
         let applied = self.node.settle_for(self.node.id(), ended).await?;
         for ended in ended {
@@ -351,7 +351,7 @@ impl AgentProxy {
         Ok(applied)
     }
 
-    /// The agent takes nothing new: what it has not begun goes back.
+    /// The agent takes nothing new: runs that it has not begun are released.
     pub fn drain(&self) {
         self.node.drain();
         for run in self.outbox.empty() {
@@ -374,8 +374,8 @@ impl AgentProxy {
         self.outbox.is_closed()
     }
 
-    /// Stops standing in. The node keeps its lease for as long as it lasts, so that the agent can
-    /// go on with another stand-in.
+    /// Ends the proxy. The node keeps its lease for as long as it lasts, so that the agent can go
+    /// on with another proxy.
     pub fn end(&self) {
         let mut tasks = self.tasks.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         tasks.abort_all();
@@ -390,11 +390,11 @@ impl Drop for AgentProxy {
     }
 }
 
-/// Ends what the agent should have ended long ago, and gives back what it does not fetch.
+/// Ends runs that the agent should have ended long ago, and releases runs that it does not fetch.
 async fn oversee(driver: Driver, outbox: Arc<Outbox>) {
     let settings = &driver.node.settings;
     let every = std_duration(settings.poll_every);
-    // By then an agent that ended it in time has told so, or its lease is over.
+    // By then an agent that ended it in time has reported it, or its lease is over.
     let margin = SignedDuration::try_from(AFTER_GRACE).unwrap_or_default() + settings.lease;
     loop {
         tokio::time::sleep(every).await;
@@ -426,7 +426,7 @@ async fn oversee(driver: Driver, outbox: Arc<Outbox>) {
     }
 }
 
-/// The agent asks for work.
+/// An open poll of the agent.
 struct Asking<'a> {
     proxy: &'a AgentProxy,
     poll: u64,

@@ -16,24 +16,24 @@ use crate::error::EngineError;
 use crate::node::{Node, Started};
 use crate::register::has_every_right;
 
-/// How much longer than its grace period a stopped run may take: its executor stops what it
-/// started, and tells what came of it, by itself.
+/// How much longer than its grace period a stopped run may take: its executor stops the processes
+/// that it started, and reports the result, by itself.
 pub(super) const AFTER_GRACE: Duration = Duration::from_secs(5);
 
-/// How soon the rights of a run's owner are asked for again when the store did not answer.
+/// How soon the rights of a run's owner are read again when the store did not answer.
 const RIGHTS_AGAIN: Duration = Duration::from_millis(200);
 
-/// Into whose hands goes what was let in.
+/// Destination of admitted runs.
 pub(super) trait Dispatch: Send + Sync {
-    /// A run was let in. Does not wait.
+    /// Takes an admitted run. Does not block.
     fn take(self: Arc<Self>, driver: Driver, run: Started);
 }
 
 /// The executor of this process.
 pub(super) struct LocalDispatch<E>(pub Arc<E>);
 
-/// Asks a run to stop when its time is up, and ends when it was asked, for whatever reason, and
-/// has not stopped within the grace period.
+/// Requests a run to stop when its time is up, and ends when a stop was requested, for whatever
+/// reason, and the run has not stopped within the grace period.
 async fn overdue(
     stop: watch::Sender<Option<AttemptEnd>>,
     mut stopped: Stop,
@@ -62,7 +62,7 @@ impl<E: Executor> Dispatch for LocalDispatch<E> {
             let (stop, stopped) = watch::channel(None);
             driver.shared.stops().insert(grant.run, (grant.fence, stop.clone()));
             let watched = Stop(stopped.clone());
-            // What ends at once needs no timer, nor the room for one.
+            // The timer is boxed and made late: a run that ends at once does not pay for it.
             let out_of_patience = async { Box::pin(overdue(stop, watched, timeout, grace)).await };
             let mut result = tokio::select! {
                 biased;
@@ -73,7 +73,7 @@ impl<E: Executor> Dispatch for LocalDispatch<E> {
                     ..AttemptResult::completed()
                 },
             };
-            // What was asked to stop and did not complete ended because it was asked.
+            // A run that was asked to stop and did not complete ended because of the request.
             if let Some(end) = *stopped.borrow()
                 && result.end != AttemptEnd::Completed
             {
@@ -105,7 +105,7 @@ impl<E: Executor> Dispatch for LocalDispatch<E> {
 impl<E: Executor> LocalDispatch<E> {
     /// Does the work of a run, if it may still be done.
     async fn carry_out(&self, node: &Node, run: Started, mut stop: Stop) -> AttemptResult {
-        // Most are admitted at once, and have no room for what a look takes.
+        // Most are admitted at once, and do not pay for the memory of the check.
         let refused = if needs_look(&run) {
             Box::pin(refusal(node, &run, stop.requested())).await
         } else {
@@ -127,8 +127,8 @@ fn needs_look(run: &Started) -> bool {
     !run.run.run.shard.is_empty() || !has_every_right(&run.job)
 }
 
-/// Why a run may not be carried out; none when it may. A store that does not answer is no failure
-/// of the run: it waits until the store is back, or the run is cancelled.
+/// Why a run may not be executed; none when it may. A store that does not reply is no failure of
+/// the run: it waits until the store is back, or the run is cancelled.
 pub(super) async fn refusal(
     node: &Node,
     run: &Started,

@@ -17,16 +17,16 @@ use crate::error::EngineError;
 use crate::node::Node;
 use crate::notifier::{Notifier, Notifiers};
 
-/// The least time between two looks for runs that ask for a place, as far as hints make them.
+/// Minimum time between two claims by placement, as far as hints cause them.
 const HINT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How many turns what ends at once gets, as long as more of it comes.
+/// Maximum number of yields to runs that end at once, as long as more of them end.
 const GATHER_MAX: u32 = 64;
 
-/// How often what ended is added up.
+/// How often ended runs are counted.
 const TALLY_EVERY: Duration = Duration::from_secs(15);
 
-/// How often the leader looks whether a pause of all jobs has ended or is not carried out.
+/// How often the leader checks whether a pause of all jobs has ended or is not complete.
 const RECONCILE_EVERY: Duration = Duration::from_secs(2);
 
 /// In how many rounds it looks once at calendars and the time-zone database.
@@ -35,16 +35,16 @@ const RECONCILE_ALL: u32 = 10;
 /// How often the leader looks for nodes with other settings.
 const WATCH_EVERY: Duration = Duration::from_secs(5);
 
-/// In how many rounds it is looked once what the store knows that is worth an alert.
+/// Number of rounds between two checks of the store for events that raise alerts.
 const NEWS_EVERY: u32 = 5;
 
-/// How often what was recorded is sealed.
+/// How often audit rows are sealed.
 const SEAL_EVERY: Duration = Duration::from_secs(1);
 
 /// Notifiers that deliver at the same time.
 const NOTIFIERS_AT_ONCE: usize = 16;
 
-/// What a loop works with.
+/// Context of a loop.
 pub(super) struct Driver {
     pub node: Arc<Node>,
     pub shared: Arc<Shared>,
@@ -107,7 +107,7 @@ impl Driver {
 
     async fn exchange_news(&self, patience: &mut Backoff<'_>) {
         while self.node.has_news() {
-            // What was let in begins first; what ends at once is told of together.
+            // Admitted runs begin first; runs that end at once are reported together.
             let mut ended = self.node.untold();
             for _ in 0..GATHER_MAX {
                 tokio::task::yield_now().await;
@@ -152,7 +152,7 @@ impl Driver {
     }
 
     async fn start_due(&self, patience: &mut Backoff<'_>) {
-        // While the store is asked about some, others begin.
+        // While the facts of some are read, others begin.
         loop {
             let (one, other) = tokio::join!(self.start_all(), self.start_all());
             if patience.after(one.and(other)).await.is_some() {
@@ -165,7 +165,7 @@ impl Driver {
         self.seek_places();
     }
 
-    /// Starts what is due, a batch at a time, until nothing is.
+    /// Starts due runs, a batch at a time, until there are none.
     async fn start_all(&self) -> store::Result<()> {
         loop {
             let started = self.node.start_due().await?;
@@ -208,7 +208,7 @@ impl Driver {
         }
     }
 
-    /// Joins as another node. Answers when it asked: its lease is not older.
+    /// Joins as another node. Returns when it asked: its lease is not older.
     async fn rejoin(&self) -> tokio::time::Instant {
         for run in self.node.become_another() {
             self.shared.stop(run, AttemptEnd::Lost);
@@ -246,14 +246,14 @@ impl Driver {
         }
     }
 
-    /// Does what a node does as one of several.
+    /// The loop of cluster work.
     pub async fn attend(self) {
         let mut patience = Backoff::new(&self.shared, "attend");
         let poll = std_duration(self.node.settings.poll_every);
         let mut watched_at: Option<tokio::time::Instant> = None;
         let mut attended_at: Option<tokio::time::Instant> = None;
         loop {
-            // A hint is about runs that ask for a place. The rest has its rhythm.
+            // A hint is about runs with a placement request. The rest has its interval.
             let is_due = attended_at.is_none_or(|at| at.elapsed() >= poll);
             let attended = if is_due {
                 attended_at = Some(tokio::time::Instant::now());
@@ -321,7 +321,7 @@ impl Driver {
         }
     }
 
-    /// Carries on pauses of all jobs, changes of calendars and of the time-zone database.
+    /// Completes pauses of all jobs, changes of calendars and of the time-zone database.
     pub async fn reconcile(self) {
         let mut patience = Backoff::in_background(&self.shared, "reconcile");
         for round in 0_u32.. {
@@ -369,7 +369,7 @@ impl Driver {
         }
     }
 
-    /// What was recorded here may ask for this node.
+    /// Runs that were recorded here may have a placement request for this node.
     fn seek_places(&self) {
         if self.node.has_placement_request() {
             self.shared.places.notify_one();
@@ -386,13 +386,13 @@ impl Driver {
         }
     }
 
-    /// Passes on the store's hints that a run asks for something of its node.
+    /// Passes on the store's hints about runs with a placement request.
     pub async fn listen_for_places(self) {
         let pause = HINT_PAUSE.min(std_duration(self.node.settings.poll_every) / 2);
         loop {
             self.node.store.placed().await;
             self.shared.places.notify_one();
-            // Many hints are one. Who comes in the pause is seen at its end.
+            // Many hints are one. A hint during the pause is handled at its end.
             if tokio::time::timeout(pause, self.node.store.placed()).await.is_ok() {
                 tokio::time::sleep(pause).await;
                 self.shared.places.notify_one();

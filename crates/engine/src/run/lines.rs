@@ -23,7 +23,7 @@ use super::{Engine, Shared};
 use crate::error::{EngineError, Result};
 use crate::node::Node;
 
-/// How often the store is asked about empty queues: a hint may be missing.
+/// How often empty queues are checked in the store: a hint may be missing.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// The least time between two of these calls, so that many hints are one.
@@ -54,7 +54,7 @@ struct Line {
     is_dry: bool,
     /// When the next delayed message of a dry line becomes ready.
     next_at: Option<Timestamp>,
-    /// Grows with every change that was heard of.
+    /// Grows with every change that becomes known.
     changes: u64,
     /// When it was last not empty.
     used_at: Instant,
@@ -65,8 +65,8 @@ struct Line {
 pub(crate) struct LeaseTerms {
     /// How long.
     pub lease: SignedDuration,
-    /// Whether the time limit of a message begins with the lease, and not when the worker says that
-    /// it has begun.
+    /// Whether the time limit of a message begins with the lease, and not when the worker reports
+    /// that it has begun.
     pub limit_begins: bool,
 }
 
@@ -78,7 +78,7 @@ struct Waiter {
     reply: oneshot::Sender<Reply>,
 }
 
-/// What the task of a line does next.
+/// Next step of the task of a line.
 enum Step {
     Lease(Wanted),
     Sleep(Arc<Notify>, Option<Timestamp>),
@@ -102,7 +102,7 @@ impl Lines {
         self.check.notify_one();
     }
 
-    /// Puts a waiter in line. Answers whether the line needs to be served.
+    /// Puts a waiter in line. Returns whether the line needs to be served.
     fn push(&self, queue: JobId, waiter: Waiter) -> bool {
         let mut lines = self.lines();
         let line = match lines.entry(queue) {
@@ -117,7 +117,7 @@ impl Lines {
         !std::mem::replace(&mut line.is_served, true)
     }
 
-    /// What is to be done for the workers at the front of a line.
+    /// Next step for the workers at the front of a line.
     fn step(&self, queue: JobId) -> Step {
         let mut lines = self.lines();
         let Some(line) = lines.get_mut(&queue) else { return Step::Leave };
@@ -135,7 +135,7 @@ impl Lines {
         Step::Lease(Wanted { max: sum.min(BATCH_MAX as u32), terms, changes: line.changes })
     }
 
-    /// Deals messages out, in the order in which the workers came. Answers those that no worker
+    /// Deals messages out, in the order in which the workers came. Returns those that no worker
     /// wants any more.
     fn deal(&self, queue: JobId, wanted: &Wanted, leased: store::Leased) -> Vec<LeasedMessage> {
         let mut messages = VecDeque::from(leased.messages);
@@ -176,7 +176,7 @@ impl Lines {
         lines.iter().filter(|(_, line)| line.is_dry).map(|(queue, _)| *queue).collect()
     }
 
-    /// Answers all waiters with nothing: the process stops.
+    /// Wakes all waiters without messages: the process stops.
     pub fn close(&self) {
         for (_, line) in self.lines().drain() {
             line.wake.notify_one();
@@ -186,7 +186,7 @@ impl Lines {
         }
     }
 
-    /// Tells all waiters that the store has no answer.
+    /// Returns an error to all waiters: the store does not answer.
     fn fail(&self, queue: JobId, error: &StoreError) {
         if let Some(line) = self.lines().remove(&queue) {
             for waiter in line.waiters {
@@ -216,7 +216,7 @@ impl Line {
     }
 }
 
-/// What the workers at the front of a line want.
+/// Request of the workers at the front of a line.
 struct Wanted {
     max: u32,
     terms: LeaseTerms,
@@ -250,7 +250,7 @@ async fn serve(node: Arc<Node>, shared: Arc<Shared>, queue: JobId) {
     }
 }
 
-/// Asks for all empty lines together whether their queues have messages by now.
+/// Checks for all empty lines together whether their queues have messages by now.
 pub(super) async fn watch(node: Arc<Node>, shared: Arc<Shared>) {
     loop {
         let _ = tokio::time::timeout(CHECK_EVERY, shared.lines.check.notified()).await;
@@ -261,7 +261,7 @@ pub(super) async fn watch(node: Arc<Node>, shared: Arc<Shared>) {
         if asked.is_empty() {
             continue;
         }
-        // Without an answer every line asks for itself, and tells its workers.
+        // Without an answer every line queries for itself, and reports the error to its workers.
         let ready = node.store.ready_queues(&asked).await.unwrap_or(asked);
         deal_to_steps(&node, &shared, &ready).await;
         ready.into_iter().for_each(|queue| shared.lines.wake(queue));
@@ -277,7 +277,8 @@ async fn deal_to_steps(node: &Node, shared: &Shared, ready: &[JobId]) {
         Err(error) => Err(error),
     };
     if let Err(error) = dealt {
-        // What was leased is ready again when its lease ends; every look at a DAG run tries again.
+        // Leased messages are ready again when their leases end; every step of a DAG run tries
+        // again.
         tracing::warn!(%error, "messages for steps of DAG runs wait");
     }
     node.hint();
@@ -311,7 +312,7 @@ async fn release(node: &Node, queue: JobId, messages: &[LeasedMessage]) {
     }
 }
 
-/// A worker in line. If it goes away, what was dealt to it goes back.
+/// A worker in line. If it goes away, messages that it was dealt are released.
 struct WaitingWorker {
     reply: oneshot::Receiver<Reply>,
     queue: JobId,

@@ -1,16 +1,16 @@
-//! What was let in and waits for an agent elsewhere to fetch it.
+//! Started runs that wait for a remote agent to fetch them.
 //!
 //! ```text
-//!   let in ──▶ waiting ──(poll n)──▶ sent in n ──(result)──▶ gone
-//!                 ▲                      │
-//!                 └── poll m > n does not name it: the answer to n was lost
+//!   admitted ──▶ waiting ──(poll n)──▶ sent in n ──(result)──▶ gone
+//!                   ▲                      │
+//!                   └── poll m > n does not name it: the answer to n was lost
 //! ```
 //!
-//! An agent has one poll at a time. A later one ends those before it, so what an earlier poll has
-//! taken and the later one does not name has never arrived.
+//! An agent has one poll at a time. A later one ends those before it, so a run that an earlier poll
+//! has taken and the later one does not name has never arrived.
 //!
-//! What was sent and did not end in its time is taken from the agent: it is *over*. The agent may
-//! still be at work on it, so its slot is free when a poll does not name it any more.
+//! A sent run that did not end in its time is taken from the agent: it is *over*. The agent may
+//! still execute it, so its slot becomes free when a poll does not name it any more.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -40,11 +40,12 @@ pub(super) struct Outbox {
 
 #[derive(Default)]
 struct Out {
-    /// With when it was let in, or came back.
+    /// With the time when it was admitted, or returned.
     waiting: VecDeque<(Started, Timestamp)>,
     /// With when the agent was given it.
     sent: HashMap<Grant, (Started, Timestamp)>,
-    /// What the agent has no right to any more and may be at work on, with the slot that it occupies.
+    /// Runs whose claims have ended and that the agent may still execute, with the slots they
+    /// occupy.
     over: HashMap<Grant, SlotKind>,
     poll: u64,
     is_closed: bool,
@@ -55,7 +56,7 @@ impl Outbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A run was let in.
+    /// Adds an admitted run.
     pub fn add(&self, run: Started, now: Timestamp) {
         let mut out = self.out();
         if !out.is_closed {
@@ -76,14 +77,14 @@ impl Outbox {
         self.out().over.extend(grants);
     }
 
-    /// What the agent is to stop.
+    /// Runs that the agent has to stop.
     pub fn over(&self) -> Vec<Grant> {
         let mut over: Vec<Grant> = self.out().over.keys().copied().collect();
         over.sort_unstable_by_key(|grant| grant.fence);
         over
     }
 
-    /// A poll begins. Answers how many slots it has freed; none when a later one has begun before
+    /// A poll begins. Returns how many slots it has freed; none when a later one has begun before
     /// it.
     pub fn begin(&self, poll: u64, has: &HashSet<Grant>, now: Timestamp) -> Option<PerSlot<u32>> {
         let mut out = self.out();
@@ -111,7 +112,7 @@ impl Outbox {
         self.out().poll == poll
     }
 
-    /// What a poll brings, at most so many of each kind of slot; none when it should wait.
+    /// Runs for a poll, at most so many of each kind of slot; none when the poll should wait.
     pub fn take(&self, poll: u64, mut most: PerSlot<u32>, now: Timestamp) -> Option<Vec<Started>> {
         let mut out = self.out();
         if out.is_closed || out.poll != poll {
@@ -136,7 +137,7 @@ impl Outbox {
         Some(taken)
     }
 
-    /// Takes from the agent what it should have ended by now. Its place is still taken.
+    /// Takes runs from the agent that it should have ended by now. Their slots are still occupied.
     pub fn take_overdue(&self, is_overdue: impl Fn(&Started, Timestamp) -> bool) -> Vec<Started> {
         let mut out = self.out();
         let overdue = out.sent.values().filter(|(run, since)| is_overdue(run, *since));
@@ -148,7 +149,7 @@ impl Outbox {
         overdue
     }
 
-    /// Takes back what has waited since before then.
+    /// Takes back runs that have waited since before then.
     pub fn take_unfetched(&self, before: Timestamp) -> Vec<Started> {
         let mut out = self.out();
         let is_late = |(_, since): &(Started, Timestamp)| *since < before;
@@ -158,7 +159,7 @@ impl Outbox {
         late
     }
 
-    /// A run has ended. Answers the slot that is free now if it had no right to go on.
+    /// A run has ended. Returns the slot that is free now if it had no right to go on.
     pub fn forget(&self, grant: Grant) -> Option<SlotKind> {
         let mut out = self.out();
         out.sent.remove(&grant);
@@ -173,7 +174,7 @@ impl Outbox {
         out.waiting.remove(place).map(|(run, _)| run)
     }
 
-    /// What the agent was given under a grant.
+    /// Run that the agent got under a claim.
     pub fn sent(&self, grant: Grant) -> Option<Started> {
         self.out().sent.get(&grant).map(|(run, _)| run.clone())
     }
@@ -188,12 +189,12 @@ impl Outbox {
         self.out().waiting.drain(..).map(|(run, _)| run).collect()
     }
 
-    /// Whether nothing comes and goes any more.
+    /// Whether the outbox is closed.
     pub fn is_closed(&self) -> bool {
         self.out().is_closed
     }
 
-    /// Nothing comes and goes any more.
+    /// Closes the outbox: nothing is added or fetched any more.
     pub fn close(&self) {
         let mut out = self.out();
         *out = Out { is_closed: true, ..Out::default() };

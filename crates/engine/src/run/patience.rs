@@ -10,11 +10,11 @@ use tokio::time::Instant;
 
 use super::Shared;
 
-/// A timer may be late by a millisecond or two. So long before its time, the clock is watched.
+/// A timer may be late by a millisecond or two. This long before its time, the clock is polled.
 pub(super) const WATCH: Duration = Duration::from_millis(2);
 
-/// What is known of the store's clock may be off by about so much. Who asks before the time has
-/// come there is sent away, and asks twice.
+/// Error bound of the estimated store clock. A call before the time has come by the store's clock
+/// is rejected and has to be repeated.
 pub(super) const NOT_EARLY: SignedDuration = SignedDuration::from_micros(250);
 
 /// Times that follow each other more closely than this are left to the timer.
@@ -23,8 +23,8 @@ const WATCH_REST: Duration = Duration::from_millis(100);
 /// Looks at the clock in one watch at most.
 const WATCH_LOOKS_MAX: u32 = 10_000;
 
-/// So many failures in a row of a step that the scheduler can do without are worth a warning, when
-/// the store answers other steps.
+/// Number of failures in a row of a step that the scheduler can do without, after which it is
+/// logged as a warning while the store answers other steps.
 const FAILURES_TOLD: u32 = 5;
 
 /// Whether the store answers the steps of a process. All of its steps share it, so that an outage
@@ -46,7 +46,7 @@ impl StoreHealth {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The store did not answer a call of a step. Answers whether the step counts as failing, and
+    /// The store did not answer a call of a step. Returns whether the step counts as failing, and
     /// whether an outage begins with it. A call that was under way when the last outage ended
     /// belongs to that one.
     fn fails(&self, began_at: Instant) -> (bool, bool) {
@@ -58,7 +58,7 @@ impl StoreHealth {
         (counts, counts && is_first)
     }
 
-    /// The store answered a step that counted as failing, or the step ended. Answers whether the
+    /// The store answered a step that counted as failing, or the step ended. Returns whether the
     /// outage ends with it.
     fn recovers(&self) -> bool {
         let mut outage = self.outage();
@@ -76,14 +76,13 @@ impl StoreHealth {
     }
 }
 
-/// What a step does while the store does not answer: it waits a little longer each time. The first
-/// step of a process that meets an outage of the store logs it, and the last one that the store
-/// answers again logs its end.
+/// Backoff of a step while the store is unreachable, longer after each failure. The first step of a
+/// process that meets an outage of the store logs it, and the last one to recover logs its end.
 pub(super) struct Backoff<'a> {
     shared: &'a Shared,
     step: &'static str,
-    /// Whether the scheduler needs the step. Steps that it can do without ask the store too rarely
-    /// to tell when an outage is over.
+    /// Whether the scheduler needs the step. Other steps call the store too rarely to detect the
+    /// end of an outage.
     is_vital: bool,
     failures: u32,
     /// Whether it is among the steps that the store does not answer.
@@ -207,7 +206,7 @@ mod tests {
         assert!(!is_well(&shared), "the store has not answered every step yet");
         assert!(claim.after(Ok(())).await.is_some());
         assert!(is_well(&shared));
-        // It was asked before the store was back, and hears of it only now.
+        // Its call began before the store was back, and fails only now.
         late.after(away()).await;
         assert!(is_well(&shared), "that was the same outage");
         late.after(away()).await;

@@ -1,7 +1,7 @@
 //! The pulse of the loops: when each of those that scheduling needs last had an answer.
 //!
-//! A loop that met an error tries again and says so, and one that waits for an answer that does
-//! not come says nothing. Both look the same here: no beat.
+//! A loop that met an error tries again and logs it, and one that waits for a reply that does not
+//! come logs nothing. Both look the same here: no beat.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -1,10 +1,10 @@
-//! Sessions of workers: what a worker holds is kept while it polls, and an answer that was lost is
+//! Sessions of workers: the messages of a worker stay leased while it polls, and a lost answer is
 //! given again.
 //!
-//! A session is in the memory of the server that it polls. What it holds is in the store, with a
-//! deadline in each message, and the worker names it in every poll. So a session goes on at another
-//! server, or at the same one after a restart; only an answer that was under way is lost, and its
-//! messages come back when their leases end.
+//! A session is in the memory of the server that it polls. Its messages are in the store, with a
+//! deadline in each message, and the worker names them in every poll. So a session goes on at
+//! another server, or at the same one after a restart; only an answer that was under way is lost,
+//! and its messages are ready again when their leases end.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,15 +32,15 @@ const RENEWALS: u32 = 3;
 /// look.
 const SWEEP_EVERY: usize = 64;
 
-/// What a worker should do.
+/// Desired state of a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WorkerState {
-    /// Work.
+    /// It takes new messages.
     #[default]
     Run,
-    /// Finish what it has and take nothing new for now.
+    /// It finishes its messages and takes no new ones for now.
     Quiet,
-    /// Finish what it has and end.
+    /// It finishes its messages and ends.
     Stop,
 }
 
@@ -63,9 +63,9 @@ pub struct PollAnswer {
     /// Messages that the worker should stop: cancelled ones, and those that it does not hold any
     /// more.
     pub cancel: Vec<RunId>,
-    /// What the worker should do.
+    /// Desired state of the worker.
     pub state: WorkerState,
-    /// When the leases of what it holds end, unless it polls again.
+    /// When the leases of its messages end, unless it polls again.
     pub lease_until: Timestamp,
 }
 
@@ -74,9 +74,9 @@ pub struct PollAnswer {
 pub struct SessionView {
     /// Its name.
     pub name: String,
-    /// Whose it is.
+    /// User of the session.
     pub user: UserId,
-    /// What its worker should do.
+    /// Desired state of the worker.
     pub state: WorkerState,
     /// How many messages it held when it polled last.
     pub held: usize,
@@ -124,7 +124,7 @@ struct Seen {
     held: usize,
 }
 
-/// What is remembered of the polls of a session.
+/// Recent polls of a session.
 #[derive(Default)]
 pub(crate) struct LastPolls {
     /// The latest answers by the number of their poll, oldest first.
@@ -222,7 +222,7 @@ impl OpenPoll {
         }
     }
 
-    /// What the worker should do.
+    /// Desired state of the worker.
     pub fn state(&self) -> WorkerState {
         self.session.seen().state
     }
@@ -267,8 +267,8 @@ impl Engine {
         views
     }
 
-    /// Tells the workers of sessions with a name what to do. Answers whether there is one that polls
-    /// only queues that `may` allows.
+    /// Sets the desired state of the workers of sessions with a name. Returns whether there is one
+    /// that polls only queues that `may` allows.
     pub(crate) fn set_worker_state(
         &self,
         tenant: TenantId,
@@ -303,7 +303,7 @@ impl Engine {
         Ok(self.extends.send(leases).await.ok_or_else(stopped)??)
     }
 
-    /// Renews what a session holds as long as its poll is open. Ends with the messages that its
+    /// Renews the leases of a session as long as its poll is open. Ends with the messages that its
     /// worker should stop. `until` is when the leases end.
     pub(crate) async fn keep_renewing(
         &self,
@@ -345,7 +345,7 @@ impl Engine {
         };
         let mut waits: Vec<_> =
             queues.iter().map(|queue| Box::pin(one(Arc::clone(queue)))).collect();
-        // What the others are dealt in the same moment goes back when they are dropped.
+        // Messages that other waits get in the same moment are released when those are dropped.
         std::future::poll_fn(|context| {
             let mut i = 0;
             while i < waits.len() {

@@ -1,4 +1,4 @@
-//! The stand-in of an agent elsewhere, at two servers that share a store.
+//! The proxy of a remote agent, at two servers that share a store.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -157,7 +157,7 @@ async fn an_agent_goes_on_at_another_server_with_what_it_has_begun() {
     let ended = [completed(&begun), completed(&next[0])];
     let applied = at_b.settle(&ended).await.unwrap();
     assert_eq!(applied, [Applied::Ended(Outcome::Completed); 2]);
-    // Whoever hears of it again says no, and so does everybody for another name.
+    // A repeated report is refused, and so is one for another name.
     assert_eq!(at_a.settle(&ended).await.unwrap(), [Applied::Stale; 2]);
     assert_eq!(servers.a.settle_late(node, "far", &ended).await.unwrap(), [Applied::Stale; 2]);
     for run in [first, second] {
@@ -177,7 +177,7 @@ async fn what_an_old_stand_in_claimed_is_found_by_the_new_one() {
     let at_a = host(&servers.a, None).await.unwrap();
     let node = at_a.id();
     let at_b = host(&servers.b, Some(Carried { node, begun: HashMap::new() })).await.unwrap();
-    // The agent talks to B by now; the answer of A reaches nobody.
+    // The agent polls B by now; the answer of A is lost.
     let run = servers.trigger().await;
     let unheard = fetch(&at_a, &mut 0, &[]).await.remove(0);
     assert_eq!(unheard.run.grant.run, run);
@@ -197,7 +197,7 @@ async fn what_was_not_fetched_goes_back_when_the_agent_stops() {
     let servers = Servers::start().await;
     let leaver = host(&servers.a, None).await.unwrap();
     let run = servers.trigger().await;
-    // It is handed out and lost on the way: the next poll, which never comes, would bring it again.
+    // It is fetched and lost on the way: the next poll, which never comes, would bring it again.
     let lost = fetch(&leaver, &mut 0, &[]).await.remove(0);
     leaver.leave().await.unwrap();
     let stayer = host(&servers.b, None).await.unwrap();
@@ -210,7 +210,7 @@ async fn what_was_not_fetched_goes_back_when_the_agent_stops() {
     assert_eq!(servers.record(run).await, ("COMPLETED".to_owned(), 1));
 }
 
-/// An agent that says for ever that it lives and ends nothing.
+/// An agent that renews its lease for ever and ends nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_an_agent_does_not_end_is_ended_for_it() {
     let servers = Servers::start().await;
@@ -234,7 +234,7 @@ async fn what_an_agent_does_not_end_is_ended_for_it() {
     assert_eq!(attempts[0].end, "TIMEOUT");
     let said = attempts[0].message.as_deref().unwrap();
     assert!(said.starts_with("agent far did not end it within its time limit"), "{said}");
-    // The agent is told to stop it.
+    // The agent gets a request to stop it.
     assert_eq!(proxy.renew().await.unwrap().unwrap().over, [hung.run.grant]);
     assert_eq!(proxy.sent(hung.run.grant).map(|run| run.run.grant), None);
     // It is tried again like any other, here while the first attempt still hangs.
@@ -250,7 +250,7 @@ async fn what_an_agent_does_not_end_is_ended_for_it() {
     for waiting in [second, third] {
         assert_eq!(servers.record(waiting).await.0, "QUEUED");
     }
-    // Nobody listens to what the agent says about the first one, but it has stopped.
+    // The report of the agent about the first one is refused, but it has stopped.
     assert_eq!(proxy.settle(&[completed(&hung)]).await.unwrap(), [Applied::Stale]);
     let next = fetch(&proxy, &mut poll, &[&again]).await;
     assert_eq!(next.len(), 1, "one of two slots");

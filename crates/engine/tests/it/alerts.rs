@@ -1,4 +1,4 @@
-//! Who is told what, and what happens when nobody answers.
+//! Delivery of alerts, also when a channel does not answer.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use store::DeadLetters;
 
 use crate::world::{Steps, World, cron, every, immortal};
 
-/// Remembers what it delivered; refuses as often as it was told to.
+/// Keeps the alerts that it delivered; fails a given number of times.
 #[derive(Default)]
 pub struct Postbox {
     delivered: Mutex<Vec<String>>,
@@ -156,7 +156,7 @@ async fn missed_and_late_runs_are_told() {
     );
 }
 
-/// Slots that have been taken for a while are told of once, with the jobs that occupy most of them;
+/// Slots that have been taken for a while raise one alert, with the jobs that occupy most of them;
 /// a run that starts late behind them names those of its own tenant.
 #[tokio::test]
 async fn full_slots_are_told_of_with_the_jobs_that_take_them() {

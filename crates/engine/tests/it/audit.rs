@@ -1,4 +1,4 @@
-//! What was recorded is sealed once, whoever does it, and old rows go without breaking the chain.
+//! Audit rows are sealed once, whichever node does it, and pruning does not break the chain.
 
 use domain::audit::{KeptHead, Seal};
 use domain::id::TenantId;
@@ -43,7 +43,7 @@ async fn a_chain_has_every_row_once_whoever_seals_it() {
     let kept = KeptHead { seal: head, at: found.last_at };
     assert_eq!(a.verify_audit(TENANT, Some(kept)).await.unwrap().broken, None);
     assert!(a.audit_heads().await.unwrap().contains(&(TENANT, kept)));
-    // Somebody remembers another end.
+    // The kept head has another hash.
     let wrong = KeptHead { seal: Seal { hash: [7; 32], ..head }, at: None };
     let broken = a.verify_audit(TENANT, Some(wrong)).await.unwrap().broken.unwrap();
     assert_eq!(broken.number, 11);
@@ -66,7 +66,7 @@ async fn a_chain_has_every_row_once_whoever_seals_it() {
     let numbers = (found.rows, found.anchor.number, found.last.number, found.broken);
     assert_eq!(numbers, (2, 10, 12, None));
 
-    // A head without its time does not say that the rows were old.
+    // A head without its time does not prove that the rows were old.
     let bare = KeptHead { seal: found.anchor, at: None };
     let broken = a.verify_audit(TENANT, Some(bare)).await.unwrap().broken.unwrap();
     assert_eq!((broken.number, broken.until), (10, 10));
@@ -74,7 +74,7 @@ async fn a_chain_has_every_row_once_whoever_seals_it() {
     let store = &world.store;
     let later = store.now().await.unwrap().saturating_add(SignedDuration::from_secs(1)).unwrap();
     assert_eq!(store.prune_audit(TENANT, later, 100).await.unwrap(), 1);
-    // What is gone was old, but what is there now does not prove it.
+    // The missing rows were old, but the remaining rows do not prove it.
     for known in [None, Some(KeptHead { seal: found.last, at: found.last_at })] {
         let broken = a.verify_audit(TENANT, known).await.unwrap().broken.unwrap();
         assert_eq!((broken.number, broken.until), (1, 11));

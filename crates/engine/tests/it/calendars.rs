@@ -1,5 +1,4 @@
-//! Calendars, blackouts and pauses of all jobs: what runs, what is skipped, and what a change in
-//! the middle of it does.
+//! Calendars, blackouts and pauses of all jobs: runs, skips, and changes in the middle of them.
 
 use std::sync::Arc;
 
@@ -207,7 +206,7 @@ async fn ticks_in_a_blackout_are_skipped_and_others_run() {
     node.work_and_complete().await;
     let times = ["2026-11-16T09:00:00Z", "2026-11-16T10:00:00Z"];
     assert_eq!(live_through(&world, &node, &times).await, [0, 0]);
-    // What a user asks for is no tick.
+    // A triggered run is no tick.
     node.trigger(&asked).await;
     assert_eq!(node.work_and_complete().await, 1);
     assert_eq!(live_through(&world, &node, &["2026-11-16T11:00:00Z"]).await, [1]);
@@ -335,7 +334,7 @@ async fn another_time_zone_database_moves_next_times_once() {
     };
     let job = node.create("zoned", zoned("Europe/Berlin")).await;
     assert_eq!(node.reconcile().await.unwrap(), 0, "the first version is only recorded");
-    // A database of another release said that Berlin is two hours further west.
+    // A database of another release had Berlin two hours further west.
     let plan = RecordPlan {
         job: job.id,
         version: job.version,
@@ -352,7 +351,7 @@ async fn another_time_zone_database_moves_next_times_once() {
     assert_eq!(found.next_run.unwrap().to_string(), "2026-11-17T08:00:00Z");
 }
 
-/// The same on both stores, in real time: what a pause, a calendar and a blackout hold back.
+/// The same on both stores, in real time: runs held back by a pause, a calendar and a blackout.
 async fn holds_back(store: impl Into<SharedStore>) {
     let settings = Settings { info: NodeInfo::named("node"), ..immortal(Settings::default()) };
     let store = store.into();
@@ -393,7 +392,7 @@ async fn holds_back(store: impl Into<SharedStore>) {
     let freeze = freeze.unwrap().unwrap();
     node.remove_object(TenantId::DEFAULT, freeze.id, freeze.version).await.unwrap();
     node.read_blackouts().await.unwrap();
-    // A pause of all jobs: what was acknowledged holds for every later time.
+    // A pause of all jobs: once acknowledged, it holds for every later time.
     node.work_and_complete().await;
     assert_eq!(node.pause_all(TenantId::DEFAULT, &pause(None)).await.unwrap(), 2);
     let since = store.now().await.unwrap();

@@ -13,7 +13,7 @@ use store::{Change, Changed, Prepared, Store};
 
 use crate::world::{Steps, World, cron, immortal};
 
-/// Remembers what it delivered.
+/// Keeps the alerts that it delivered.
 #[derive(Default)]
 struct Postbox(Mutex<Vec<String>>);
 
@@ -89,7 +89,7 @@ async fn a_node_far_off_takes_nothing_until_it_is_back() {
     assert_eq!(node.clock(), ClockHealth::Good);
 }
 
-/// A node that shares its clock with the store has nobody who could do better.
+/// A node that shares its clock with the store has no node that could do better.
 #[tokio::test]
 async fn without_a_limit_the_work_goes_on() {
     let world = World::at("2026-01-01T00:00:00Z");
@@ -104,7 +104,7 @@ async fn without_a_limit_the_work_goes_on() {
     assert_eq!(node.work_and_complete().await, 1);
 }
 
-/// What runs when the clock jumps is completed and told to the store.
+/// Runs under way when the clock jumps are completed and reported to the store.
 #[tokio::test]
 async fn what_runs_on_a_node_far_off_ends_well() {
     let world = World::at("2026-01-01T00:00:00Z");
@@ -121,7 +121,7 @@ async fn what_runs_on_a_node_far_off_ends_well() {
 }
 
 /// Runs wait in memory for their time. That comes by the store's clock, also before the node has
-/// heard how far off its own is now.
+/// measured the offset of its own.
 #[tokio::test]
 async fn a_clock_that_is_set_starts_nothing_early_and_nothing_late() {
     for offset in [-3_600_000_000, 3_600_000_000] {

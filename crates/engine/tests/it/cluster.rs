@@ -1,4 +1,4 @@
-//! Several nodes over one store: who leads, who is handed what, and what a drained node does.
+//! Several nodes over one store: leadership, placement, and draining.
 
 use std::collections::HashSet;
 
@@ -23,7 +23,7 @@ async fn state(world: &World, run: domain::id::RunId) -> String {
     world.store.run(run).await.unwrap().unwrap().state.to_string()
 }
 
-/// Attends, and starts what that brought.
+/// Attends, and starts the claimed runs.
 async fn attend_and_start(node: &TestNode) -> Vec<engine::Started> {
     node.attend().await.unwrap();
     node.work().await
@@ -49,7 +49,7 @@ async fn the_next_leader_follows_a_dead_one_within_fifteen_seconds() {
         }
     };
     assert!(second > first && waited <= 15, "{waited}");
-    // The old one was only asleep: it leads no more, before it has heard of it and after.
+    // The old one was only suspended: it does not lead any more, before it has read that and after.
     assert_eq!(dead.leads(), Some(first));
     assert_eq!(dead.claim_placed().await.unwrap(), 0);
     assert_eq!(dead.elect().await.unwrap(), None);
@@ -76,7 +76,8 @@ async fn only_the_leader_executes_what_only_the_leader_may() {
     assert!(attend_and_start(&other).await.is_empty());
     let first = attend_and_start(&leader).await.remove(0);
     assert_eq!(first.run.grant.run, run);
-    // The leader falls silent in the middle of it. The next one tries again, under a larger fence.
+    // The leader misses heartbeats in the middle of it. The next one tries again, under a larger
+    // fence.
     world.pass(11);
     other.renew().await.unwrap().unwrap();
     other.reap().await.unwrap();
@@ -123,7 +124,7 @@ async fn labels_choose_the_node_and_a_change_moves_what_is_prepared() {
     let job = us.create("in eu", Definition { run_on, ..cron("* * * * *") }).await;
     assert!(attend_and_start(&us).await.is_empty());
     assert_eq!(eu.attend().await.unwrap().placed, 1);
-    // Somebody moves the job while its next run is in the wrong hands.
+    // A user moves the job while its next run is held by the wrong node.
     us.alter_job(job.id, |job| job.definition.run_on = "zone=us".parse().unwrap()).await.unwrap();
     world.pass(8);
     eu.renew().await.unwrap();
@@ -222,7 +223,7 @@ async fn without_a_quorum_a_run_is_put_off_and_neither_fails_nor_is_lost() {
     assert!((4..9).contains(&waits), "in ten minutes, each wait as long as all before: {waits}");
     let view = world.store.run(run).await.unwrap().unwrap();
     assert_eq!((view.state.to_string().as_str(), view.attempts, view.lost), ("PENDING", 0, 0));
-    // Somebody says that the other one will not come back.
+    // An administrator removes the other one.
     world.store.steer(dead.id(), NodeControl::Remove).await.unwrap();
     assert_eq!(alive.attend().await.unwrap().acknowledged, 1);
     assert_eq!(alive.work_and_complete().await, 1);

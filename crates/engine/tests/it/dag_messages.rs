@@ -38,7 +38,7 @@ async fn send(node: &Node, queue: &Job, payload: &str) -> RunId {
     node.send_messages(queue, vec![message], None).await.unwrap()[0].0
 }
 
-/// Lets some time pass, in which a node does what it does again and again.
+/// Lets some time pass, with the periodic steps of a node.
 async fn pass(world: &World, node: &TestNode, seconds: i64) {
     for _ in 0..seconds {
         world.pass(1);

@@ -1,4 +1,4 @@
-//! What users do with DAG runs: re-run, mark, approve, explain, verify. In real time.
+//! Operations of users on DAG runs: re-run, mark, approve, explain, verify. In real time.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,7 @@ use store::{Advance, DagRecords, Dags, Store};
 
 use crate::present::{now, real_parts};
 
-/// Fails the steps that are listed, and notes what it executes.
+/// Fails the steps that are listed, and records those that it executes.
 #[derive(Clone, Default)]
 struct Worker {
     fails: Arc<Mutex<Vec<String>>>,
@@ -558,7 +558,7 @@ async fn an_item_that_does_not_exist_is_refused_and_stops_no_other_run() {
         let explained = by.explain_step(run, name, Some(item), None).await;
         assert_eq!(explained.unwrap_err().to_string(), expected);
     }
-    // What an earlier version wrote: other runs go on, and so does this one.
+    // Record of an earlier version: other runs go on, and so does this one.
     let (header, records) = house.store.dag_run(run, true).await.unwrap().unwrap();
     let damage = StepRecord {
         key: StepKey { step: 0, item: Some(9) },

@@ -53,8 +53,8 @@ pub async fn triggered(node: &Node, job: &Job, parameters: Option<&str>) -> RunI
     run.id
 }
 
-/// Works until nothing starts any more; `end` says how each step ends. Answers what started, in its
-/// order.
+/// Works until nothing starts any more; `end` returns how each step ends. Returns the started
+/// steps, in their order.
 pub async fn work(node: &TestNode, mut end: impl FnMut(&Started) -> AttemptResult) -> Vec<String> {
     let mut names = Vec::new();
     loop {

@@ -104,7 +104,7 @@ async fn a_failing_run_is_tried_four_times_and_becomes_a_dead_letter() {
     let attempts = world.store.attempts(run).await.unwrap();
     assert_eq!(attempts.iter().map(|attempt| attempt.number).collect::<Vec<_>>(), [1, 2, 3, 4]);
     assert!(attempts.is_sorted_by(|a, b| a.fence < b.fence), "every attempt has a larger fence");
-    // Somebody looks at it and drives it again.
+    // An operator redrives it.
     let again = node.redriven(run, None).await.unwrap();
     node.submit(std::slice::from_ref(&again)).await.unwrap();
     assert_eq!(node.work_and_complete().await, 1);
@@ -196,8 +196,8 @@ async fn no_attempt_takes_longer_than_the_cluster_lets_any() {
     }
 }
 
-/// To record runs and be handed them is no question for what waits: where somebody always does it,
-/// the others have their turn all the same.
+/// Recording runs and getting them at once is no claim of waiting runs: where a client always does
+/// so, the others get their turn all the same.
 #[tokio::test]
 async fn who_records_runs_still_asks_for_those_that_wait() {
     let world = World::at("2026-01-01T00:00:00Z");
@@ -207,7 +207,7 @@ async fn who_records_runs_still_asks_for_those_that_wait() {
     world.store.submit(&waiting, None).await.unwrap();
     let new = [node.triggered(job.id, Trigger::default()).await.unwrap()];
     let mut recording = std::pin::pin!(node.submit(&new));
-    // It has left, and nobody listens to the answer yet.
+    // The call is sent, and its reply is not read yet.
     let begun = poll_fn(|context| Poll::Ready(recording.as_mut().poll(context).is_pending())).await;
     assert!(begun);
     node.hint();
@@ -221,7 +221,7 @@ async fn who_records_runs_still_asks_for_those_that_wait() {
     assert_eq!(recording.await.unwrap().accepted, [true]);
 }
 
-/// While one call tells of an end, others gather; but not when the node is about to leave.
+/// While one call reports an end, others gather; but not when the node is about to leave.
 #[tokio::test]
 async fn who_leaves_tells_of_every_end() {
     let world = World::at("2026-01-01T00:00:00Z");

@@ -225,7 +225,7 @@ async fn a_redriven_dead_letter_runs_again() {
     assert!(
         report.lines.iter().any(|it| it.text.contains(&format!("it was retried: run {again}")))
     );
-    // Both are told when the time is asked for.
+    // Both are explained when the time is given.
     let (span, kind) = (SignedDuration::from_secs(1), AskedKind::Once);
     let asked = AskedTime { at: at("2026-01-01T00:00:00Z"), span, kind };
     let report = node.explain_at(&job, asked).await.unwrap();

@@ -1,4 +1,4 @@
-//! Jobs that ask what becomes of a run whose node was lost.
+//! Jobs that let an operator decide about a run whose node was lost.
 
 use domain::alert::AlertKind;
 use domain::id::RunId;

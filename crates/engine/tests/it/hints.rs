@@ -1,4 +1,4 @@
-//! What reaches the right node, and at once: two engines that never look by the clock.
+//! Hints reach the right node at once: two engines that never poll by the clock.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,7 @@ use uuid::Uuid;
 use crate::present::{Process, now, until};
 use crate::world::both;
 
-/// Notes what it does. A run with the parameter "wait" waits for the test.
+/// Records its runs. A run with the parameter "wait" waits for the test.
 #[derive(Clone, Default)]
 struct Worker {
     done: Arc<Mutex<Vec<RunId>>>,
@@ -76,7 +76,7 @@ async fn trigger(engine: &Engine, job: &Job, parameters: Option<&str>) -> RunId 
     run.id
 }
 
-/// A part belongs to another node, and nobody looks again before an hour has passed: without a hint
+/// A child run belongs to another node, and no node polls before an hour has passed: without a hint
 /// it would not begin.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_part_for_another_node_needs_no_look_at_the_clock() {
@@ -111,8 +111,8 @@ async fn a_part_for_another_node_needs_no_look_at_the_clock() {
     assert_eq!(*at_a.done.lock().unwrap(), []);
 }
 
-/// An agent elsewhere cannot do what only a server can: it is not handed to it, though every slot of
-/// the server is taken and the agent has nothing to do.
+/// A remote agent cannot execute runs that only a server can: it does not get them, though every
+/// slot of the server is taken and the agent is idle.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_an_agent_cannot_do_waits_for_a_server() {
     let process = Process::new();
@@ -155,7 +155,8 @@ async fn what_an_agent_cannot_do_waits_for_a_server() {
     assert_eq!(attempts[0].node, server.node().id());
 }
 
-/// Where no server executes, the agent gets what it cannot do: it says best what it lacks.
+/// Where no server executes, the agent gets runs that it cannot execute: its error is the most
+/// specific one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_server_that_executes_the_agent_says_what_it_lacks() {
     let process = Process::new();

@@ -1,4 +1,4 @@
-//! Nodes that die, fall silent, or come back too late.
+//! Nodes that die, miss heartbeats, or come back too late.
 
 use domain::job::{Definition, Overlap};
 use domain::run::{AttemptResult, ErrorCode};
@@ -20,7 +20,7 @@ async fn the_start_of_an_attempt_is_known_at_once_here_and_elsewhere_with_the_re
     assert_eq!(seen(&there).await, None, "nothing is written when a run starts");
     here.renew().await.unwrap().unwrap();
     assert_eq!(seen(&there).await, Some(started.started_at));
-    // Another attempt has another start, and lists say the same.
+    // Another attempt has another start, and lists show the same.
     here.complete(started.run.grant, AttemptResult::failed(ErrorCode::Exit(1), "no"));
     here.flush().await;
     world.pass(60);
@@ -49,7 +49,7 @@ async fn a_dead_nodes_run_is_tried_again_with_a_larger_fence() {
     assert_eq!((report.dead, report.lost), (1, 1));
     let second = heir.work().await.remove(0);
     assert!(second.run.grant.fence > first.run.grant.fence);
-    // The dead one was only asleep: it finds nothing that it could change.
+    // The dead one was only suspended: it finds nothing that it could change.
     dead.complete(first.run.grant, AttemptResult::completed());
     dead.flush().await;
     assert_eq!(dead.renew().await.unwrap(), None);

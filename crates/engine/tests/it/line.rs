@@ -19,8 +19,8 @@ fn in_line() -> Definition {
     Definition { overlap: Overlap::Skip, ..Definition::default() }
 }
 
-/// Takes steps until nothing happens any more, and completes what starts. Answers the runs in the
-/// order of their starts, and how often the store was told of ends or asked for work.
+/// Takes steps until nothing happens any more, and completes started runs. Returns the runs in the
+/// order of their starts, and the number of calls that reported ends or claimed runs.
 async fn drain(nodes: &[&TestNode]) -> (Vec<RunId>, usize) {
     let (mut started, mut calls) = (Vec::new(), 0);
     loop {
@@ -67,7 +67,7 @@ async fn the_next_in_line_starts_without_a_look_at_the_clock() {
     let (started, calls) = drain(&[&node]).await;
     assert_eq!(started.len(), 200);
     assert_eq!(started.iter().collect::<HashSet<_>>().len(), 200, "each starts once");
-    // What ends together is told together: a commit for each would be 200 of them.
+    // Ends of the same moment are reported together: a commit for each would be 200 of them.
     assert!(calls < 60, "{calls} calls");
     all_completed(&world, &runs).await;
 }
@@ -160,7 +160,7 @@ async fn a_line_outlives_its_node() {
     }
     let first = lost.work().await.remove(0);
     assert!(lost.complete(first.run.grant, AttemptResult::completed()));
-    // The second began when the first had ended, and the store was told of neither.
+    // The second began when the first had ended, and neither was reported to the store.
     assert_eq!(lost.start_due().await.unwrap().len(), 0);
     let second = lost.work().await.remove(0);
     assert!(lost.complete(second.run.grant, AttemptResult::completed()));
@@ -191,7 +191,7 @@ async fn with_line(world: &World, definition: Definition) -> (TestNode, Job, Vec
     (node, job, runs, second)
 }
 
-/// Only what has begun keeps a tick from starting, and what waits here has not.
+/// Only begun runs keep a tick from starting, and a run that waits here has not begun.
 #[tokio::test]
 async fn a_live_tick_goes_before_runs_that_wait_on_its_node() {
     let world = World::at("2026-01-01T00:00:59.995Z");

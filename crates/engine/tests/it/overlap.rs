@@ -1,4 +1,4 @@
-//! What happens when a run is due and an earlier one has not ended.
+//! Runs that are due while an earlier one has not ended.
 
 use domain::id::JobId;
 use domain::job::{Definition, Overlap};
@@ -106,7 +106,7 @@ async fn a_cancelled_run_never_completes() {
 }
 
 /// Two due ticks of a job on two nodes, of which the later one was claimed first: the node of the
-/// earlier tick was replaced, as after a stall of the store. Answers the nodes that hold the
+/// earlier tick was replaced, as after a stall of the store. Returns the nodes that hold the
 /// earlier and the later one.
 async fn claimed_in_reverse(world: &World, overlap: Overlap) -> (TestNode, TestNode, JobId) {
     let first = world.node().await;

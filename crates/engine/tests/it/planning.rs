@@ -1,4 +1,4 @@
-//! Very many jobs: each scheduler plans a share ahead, and nobody's share is lost with them.
+//! Very many jobs: each scheduler plans its buckets ahead, and no bucket is lost with a scheduler.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -138,7 +138,7 @@ async fn a_share_moves_when_its_owner_dies_drains_or_comes_back() {
     attend(&nodes).await;
     assert_eq!(gone.buckets(), first);
     assert_eq!(nodes.iter().map(|node| node.buckets()).collect::<Vec<_>>(), before);
-    // It falls silent.
+    // It misses heartbeats.
     for _ in 0..4 {
         world.pass(3);
         for node in &nodes {
@@ -254,7 +254,7 @@ async fn race(nodes: usize, planning_buckets_above: u32) {
     }
     let reports = tasks.join_all().await.concat();
     let runs: usize = reports.iter().map(|report| report.runs).sum();
-    // Whoever is left plans what the shares of a moment left over.
+    // The remaining scheduler plans jobs that no bucket owner planned.
     let last = scheduler(&url, Settings { planning_buckets_above: u32::MAX, ..settings(99, 600) });
     let last = last.await;
     let mut late = 0;

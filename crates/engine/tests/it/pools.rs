@@ -110,7 +110,7 @@ async fn a_pool_gets_the_slots_of_a_dead_node_back() {
     heir.trigger(&job).await;
     assert!(heir.work().await.is_empty());
     world.pass(6);
-    // The first reaping buries the node and ends its run, the second one calls the line.
+    // The first reaping declares the node dead and ends its run, the second one calls the line.
     heir.reap().await.unwrap();
     heir.reap().await.unwrap();
     assert_eq!(heir.work().await.len(), 1);
@@ -137,8 +137,8 @@ async fn a_retry_gives_its_place_to_others() {
     assert!(node.work().await.is_empty(), "the second attempt of a waits for b");
 }
 
-/// A one-time job whose time has come waits in line. A pause does not end it, whatever becomes of
-/// times to come.
+/// A one-time job whose time has come waits in line. A pause does not end it, whatever happens to
+/// future times.
 #[tokio::test]
 async fn a_pause_does_not_drop_what_waits() {
     let world = World::at("2026-01-01T00:00:00Z");

@@ -1,4 +1,5 @@
-//! A prepared run is an option and nothing more: what depends on the moment is decided at the start.
+//! A prepared run is an option and nothing more: what depends on the moment is decided at the
+//! start.
 
 use std::sync::{Arc, Mutex};
 
@@ -88,7 +89,7 @@ impl Server {
         Server { node, log }
     }
 
-    /// What a kill leaves behind: nothing but the log.
+    /// State after a kill: nothing but the log.
     fn kill(self) -> Option<Predecessor> {
         let begun = self.log.begun.lock().unwrap().clone();
         let node = self.log.node.lock().unwrap().unwrap();
@@ -192,8 +193,8 @@ async fn a_tick_that_was_in_line_before_a_suspension_is_not_missed() {
     assert_eq!(ledger, expected);
 }
 
-/// All processes of a cluster are killed while one of them holds prepared ticks. The other is
-/// back first; it must not take for begun what the folder of the first can tell.
+/// All processes of a cluster are killed while one of them holds prepared ticks. The other is back
+/// first; it must not take ticks for begun that the start log of the first can decide about.
 #[tokio::test]
 async fn an_outage_of_a_whole_cluster_follows_the_catch_up_policy() {
     use CatchUpPolicy::{All, Last, None};
@@ -201,7 +202,7 @@ async fn an_outage_of_a_whole_cluster_follows_the_catch_up_policy() {
         (None, true, ["10 SKIPPED CATCH_UP", "20 SKIPPED CATCH_UP", "30 COMPLETED"]),
         (Last, true, ["10 SKIPPED CATCH_UP", "20 COMPLETED", "30 COMPLETED"]),
         (All, true, ["10 COMPLETED", "20 COMPLETED", "30 COMPLETED"]),
-        // A folder that does not come back tells nothing, so the tick may have begun.
+        // Without the folder there is no start log, so the tick may have begun.
         (None, false, ["10 COMPLETED", "20 SKIPPED CATCH_UP", "30 COMPLETED"]),
     ];
     for (catch_up, is_back, expected) in rows {
@@ -315,7 +316,7 @@ async fn after_a_crash_only_what_had_begun_is_lost() {
     world.go_to("2026-01-01T00:00:10Z");
     assert_eq!(server.node.work().await.len(), 1, "the other one is prepared");
     let before = server.kill();
-    // The lease of the dead one goes on for a long time: it ends with the restart.
+    // The lease of the dead node would last for a long time: it ends with the restart.
     world.go_to("2026-01-01T00:00:12Z");
     let server = Server::start_after(&world, before).await;
     let started = server.node.work().await;

@@ -1,4 +1,4 @@
-//! What tests in real time share: a clock, chance, and patience.
+//! Support for tests in real time: a clock, randomness, and waiting.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub fn random() -> u128 {
     id ^ id.swap_bytes()
 }
 
-/// What an engine is made of, with the time of a clock.
+/// Environment of an engine with this clock.
 pub fn parts(clock: &Clock) -> Env {
     Env {
         clock: Arc::clone(clock),

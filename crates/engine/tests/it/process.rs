@@ -1,4 +1,4 @@
-//! The engine with its loops, in real time: a test waits for what must happen, never for a while.
+//! The engine with its loops, in real time: a test waits for an event, never for a while.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use tokio::sync::mpsc;
 
 use crate::present::{now, real_parts};
 
-/// What the executor tells the test.
+/// Event that the executor reports to the test.
 #[derive(Debug, PartialEq)]
 enum Seen {
     Started(RunId, Timestamp),
     Stopped(RunId, AttemptEnd),
 }
 
-/// Completes runs at once, unless their parameters say `hang` or `deaf`.
+/// Completes runs at once, unless their parameters have `hang` or `deaf`.
 struct TestExecutor(mpsc::UnboundedSender<Seen>);
 
 impl Executor for TestExecutor {

@@ -63,7 +63,7 @@ async fn by_age_by_number_and_longer_for_failures() {
     assert_eq!(left, expected.map(|(day, counts)| (day, counts.to_vec())));
 }
 
-/// A job that is deleted takes its history along, what goes on included, unless that is to be kept.
+/// A deleted job takes its history along, live runs included, unless that is to be kept.
 #[tokio::test]
 async fn of_a_deleted_job_unless_it_is_kept() {
     let world = World::at("2026-01-01T00:00:00Z");
@@ -99,7 +99,7 @@ async fn of_a_deleted_job_unless_it_is_kept() {
     node.flush().await;
     world.pass(1);
     assert_eq!(left().await, [0, 2, 2]);
-    // What is left of the jobs themselves goes with their history, and not within a day.
+    // Records of deleted jobs are removed with their history, and not within a day.
     let deleted = async || {
         let jobs = world.store.deleted_jobs(TenantId::DEFAULT, None, 9).await.unwrap();
         jobs.into_iter().map(|job| job.name).collect::<Vec<_>>()
@@ -130,7 +130,7 @@ async fn requests_are_remembered_for_a_day_and_given_up_after_minutes() {
     world.pass(5 * 60);
     assert_eq!(begin("lost").await, RequestState::InProgress);
     world.pass(1);
-    // Whoever should have answered is gone.
+    // The process that should have answered is gone.
     assert_eq!(begin("lost").await, RequestState::New);
     world.go_to("2026-01-02T00:00:00Z");
     assert_eq!(node.forget_requests().await.unwrap(), 0);

@@ -1,4 +1,4 @@
-//! Shards and split runs: three nodes, sixteen shards, and what can happen to them.
+//! Shards and split runs: three nodes, sixteen shards, and their faults.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -99,7 +99,8 @@ async fn the_parts_of_a_deleted_job_do_its_work() {
     let mut cluster = TestCluster::create(3, 16).await;
     let job = cluster.nodes[0].create("analyze", partitioned(Partition::AllShards)).await;
     let run = triggered(&cluster, &job, None).await;
-    // One node divides the run and begins its own parts; the others begin theirs after the deletion.
+    // One node divides the run and begins its own parts; the others begin theirs after the
+    // deletion.
     let own = cluster.nodes[0].work().await;
     cluster.nodes[0].delete_job(job.id, Deletion::default()).await.unwrap();
     for started in &own {
@@ -174,7 +175,7 @@ async fn shards_move_when_a_node_is_lost_drained_or_comes() {
             assert_eq!(owner, &before[shard], "{shard} has not moved");
         }
     }
-    // Somebody drains the second one: the first has everything.
+    // An administrator drains the second one: the first has everything.
     let drained = cluster.nodes[1].id();
     cluster.world.store.steer(drained, NodeControl::Drain).await.unwrap();
     cluster.second(&mut done).await;
@@ -194,7 +195,7 @@ async fn s2_117_a_node_is_lost_in_the_middle_and_every_shard_is_done_all_the_sam
     let job = cluster.nodes[0].create("analyze", partitioned(Partition::AllShards)).await;
     let run = triggered(&cluster, &job, None).await;
     cluster.nodes[0].work().await;
-    // The third takes its parts and falls silent, together with the memory of them.
+    // The third claims its child runs and stops, and loses the memory of them.
     cluster.nodes[2].attend().await.unwrap();
     let taken = cluster.nodes[2].work().await;
     assert!(!taken.is_empty());
@@ -207,7 +208,7 @@ async fn s2_117_a_node_is_lost_in_the_middle_and_every_shard_is_done_all_the_sam
         let view = cluster.world.store.run(part.run.run.id).await.unwrap().unwrap();
         assert_eq!((view.state.to_string().as_str(), view.lost), ("COMPLETED", 1));
     }
-    // What it says about them when it wakes is refused.
+    // Its late reports about them are refused.
     for part in taken {
         cluster.nodes[2].complete(part.run.grant, failed());
     }
@@ -221,7 +222,7 @@ async fn s2_118_the_node_that_split_a_run_may_die() {
     let job = cluster.nodes[1].create("analyze", partitioned(Partition::AllShards)).await;
     let run = cluster.nodes[0].triggered(job.id, Trigger::default()).await.unwrap();
     cluster.nodes[0].submit(std::slice::from_ref(&run)).await.unwrap();
-    // It splits the run and is gone before it has told the store that the run waits.
+    // It splits the run and stops before the wait of the run is recorded.
     cluster.nodes[0].start_due().await.unwrap();
     assert_eq!(progress(&cluster, run.id).await.parts, 16);
     cluster.silence(0);
@@ -271,7 +272,7 @@ async fn a_shard_that_kills_its_nodes_ends_and_the_others_are_done() {
     cluster.nodes[0].work().await;
     let poison = cluster.shards[1].0.clone();
     for _ in 0..3 {
-        // Whoever owns the shard begins its part and is never heard of again.
+        // The owner of the shard begins its child run and stops without a report.
         let owner = cluster.owners().await[&poison].node.unwrap();
         let victim = cluster.nodes.iter().position(|node| node.id() == owner).unwrap();
         cluster.nodes[victim].attend().await.unwrap();
@@ -318,7 +319,7 @@ async fn who_cancels_a_run_cancels_its_parts() {
     assert!(outcomes.iter().all(|part| part.outcome == Some(Outcome::Cancelled)));
 }
 
-/// Nothing guards the job, so that nothing but its division makes anybody look.
+/// The job has no guard, so only its split makes a node read the store.
 #[tokio::test]
 async fn a_run_that_is_cancelled_before_it_is_split_ends() {
     let mut cluster = TestCluster::create(1, 4).await;
@@ -509,7 +510,7 @@ async fn a_stale_owner_claims_nothing() {
     cluster.world.store.steer(stale, NodeControl::Drain).await.unwrap();
     cluster.nodes[0].attend().await.unwrap();
     cluster.world.store.steer(stale, NodeControl::Resume).await.unwrap();
-    // It has not heard of anything, and nobody has given the shards back to it.
+    // It has read nothing yet, and the leader has not assigned the shards to it again.
     let run = triggered(&cluster, &job, None).await;
     cluster.nodes[0].work().await;
     assert_eq!(cluster.nodes[1].claim_placed().await.unwrap(), 0);
@@ -517,8 +518,8 @@ async fn a_stale_owner_claims_nothing() {
     assert_eq!(state(&cluster, run).await, "COMPLETED");
 }
 
-/// Agents elsewhere do not know the databases of the servers' settings. They own shards in other
-/// databases, and those that somebody has given to them.
+/// Remote agents do not know the databases of the servers' settings. They own shards in other
+/// databases, and those that an administrator has assigned to them.
 #[tokio::test]
 async fn a_shard_in_a_database_of_the_servers_is_owned_by_a_server() {
     let mut cluster = TestCluster::with(3, 0, |settings| {

@@ -47,7 +47,7 @@ fn names(started: &[Started]) -> Vec<&str> {
 }
 
 /// Lets so many seconds pass. Runs of jobs whose names begin with `stuck` never end, all others end
-/// at once. Answers how many of the others started, and how late the latest of them was.
+/// at once. Returns how many of the others started, and how late the latest of them was.
 async fn live(world: &World, node: &TestNode, seconds: i64) -> (usize, SignedDuration) {
     let (mut count, mut latest) = (0, SignedDuration::ZERO);
     for _ in 0..seconds {
@@ -136,7 +136,7 @@ async fn a_run_takes_the_slot_of_what_its_job_does_now() {
     assert_eq!(node.slot_use().process.taken, 1);
 }
 
-/// Neither what is prepared nor what is triggered exceeds the limit, and each end lets one in.
+/// Neither prepared nor triggered runs exceed the limit, and each end admits one.
 #[tokio::test]
 async fn a_tenant_has_no_more_runs_at_work_than_it_may() {
     let world = World::at(START);
@@ -158,7 +158,7 @@ async fn a_tenant_has_no_more_runs_at_work_than_it_may() {
     }
 }
 
-/// Of what is due at the same time, tenants start as many runs as their tiers give them.
+/// Of runs that are due at the same time, tenants start as many as their tiers give them.
 #[tokio::test]
 async fn tenants_share_slots_by_their_tiers() {
     let world = World::at(START);

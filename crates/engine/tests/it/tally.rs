@@ -1,4 +1,4 @@
-//! What ended adds up, once, whoever does the sums.
+//! Each ended run is counted once, whichever node counts it.
 
 use domain::id::{JobId, TenantId};
 use domain::job::{Definition, Job, RetryPolicy};

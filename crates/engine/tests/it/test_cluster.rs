@@ -12,15 +12,15 @@ use uuid::Uuid;
 
 use crate::world::{Steps, TestNode, World};
 
-/// A cluster that works when it is told to.
+/// A cluster that works only when it is stepped.
 pub struct TestCluster {
     pub world: World,
     pub nodes: Vec<TestNode>,
     /// By name, in order.
     pub shards: Vec<(String, ObjectId)>,
-    /// Nodes that do nothing any more, without having said so.
+    /// Nodes that stopped without leaving.
     silent: BTreeSet<usize>,
-    /// What was carried out: the node, the shard's name, the run.
+    /// Executed runs: the node, the shard's name, the run.
     pub log: Vec<(NodeId, String, RunId)>,
 }
 
@@ -90,14 +90,14 @@ impl TestCluster {
             .map(|(_, node)| node)
     }
 
-    /// Everybody does what a node does as one of several.
+    /// Every node takes its step of cluster work.
     pub async fn attend(&self) {
         for node in self.awake() {
             node.attend().await.unwrap();
         }
     }
 
-    /// One second of the cluster, in which everything that starts is carried out.
+    /// One second of the cluster, in which everything that starts is executed.
     pub async fn second(&mut self, carry_out: &mut impl FnMut(&Started) -> AttemptResult) -> usize {
         self.world.pass(1);
         let mut count = 0;
@@ -173,7 +173,7 @@ impl TestCluster {
         runs
     }
 
-    /// Who owns what.
+    /// Owners by shard.
     pub async fn owners(&self) -> BTreeMap<String, Ownership> {
         let shards = self.world.store.shards(None).await.unwrap();
         shards.into_iter().map(|shard| (shard.object.name, shard.owner)).collect()

@@ -1,4 +1,4 @@
-//! What a tracer is told, and what is counted: each end once, with the times of its steps.
+//! Events of a tracer, and counters: each end once, with the times of its steps.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use crate::world::{Steps, TestNode, World, cron};
 
-/// Keeps a line of everything that it is told.
+/// Keeps a line for every event.
 #[derive(Default)]
 struct Recorder(Mutex<Vec<String>>);
 
@@ -113,7 +113,7 @@ async fn what_is_lost_is_told_by_its_heir_and_only_by_it() {
     recorder.lines();
     heir.reap().await.unwrap();
     assert_eq!(recorder.lines(), ["00:00 job - [1:LOST 00:00] 00:11 Again"]);
-    // The dead one was only asleep: what it says does not count.
+    // The dead one was only suspended: its report is refused.
     dead.complete(first.run.grant, AttemptResult::completed());
     dead.flush().await;
     assert_eq!(recorder.lines(), [] as [&str; 0]);

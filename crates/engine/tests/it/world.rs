@@ -1,4 +1,4 @@
-//! A store in a temporary folder, a clock that stands still, and nodes that work when told.
+//! A store in a temporary folder, a clock that stands still, and nodes that work only when stepped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -17,7 +17,7 @@ pub struct World {
     pub store: Arc<SqliteStore>,
     clock: Arc<AtomicI64>,
     random: Arc<AtomicU64>,
-    /// What new nodes are given.
+    /// Tracer of new nodes.
     pub tracer: Option<Arc<dyn Tracer>>,
     folder: tempfile::TempDir,
 }
@@ -40,7 +40,7 @@ impl World {
         }
     }
 
-    /// Where the store keeps what it knows.
+    /// The file of the store.
     pub fn file(&self) -> std::path::PathBuf {
         self.folder.path().join("punctual.db")
     }
@@ -64,7 +64,7 @@ impl World {
         self.node_by(settings, behind_us, Arc::default()).await
     }
 
-    /// The same, and for whom so many microseconds more have passed than for the store.
+    /// The same, with so many microseconds more on its clock than on the store's.
     pub async fn node_by(
         &self,
         settings: Settings,
@@ -74,7 +74,7 @@ impl World {
         self.joined(settings, behind_us, hurried_us, None).await
     }
 
-    /// A node that writes down what it begins.
+    /// A node with a start log.
     pub async fn node_logging(&self, settings: Settings, log: Arc<dyn StartLog>) -> TestNode {
         self.joined(settings, Arc::default(), Arc::default(), Some(log)).await
     }
@@ -141,7 +141,7 @@ fn line(run: &RunView) -> String {
     format!("{when} {}{reason}", run.state)
 }
 
-/// So many slots of each kind.
+/// The same number of slots of each kind.
 pub fn both(count: u32) -> PerSlot<u32> {
     PerSlot { process: count, http: count }
 }
@@ -169,13 +169,13 @@ pub fn every(seconds: i64, starts: &str) -> Definition {
 pub trait Steps {
     async fn create(&self, name: &str, definition: Definition) -> Job;
     async fn trigger(&self, job: &Job) -> RunId;
-    /// Plans and claims until there is nothing more to do, and starts what is due.
+    /// Plans and claims until there is nothing more to do, and starts due runs.
     async fn work(&self) -> Vec<Started>;
     /// Works, and completes whatever starts, until nothing starts any more.
     async fn work_and_complete(&self) -> usize;
-    /// Tells the store what ended.
+    /// Reports results to the store.
     async fn flush(&self);
-    /// Raises alerts and carries them to a channel. Answers how many arrived.
+    /// Raises alerts and carries them to a channel. Returns how many arrived.
     async fn notify(&self, notifier: &dyn Notifier) -> usize;
 }
 

@@ -1,4 +1,4 @@
-//! Numbers.
+//! Functions of numbers.
 
 use rusqlite::types::{Value as Inner, ValueRef};
 

@@ -175,7 +175,7 @@ pub(crate) const SCALARS: &[Scalar] = &[
             .filter_map(|item| item.or_else(|| nothing.clone()));
         Ok(items.collect::<Vec<_>>().join(&arguments.text(1)).into())
     }),
-    // string_agg(DISTINCT …): PostgreSQL sorts what is distinct.
+    // string_agg(DISTINCT …): PostgreSQL sorts the distinct values.
     strict("_join", (3, 3), TEXT, |_, arguments| {
         let mut items: Vec<String> = items(&arguments.text(0)).into_iter().flatten().collect();
         items.sort();

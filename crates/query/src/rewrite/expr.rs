@@ -14,7 +14,7 @@ use crate::error::{QueryError, State, alike};
 use crate::functions::{Type, answers, names};
 use crate::value::Kind;
 
-/// Columns that every table of PostgreSQL has. Clients ask for them to tell rows apart.
+/// System columns of every table in PostgreSQL. Clients select them to identify rows.
 const SYSTEM_COLUMNS: [&str; 6] = ["xmin", "xmax", "cmin", "cmax", "ctid", "tableoid"];
 
 /// Takes an expression out of its place.

@@ -273,8 +273,8 @@ pub(super) fn series_name(name: &ObjectName, args: &TableFunctionArgs) -> String
     }
 }
 
-/// Whether the arguments of a series are times, as far as they tell: a step that is an interval or a
-/// text, or a bound that is cast to a time.
+/// Whether the arguments of a series are times, judged by their form: a step that is an interval or
+/// a text, or a bound that is cast to a time.
 fn has_times(args: &TableFunctionArgs) -> bool {
     let is_time = |n: usize| match args.args.get(n) {
         Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(expr))) => match expr {

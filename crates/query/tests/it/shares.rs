@@ -53,7 +53,7 @@ fn a_flood_of_one_tenant_does_not_keep_others_waiting() {
     });
 }
 
-/// A sink that accepts a row when the test says so.
+/// A sink that accepts a row when the test allows it.
 struct Slow {
     waits: Sender<()>,
     space: Receiver<()>,

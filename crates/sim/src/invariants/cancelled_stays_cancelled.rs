@@ -1,4 +1,4 @@
-//! A run whose cancellation was acknowledged ends cancelled, whatever its executor says.
+//! A run whose cancellation was acknowledged ends cancelled, whatever its executor reports.
 
 use std::collections::BTreeSet;
 

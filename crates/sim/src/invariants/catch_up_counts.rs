@@ -1,4 +1,4 @@
-//! A plan handles missed occurrences exactly as the catch-up policy says, counted one by one.
+//! A plan handles missed occurrences exactly by the catch-up policy, counted one by one.
 
 use domain::job::Definition;
 use domain::run::{LedgerEntry, Origin, Outcome, ReasonCode};

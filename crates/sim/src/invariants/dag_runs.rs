@@ -15,7 +15,7 @@ use crate::oracle::Oracle;
 /// DAG runs of a job that are looked at.
 const RUNS_MAX: u32 = 1_000;
 
-/// Looks at all DAG runs, and says what is wrong.
+/// Checks all DAG runs, and returns the violations.
 pub async fn check<S: Store + DagRecords>(
     store: &S,
     oracle: &Oracle,

@@ -23,7 +23,7 @@ pub struct Fairness {
     limited: bool,
     /// Unclaimed runs that are or will be due, and how many starts they have seen.
     waiting: BTreeMap<RunId, WaitingRun>,
-    /// Grants that were handed out before their time, by fence.
+    /// Claims that were made before their time, by fence.
     prepared: BTreeSet<i64>,
     /// Starts under way, by fence.
     working: BTreeMap<i64, TenantId>,
@@ -34,7 +34,7 @@ struct WaitingRun {
     tenant: TenantId,
     due_at: Timestamp,
     overtaken: usize,
-    /// By runs that were handed out before their time.
+    /// By runs that were claimed before their time.
     overtaken_by_prepared: usize,
 }
 

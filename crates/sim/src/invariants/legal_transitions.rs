@@ -1,4 +1,4 @@
-//! Runs go from state to state as the table of `docs/run-states.md` says, and in no other way.
+//! Runs change state only by the transitions of the table in `docs/run-states.md`.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Fences grow with every grant, and a write counts only under the newest grant of its run.
+//! Fences grow with every claim, and a write counts only under the newest claim of its run.
 
 use std::collections::BTreeMap;
 

@@ -14,7 +14,7 @@ use crate::oracle::Oracle;
 pub struct OneLeader {
     leadership: Leadership,
     leaders: BTreeMap<i64, NodeId>,
-    /// Grants that only a leader is given, by fence, and the jobs that they are for.
+    /// Claims that only a leader gets, by fence, and their jobs.
     grants: BTreeMap<i64, JobId>,
 }
 

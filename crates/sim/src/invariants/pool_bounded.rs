@@ -18,7 +18,7 @@ pub struct PoolBounded {
     leases: BTreeMap<NodeId, Timestamp>,
     /// By fence.
     working: BTreeMap<i64, Working>,
-    /// The node that was handed each fence.
+    /// The node that got each fence.
     holders: BTreeMap<i64, NodeId>,
 }
 

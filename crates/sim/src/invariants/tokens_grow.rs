@@ -12,7 +12,7 @@ use crate::oracle::Oracle;
 
 #[derive(Default)]
 pub struct TokensGrow {
-    /// The job and the token of what is at work, by claim.
+    /// The job and the token of attempts under way, by claim.
     working: BTreeMap<i64, (JobId, i64)>,
     /// Ends that are too young to count, oldest first: the time, the job and the token.
     young: Vec<(Timestamp, JobId, i64)>,

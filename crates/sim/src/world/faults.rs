@@ -66,7 +66,7 @@ impl World {
         self.note(&format!("m{index} is off for {}s", off_us as f64 / 1e6));
     }
 
-    /// A machine stands still and goes on with what it remembers.
+    /// A machine is suspended and resumes with its memory.
     fn pause(&mut self, index: usize) {
         let us = self.random.between(3 * SECOND, 40 * SECOND);
         let machine = &mut self.machines[index];

@@ -9,7 +9,8 @@ use crate::syntax::Result;
 
 const VALUE: &str = "a value: a text, a number, TRUE, FALSE or NULL";
 
-/// `DECLARE (day DATE REQUIRED, region TEXT DEFAULT 'eu' IN ('eu', 'us'), size INTEGER MIN 1 MAX 9)`.
+/// `DECLARE (day DATE REQUIRED, region TEXT DEFAULT 'eu' IN ('eu', 'us'), size INTEGER MIN 1 MAX
+/// 9)`.
 pub(super) fn declare(reader: &mut Reader<'_>) -> Result<Clause> {
     if reader.eat_none() {
         return Ok(Clause::Declare(Vec::new()));

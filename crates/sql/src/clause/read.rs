@@ -239,7 +239,7 @@ fn used_calendars(reader: &mut Reader<'_>) -> Result<Vec<UsedCalendar>> {
     })
 }
 
-/// Whether the word DAG or JOB says what the next name names, and is not a name itself.
+/// Whether the word DAG or JOB is the kind of the next name, and not a name itself.
 fn is_kind(reader: &Reader<'_>) -> bool {
     let next = reader.ahead(1);
     let is_name = matches!(next.lexemes().first().map(|it| &it.token), Some(Token::Word(_)));

@@ -41,8 +41,8 @@ pub(super) fn drop(reader: &mut Reader<'_>) -> Result<Statement> {
     calendar(reader, verb)
 }
 
-/// `name [DAYS ('rule', …)] [ADD ('rule', …)] [REMOVE ('rule', …)] [ICS 'file'] [TIMEZONE = 'zone' | NONE]
-/// [DESCRIPTION = 'text' | NONE]`, in any order.
+/// `name [DAYS ('rule', …)] [ADD ('rule', …)] [REMOVE ('rule', …)] [ICS 'file'] [TIMEZONE = 'zone'
+/// | NONE] [DESCRIPTION = 'text' | NONE]`, in any order.
 fn calendar(reader: &mut Reader<'_>, verb: Verb) -> Result<Statement> {
     let name = reader.text_or_name(CALENDAR)?;
     let mut calendar = CalendarStatement {

@@ -26,9 +26,9 @@ pub(super) fn drop(reader: &mut Reader<'_>) -> Result<Statement> {
     hook(reader, verb)
 }
 
-/// `name [FOR JOB job] [SCHEME = STANDARD | GITHUB | TOKEN] [PARAMETERS (name = '/pointer', …) | NONE]
-/// [RATE = n] [ENABLED | DISABLED] [DESCRIPTION = 'text' | NONE]`, in any order; or, in ALTER,
-/// `name ROTATE SECRET`.
+/// `name [FOR JOB job] [SCHEME = STANDARD | GITHUB | TOKEN] [PARAMETERS (name = '/pointer', …) |
+/// NONE] [RATE = n] [ENABLED | DISABLED] [DESCRIPTION = 'text' | NONE]`, in any order; or, in
+/// ALTER, `name ROTATE SECRET`.
 fn hook(reader: &mut Reader<'_>, verb: Verb) -> Result<Statement> {
     let name = reader.text_or_name("the name of a hook")?;
     let mut hook = HookStatement {

@@ -27,8 +27,8 @@ pub(super) fn drop(reader: &mut Reader<'_>) -> Result<Statement> {
     shard(reader, verb)
 }
 
-/// `name [SET] [DATABASE = name | NONE] [ON NODE name | NONE] [LABELS (label = 'value', …) | NONE]`,
-/// in any order.
+/// `name [SET] [DATABASE = name | NONE] [ON NODE name | NONE] [LABELS (label = 'value', …) |
+/// NONE]`, in any order.
 fn shard(reader: &mut Reader<'_>, verb: Verb) -> Result<Statement> {
     let name = reader.text_or_name(SHARD)?;
     let mut shard = ShardStatement { verb, name, database: None, node: None, labels: None };

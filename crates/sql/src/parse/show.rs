@@ -1,4 +1,4 @@
-//! What can be shown of jobs without a SELECT.
+//! SHOW statements about jobs.
 
 use super::job::{JOB, VERSION};
 use crate::reader::Reader;

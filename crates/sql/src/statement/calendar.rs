@@ -53,7 +53,7 @@ pub struct BlackoutStatement {
 pub struct PauseAll {
     /// Whether the jobs of all tenants are paused.
     pub is_cluster: bool,
-    /// Why.
+    /// Reason given by the user.
     pub reason: Spanned<String>,
     /// When it ends by itself.
     pub until: Option<Spanned<String>>,

@@ -36,9 +36,9 @@ pub enum DagStatement {
     Rerun {
         /// The run to repeat.
         run: Spanned<RunId>,
-        /// How.
+        /// Steps to repeat.
         rerun: Rerun,
-        /// Only say what would run.
+        /// Preview only.
         dry_run: bool,
     },
     /// MARK STEP.
@@ -174,9 +174,9 @@ pub enum StepChange {
 pub struct DagClauses {
     /// Those that jobs have, too.
     pub job: Clauses,
-    /// MAX_PARALLEL.
+    /// MAX_PARALLEL: maximum number of concurrent steps; none for NONE.
     pub max_parallel: Option<Option<u32>>,
-    /// QUEUE.
+    /// QUEUE: queue of steps that workers execute; none for NONE.
     pub queue: Option<Option<String>>,
     /// ON FAILURE = CONTINUE, STOP or HOLD.
     pub on_step_failure: Option<OnStepFailure>,
@@ -195,17 +195,17 @@ pub struct StepClause {
     pub name: Spanned<String>,
     /// The clauses that jobs have, too.
     pub job: Clauses,
-    /// AFTER.
+    /// AFTER: upstream steps.
     pub after: Vec<Spanned<String>>,
     /// TRIGGER RULE.
     pub rule: TriggerRule,
-    /// WHEN.
+    /// WHEN: condition.
     pub when: Option<String>,
     /// FOR EACH.
     pub for_each: Option<ForEach>,
     /// ALLOW FAILURE.
     pub allow_failure: bool,
-    /// RESULT_BYTES.
+    /// RESULT_BYTES: limit of the result.
     pub result_bytes: Option<u32>,
     /// ON FAILURE DO.
     pub on_failure: Option<WorkClause>,
@@ -215,23 +215,23 @@ pub struct StepClause {
     pub work: Option<WorkClause>,
 }
 
-/// What a step or a handler does.
+/// Work of a step or a handler.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WorkClause {
     /// An action of jobs.
     Action(ActionClause),
-    /// MESSAGE.
+    /// MESSAGE: a message to a queue, which a worker executes.
     Message {
         /// The name of the queue; that of the DAG if absent.
         queue: Option<String>,
         /// The payload.
         payload: Value,
     },
-    /// JOB.
+    /// JOB: triggers a job, with parameters.
     Job(String, Vec<(String, Literal)>),
-    /// DAG.
+    /// DAG: triggers a DAG, with parameters.
     Dag(String, Vec<(String, Literal)>),
-    /// APPROVAL.
+    /// APPROVAL: waits for a user.
     Approval {
         /// The name of the role.
         role: Option<String>,
@@ -240,11 +240,11 @@ pub enum WorkClause {
         /// The answer when the time is over.
         default: ApprovalAnswer,
     },
-    /// SLEEP.
+    /// SLEEP: waits for a duration.
     Sleep(SignedDuration),
     /// SLEEP UNTIL.
     SleepUntil(String),
-    /// ALERT.
+    /// ALERT: raises an alert with this text.
     Alert(String),
     /// WAIT FOR MESSAGE.
     WaitForMessage {

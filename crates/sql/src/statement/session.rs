@@ -2,7 +2,7 @@
 
 use super::Spanned;
 
-/// SET.
+/// SET of a session variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetStatement {
     /// The name of the setting, in lower case.
@@ -49,16 +49,16 @@ impl AccessMode {
 /// SAVEPOINT, RELEASE and ROLLBACK TO.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavepointStatement {
-    /// What is done with it.
+    /// Operation on the savepoint.
     pub verb: SavepointVerb,
     /// Its name.
     pub name: Spanned<String>,
 }
 
-/// What is done with a savepoint.
+/// Operation on a savepoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SavepointVerb {
-    /// SAVEPOINT: sets it.
+    /// SAVEPOINT: creates it.
     Set,
     /// RELEASE: forgets it, and keeps the changes since then.
     Release,
@@ -66,10 +66,10 @@ pub enum SavepointVerb {
     RollbackTo,
 }
 
-/// What DISCARD resets.
+/// Scope of DISCARD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Discard {
-    /// Everything.
+    /// DISCARD ALL.
     All,
     /// Cached plans.
     Plans,

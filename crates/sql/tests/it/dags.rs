@@ -14,7 +14,7 @@ use testbed::property::{self, Plan};
 
 use crate::{define_dag, examples, name_of};
 
-/// The statement that creates what was defined.
+/// The statement that creates the defined DAG.
 pub fn print_dag(name: &str, defined: &Defined) -> String {
     let state = defined.state.unwrap_or(JobState::Enabled);
     sql::create_dag(name, state, &defined.definition, &name_of)

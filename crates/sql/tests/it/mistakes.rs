@@ -1,4 +1,4 @@
-//! Syntax errors: each has its position, what was expected, and a suggestion.
+//! Syntax errors: each has its position, the expected input, and a suggestion.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
--- Who asked for the end of a run. Only what this transaction has written counts.
+-- Audit row of a cancellation request, if this transaction has written it.
 INSERT INTO audit (tenant_id, at, actor, kind, job_id, run_id, outcome, details, runs)
 SELECT r.tenant_id, clock(), $2, 'JOB_CANCELLED', r.job_id, $1, r.outcome, $3, ''
 FROM (

@@ -1,4 +1,4 @@
--- Who decided about a run. Only what this transaction has written counts.
+-- Audit row of a decision about a lost run, if this transaction has written it.
 INSERT INTO audit (tenant_id, at, actor, kind, job_id, run_id, outcome, details, runs)
 SELECT r.tenant_id, clock(), $2, 'RUN_DECIDED', r.job_id, $1, $4, $3, ''
 FROM (

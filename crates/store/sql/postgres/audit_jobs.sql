@@ -1,4 +1,4 @@
--- Who defined which jobs. Only what this transaction has written counts.
+-- Audit rows of job definitions. They go by rows that this transaction has written.
 INSERT INTO audit (tenant_id, at, actor, kind, job_id, outcome, details, runs)
 SELECT
     j.tenant_id, clock(), $2,

@@ -1,4 +1,5 @@
--- Goes on behind submit_born: one row of the audit for all runs that a user asked for together; domain::audit reads the list.
+-- Continues submit_born: one row of the audit for all runs that a user requested together;
+-- domain::audit reads the list.
 audited AS (
     INSERT INTO audit (tenant_id, at, actor, kind, outcome, details, runs)
     SELECT

@@ -1,11 +1,12 @@
--- Hands runs to a node, under the gate: fair between tenants by their weights, then by priority with ageing, then by time,
--- for each kind of slot. A lane is ten times its kind of slot, and a priority.
--- $1 node, $2 how many due runs of each kind of slot, $3 how many that are due soon, $4 how soon, $5 the most a tenant may
--- hold, $6 how deep to look, for each kind: where there are many tenants, only so much of each one's work is looked at.
--- $7 so much is a large claim: to step over what is held already would cost most of it. $8 so many large claims in a row
--- begin where the one before ended, of any node; the next one looks at what has come back since. $9 what a point of
--- priority is worth in waiting, $10 the weight of a tenant without one, $11 a round: every weight divides it.
--- Goes on behind lanes.
+-- Claims runs for a node, under the gate: fair between tenants by their weights, then by priority
+-- with ageing, then by time, for each kind of slot. A lane is ten times its kind of slot, plus a
+-- priority. $1 node, $2 how many due runs of each kind of slot, $3 how many that are due soon, $4
+-- how soon, $5 the limit of a tenant, $6 the depth for each kind: where there are many tenants,
+-- only that many runs of each are read. $7 the size of a large claim: stepping over runs that are
+-- held already would cost most of it. $8 how many large claims in a row begin where the one before
+-- ended, of any node; the next one also reads runs that were released since. $9 the waiting time
+-- that a point of priority is worth, $10 the weight of a tenant without one, $11 a round: every
+-- weight divides it. Continues lanes.
 , clock AS MATERIALIZED (SELECT clock() AS now),
 want AS MATERIALIZED (
     SELECT slot - 1 AS slot, n, depth FROM unnest($2::bigint[], $6::bigint[]) WITH ORDINALITY AS u (n, depth, slot)
@@ -47,8 +48,8 @@ quota AS MATERIALIZED (
     JOIN busy b ON b.slot = w.slot
     GROUP BY w.slot, w.n, w.depth
 ),
--- The front of each lane. It begins at the first time, so that what has ended since the last vacuum
--- is stepped over only once.
+-- The front of each lane. It begins at the first time, so that index entries of runs that ended
+-- since the last vacuum are stepped over only once.
 due AS NOT MATERIALIZED (
     SELECT r.*, b.slot
     FROM busy b
@@ -67,7 +68,7 @@ due AS NOT MATERIALIZED (
         LIMIT q.n
     ) AS r
 ),
--- What each tenant holds already of each kind of slot, where that matters.
+-- Runs that each tenant holds by kind of slot, for tenants with a limit.
 held AS MATERIALIZED (
     SELECT r.tenant_id, r.lane / 10 AS slot, count(*) AS n
     FROM claims c
@@ -76,8 +77,8 @@ held AS MATERIALIZED (
     WHERE (SELECT yes FROM counted) OR (SELECT tenants > 1 FROM plain)
     GROUP BY r.tenant_id, r.lane / 10
 ),
--- Tenants take turns by their weights, what they hold included. A point of priority is worth some waiting, so the order of
--- two runs never changes while they wait.
+-- Tenants take turns by their weights, counting runs that they hold. A point of priority is worth
+-- some waiting, so the order of two runs never changes while they wait.
 ranked AS NOT MATERIALIZED (
     SELECT d.*, d.due_at - d.lane % 10 * $9::bigint AS rank FROM due d WHERE NOT (SELECT yes FROM plain)
 ),
@@ -91,7 +92,7 @@ placed AS MATERIALIZED (
     LEFT JOIN held h ON h.tenant_id = r.tenant_id AND h.slot = r.slot
     WINDOW line AS (PARTITION BY r.tenant_id, r.slot ORDER BY r.rank, r.due_at, r.id)
 ),
--- What a tenant may not have now, of all kinds of slots together.
+-- Runs beyond the limit of their tenant, over all kinds of slots.
 surplus AS MATERIALIZED (
     SELECT p.id
     FROM (
@@ -102,7 +103,7 @@ surplus AS MATERIALIZED (
     JOIN shares s ON s.tenant_id = p.tenant_id
     WHERE p.nth + coalesce((SELECT sum(h.n) FROM held h WHERE h.tenant_id = p.tenant_id), 0) > least(s.n, $5::integer)
 ),
--- What is prepared starts by itself, so a tenant that is counted gets its runs when they are due.
+-- A prepared run starts without another claim, so a tenant with a limit gets runs only when due.
 soon AS (
     SELECT r.*
     FROM lanes l
@@ -121,7 +122,7 @@ soon AS (
     ) AS r
     WHERE $5::integer IS NULL AND l.tenant_id NOT IN (SELECT tenant_id FROM shares WHERE n IS NOT NULL)
 ),
--- Grants are numbered in this order.
+-- Fences are numbered in this order.
 chosen AS MATERIALIZED (
     (
         SELECT

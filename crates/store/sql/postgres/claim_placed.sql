@@ -1,8 +1,9 @@
--- Hands runs that ask for something to a node that offers it, under the gate and a share of the leadership: fair between tenants
--- by their weights, then by priority with ageing, then by time, for each kind of slot. A lane is ten times its kind of slot,
--- and a priority. $1 node, $2 how many due runs of each kind of slot, $3 how many that are due soon, $4 how soon, $5 the most
--- a tenant may hold, $6 the epoch that the node believes to lead in, $7 what a point of priority is worth in waiting, $8 the
--- weight of a tenant without one, $9 a round: every weight divides it.
+-- Claims runs with a placement request for a node that satisfies it, under the gate and a share of
+-- the leadership: fair between tenants by their weights, then by priority with ageing, then by
+-- time, for each kind of slot. A lane is ten times its kind of slot, plus a priority. $1 node, $2
+-- how many due runs of each kind of slot, $3 how many that are due soon, $4 how soon, $5 the limit
+-- of a tenant, $6 the epoch that the node believes to lead in, $7 the waiting time that a point of
+-- priority is worth, $8 the weight of a tenant without one, $9 a round: every weight divides it.
 WITH RECURSIVE
 clock AS MATERIALIZED (SELECT clock() AS now),
 want AS MATERIALIZED (SELECT slot - 1 AS slot, n FROM unnest($2::bigint[]) WITH ORDINALITY AS u (n, slot)),

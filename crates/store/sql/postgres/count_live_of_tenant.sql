@@ -1,5 +1,5 @@
--- What a tenant's live runs are doing. A run in line for earlier ones of its job (1) or for a place in a pool (6) is queued, one that waits for its
--- parts (4) is running.
+-- Live runs of a tenant by state. A run that waits for earlier runs of its job (1) or for a place
+-- in a pool (6) is queued; one that waits for its child runs (4) is running.
 SELECT
     count(*) FILTER (WHERE state = 0) AS pending,
     count(*) FILTER (WHERE state = 1) AS queued,

@@ -1,4 +1,5 @@
--- How much there is of what: jobs, then what the live runs of all tenants are doing, by the rule of count_live_of_tenant.
+-- Counts of jobs, and of the live runs of all tenants by state, by the rule of
+-- count_live_of_tenant.
 SELECT
     (SELECT count(*) FROM jobs WHERE state <> 'DELETED') AS jobs,
     count(*) FILTER (WHERE state = 0) AS pending,

@@ -1,7 +1,7 @@
--- Hands runs of steps ($1) that this very transaction has recorded to the node that decided, as submit does: no other node can
--- claim them, so the gate is passed at the end, for the numbers. A tenant that is counted gets its runs from the queue.
--- $2 lock of the node, $3 node, $4 how many at most that take a process slot, $5 that take an HTTP slot, $6 and $7 as in
--- job_changed_lately.
+-- Claims runs of steps ($1) that this transaction has recorded for the node that decided, as submit
+-- does: no other node can claim them, so the gate is passed at the end, for the fences. A tenant
+-- with a limit gets its runs from the queue. $2 lock of the node, $3 node, $4 how many at most that
+-- take a process slot, $5 that take an HTTP slot, $6 and $7 as in job_changed_lately.
 WITH clock AS MATERIALIZED (SELECT clock() AS now),
 due AS MATERIALIZED (
     SELECT r.id, r.due_at, r.lane, u.place
@@ -16,7 +16,7 @@ chosen AS MATERIALIZED (
     UNION ALL
     (SELECT id, due_at FROM due WHERE lane >= 10 ORDER BY place LIMIT $5::bigint)
 ),
--- Jobs that were changed lately: the node forgets older versions of them.
+-- Jobs that were changed lately: the node drops older versions of them.
 lately AS MATERIALIZED (
     SELECT id, version FROM jobs
     WHERE updated_at > (SELECT now FROM clock) - $6::bigint

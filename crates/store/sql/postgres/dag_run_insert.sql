@@ -1,5 +1,5 @@
--- Runs of steps, of those DAG runs ($13) that this very transaction has written. A column with a single value has it for all
--- rows; unnest fills up the rest.
+-- Runs of steps, of those DAG runs ($13) that this transaction has written. A column with a single
+-- value has it for all rows; unnest fills up the rest.
 WITH clock AS MATERIALIZED (SELECT clock() AS now)
 INSERT INTO runs (
     id, job_id, tenant_id, job_version, scheduled_for, shard, due_at, order_at, lane, origin, coalesced,

@@ -1,4 +1,5 @@
--- Steps of those DAG runs ($1) that this very transaction has written, in place of what was recorded of them.
+-- Steps of those DAG runs ($1) that this transaction has written; earlier records of them are
+-- replaced.
 INSERT INTO dag_steps AS s (
     dag_run_id, step, item, outcome, reason, reason_text, run_id, items, by_step, by_item, decided_at, ended_at, adopted, called
 )

@@ -1,5 +1,5 @@
--- Attempts that are about to begin may record their effects: runs $1 under the turns $2 with the secrets $3, if they still
--- have these turns. Keys of runs that have ended go.
+-- Attempts that are about to begin may record their effects: runs $1 under the claim generations $2
+-- with the secrets $3, if they still have these generations. Keys of ended runs are deleted.
 WITH old AS (
     DELETE FROM effect_keys WHERE run_id IN (
         SELECT k.run_id FROM effect_keys k WHERE NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = k.run_id) LIMIT 100

@@ -1,5 +1,6 @@
--- Runs whose work is committed with its record have completed, whatever was reported of them: runs $1 under the turns $2,
--- with the marks $3 of their finishes and the nodes $4 and starts $5 of their attempts. They are locked.
+-- Runs whose work is committed with its record have completed, whatever was reported of them: runs
+-- $1 under the claim generations $2, with the marks $3 of their finishes and the nodes $4 and
+-- starts $5 of their attempts. They are locked.
 WITH done AS (
     DELETE FROM runs r
     USING unnest($1::uuid[], $2::integer[], $3::bigint[], $4::uuid[], $5::bigint[]) AS u (run_id, turn, mark, node_id, started_at)

@@ -1,5 +1,5 @@
--- What jobs came to last. It is kept for jobs that others depend on; for the rest, a look at the
--- thousand newest runs is enough.
+-- Latest outcomes of upstream jobs. They are kept for jobs that others depend on; for the rest, the
+-- thousand newest runs are enough.
 SELECT
     u.job_id, j.name, coalesce(l.outcome, h.outcome) AS outcome, coalesce(l.finished_at, h.finished_at) AS finished_at,
     coalesce(l.succeeded_at, h.succeeded_at) AS succeeded_at

@@ -1,7 +1,7 @@
--- Grants end and their runs go on: due again, waiting, or as they were. Under the gate.
--- $1 is the holder; without one, the grants are those of dead nodes. $15 are the claims to look into, if known.
--- The time of a decision (7) counts from now on.
--- A column that has no value at all may be left empty: unnest fills it up.
+-- Ends claims of runs that go on: due again, waiting, or as they were. Runs under the gate. $1 is
+-- the holder; without one, the claims are those of dead nodes. $15 are the rows of claims to read,
+-- if known. The time of a decision (7) counts from now on. A column that has no value at all may be
+-- left empty: unnest fills it up.
 WITH clock AS MATERIALIZED (SELECT clock() AS now),
 held AS (
     SELECT h.run_id, c.id + h.k AS fence
@@ -18,9 +18,9 @@ again AS (
         due_at = coalesce((SELECT now FROM clock) + u.delay, r.due_at),
         attempts = r.attempts + CASE WHEN u.delay IS NOT NULL AND u.attempt_end <> 5 THEN 1 ELSE 0 END,
         lost = r.lost + CASE WHEN (u.delay IS NOT NULL OR u.wait = 7) AND u.attempt_end = 5 THEN 1 ELSE 0 END,
-        -- What it should wait for may have happened since its holder looked.
+        -- The awaited event may have happened since the node decided to wait.
         wait = CASE
-            -- If its end was asked for, so was theirs.
+            -- A cancelled parent run has cancelled its child runs as well.
             WHEN u.wait = 4 AND (
                 EXISTS (SELECT 1 FROM parts p JOIN runs c ON c.id = p.run_id WHERE p.parent_id = r.id)
                 OR EXISTS (SELECT 1 FROM dag_runs d WHERE d.run_id = r.id AND NOT d.is_over)

@@ -1,8 +1,9 @@
--- Runs end: they leave the live table for the history, if their grants are still valid.
--- $1 is the holder; without one, the grants are those of dead nodes. $19 are the claims that all grants are from, if
--- known: as long as these are there and whole, they need not be looked into.
--- $21 are the fencing tokens of attempts: history shows them, and a finish that is sent again is known by them.
--- A column that has no value at all may be left empty: unnest fills it up. One with a single value has it for all rows.
+-- Ends runs: they move from the live table to the history, if their claims are still valid. $1 is
+-- the holder; without one, the claims are those of dead nodes. $19 are the rows of claims that all
+-- of them are from, if known: as long as these exist and are whole, they need not be read. $21 are
+-- the fencing tokens of attempts: history shows them, and a finish that is sent again is recognized
+-- by them. A column that has no value at all may be left empty: unnest fills it up. One with a
+-- single value has it for all rows.
 WITH known AS MATERIALIZED (
     SELECT count(*) = cardinality($19::bigint[]) AS yes
     FROM nodes n

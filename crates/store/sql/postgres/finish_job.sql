@@ -1,5 +1,6 @@
--- The state that a job takes with the end of a run, such as that of a one-time job, if this very
--- transaction has recorded the end, and the version that it makes ($3 in whose name). Jobs are locked by id.
+-- The state that a job takes with the end of a run, such as that of a one-time job, if this
+-- transaction has recorded the end, and the version that it makes ($3 the actor). Jobs are locked
+-- by id.
 WITH done AS MATERIALIZED (
     SELECT j.id, u.state
     FROM unnest($1::uuid[], $2::text[]) AS u (run_id, state)

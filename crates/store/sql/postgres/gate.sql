@@ -1,2 +1,2 @@
--- Who changes claims or waits goes through one at a time; claims get their numbers here.
+-- Serializes transactions that change claims or waits, and allocates fencing tokens.
 UPDATE gate SET fence = fence + $1 RETURNING fence, clock() AS now

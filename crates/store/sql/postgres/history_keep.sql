@@ -1,6 +1,7 @@
--- Copies what of an old partition has to stay: what ended later than $1, failures that ended later than $2, and jobs with a
--- rule of their own; $3 rows at most. Found by indexes, so that it costs what it keeps and not what it drops. A row is
--- found twice if it is a failure of such a job.
+-- Copies the rows of an old partition that have to stay: runs that ended later than $1, failures
+-- that ended later than $2, and runs of jobs with a retention of their own; $3 rows at most. The
+-- indexes find them, so the cost depends on the rows that stay and not on those that are dropped. A
+-- row is found twice if it is a failure of such a job.
 INSERT INTO history_new
 WITH RECURSIVE tenants AS (
     (SELECT tenant_id FROM history_old ORDER BY tenant_id LIMIT 1)

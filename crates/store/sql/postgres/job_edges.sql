@@ -1,4 +1,4 @@
--- The edges of jobs that this very transaction has written. $1 the jobs, $2 and $3 their edges.
+-- The edges of jobs that this transaction has written. $1 the jobs, $2 and $3 their edges.
 WITH written AS MATERIALIZED (
     SELECT id FROM jobs WHERE id = ANY ($1::uuid[]) AND xmin = pg_current_xact_id()::xid
 ),

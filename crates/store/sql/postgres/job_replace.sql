@@ -1,7 +1,8 @@
--- The runs of jobs that this very transaction has written ask for the place and the kind of slot ($3) that their jobs ask for
--- now. Under the gate, with the lock of waits alone. What belongs to a shard stays there. A lane is ten times its kind of
--- slot, and a priority. Runs that do not wait were locked before the gate; where one was recorded since and is locked by
--- another transaction, this one gives way and begins again.
+-- Moves the runs of jobs that this transaction has written to the placement and the kind of slot
+-- ($3) of the new definition. Runs under the gate, with the exclusive lock of waits. Runs of a
+-- shard stay in its lane. A lane is ten times its kind of slot, plus a priority. Runs that do not
+-- wait were locked before the gate; if one was recorded since and is locked by another transaction,
+-- this one rolls back and is repeated.
 WITH moved AS MATERIALIZED (
     SELECT r.id, u.place, u.slot
     FROM unnest($1::uuid[], $2::text[], $3::smallint[]) AS u (job_id, place, slot)

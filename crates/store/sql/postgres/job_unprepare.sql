@@ -1,15 +1,16 @@
--- Ticks whose time has not come and that were neither tried nor cancelled vanish, held or not, if this very transaction has
--- written their jobs. Under the gate, the lock of waits alone, and the lock of
--- starts: a tick that a node was told may start has its time behind it by this clock. $1 the jobs, $2 those of them whose next time goes back to the first such tick:
--- they are planned again from there on, so what comes before a tick about which something was decided stays.
--- The runs were locked before the gate; where one was recorded since and is locked by another transaction, this one gives way
--- and begins again.
+-- Deletes ticks whose time has not come and that were neither attempted nor cancelled, held or not,
+-- if this transaction has written their jobs. Runs under the gate, the exclusive lock of waits, and
+-- the lock of starts: a tick that a node may start has its time behind it by this clock. $1 the
+-- jobs, $2 those of them whose next time goes back to the first such tick: they are planned again
+-- from there on, so ticks before one that has a decision stay. The runs were locked before the
+-- gate; if one was recorded since and is locked by another transaction, this one rolls back and is
+-- repeated.
 WITH clock AS MATERIALIZED (SELECT clock() AS now),
 written AS MATERIALIZED (
     SELECT id, id = ANY ($2::uuid[]) AS returned FROM jobs
     WHERE id = ANY ($1::uuid[]) AND xmin = pg_current_xact_id()::xid
 ),
--- The ids of history are sorted by time, so only what is to come is looked at.
+-- The ids of history are sorted by time, so only future ones are read.
 settled AS MATERIALIZED (
     SELECT
         w.id,
@@ -41,8 +42,8 @@ gone AS (
     DELETE FROM runs r USING doomed d WHERE r.id BETWEEN d.id AND d.id
     RETURNING r.id, r.job_id, r.scheduled_for
 ),
--- The same tick may be planned again, with the same id and a first turn of its own: an old grant
--- must not be mistaken for a new one.
+-- The same tick may be planned again, with the same id and a first claim generation of its own: an
+-- old claim must not be mistaken for a new one.
 listed AS MATERIALIZED (
     SELECT c.id FROM claims c
     WHERE EXISTS (SELECT 1 FROM unnest(c.run_ids) AS h (id) WHERE (h.id IN (SELECT id FROM gone)) IS TRUE)

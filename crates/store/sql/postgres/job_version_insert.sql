@@ -1,4 +1,4 @@
--- The versions of jobs that this very transaction has written. $2 who, $4 the fields that became others.
+-- The versions of jobs that this transaction has written. $2 the actor, $4 the changed fields.
 INSERT INTO job_versions (job_id, version, name, state, definition, changed_at, changed_by, changed)
 SELECT j.id, j.version, j.name, j.state, j.definition, j.updated_at, $2, u.changed
 FROM unnest($1::uuid[], $3::integer[], $4::text[]) AS u (job_id, version, changed)

@@ -1,12 +1,13 @@
--- Runs that wait by an old definition look again, if this very transaction has written their jobs: all that wait for
--- other jobs, a quorum, a place in a pool, their backfill or the end of a pause, and as many of the line as the job lets run now. Under the gate. $1 the jobs, $2 how many of their lines;
--- all where that is not said.
+-- Wakes runs that wait by an old definition, if this transaction has written their jobs: all that
+-- wait for other jobs, a quorum, a place in a pool, their backfill or the end of a pause, and as
+-- many of the line as the job lets run now. Runs under the gate. $1 the jobs, $2 how many of their
+-- lines; all if absent.
 WITH changed AS MATERIALIZED (
     SELECT j.id, u.line
     FROM unnest($1::uuid[], $2::integer[]) AS u (id, line)
     JOIN jobs j ON j.id BETWEEN u.id AND u.id AND j.xmin = pg_current_xact_id()::xid
 ),
--- A holder that has looked before this change will find out when it wants to wait.
+-- A holder that read its facts before this change is woken again when it begins to wait.
 noted AS (
     UPDATE jobs j SET changed_fence = (SELECT fence FROM gate) FROM changed c WHERE j.id BETWEEN c.id AND c.id
 ),

@@ -1,4 +1,4 @@
--- The newest run of each of these jobs that was carried out; a look at the latest is enough.
+-- The newest executed run of each of these jobs; the latest ones are enough.
 SELECT j.job_id, h.scheduled_for, h.outcome
 FROM unnest($1::uuid[]) AS j (job_id)
 CROSS JOIN LATERAL (

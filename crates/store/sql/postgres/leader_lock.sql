@@ -1,2 +1,2 @@
--- Who changes leadership comes one at a time: the next statement sees what the one before has done.
+-- Serializes changes of leadership: the next statement sees the changes of the previous holder.
 SELECT 1 FROM roles WHERE name = 'LEADER' FOR UPDATE

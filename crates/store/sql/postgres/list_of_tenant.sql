@@ -1,6 +1,7 @@
--- Runs of a tenant ($1), newest first and before $3: up to $7 live ones, not before $2, in some states ($5) that something
--- ($6) asked for, and up to $4 ended ones of each outcome ($8). Only the index of the tenant has this order; the two
--- conditions on the outcome let it begin and stop at the right places.
+-- Runs of a tenant ($1), newest first and before $3: up to $7 live ones, not before $2, in some
+-- states ($5) and of an origin ($6), and up to $4 ended ones of each outcome ($8). Only the index
+-- of the tenant has this order; the two conditions on the outcome let it begin and stop at the
+-- right places.
 (
     SELECT 0::smallint AS part, l.id, l.origin, NULL::smallint AS outcome, l.job_id
     FROM (

@@ -1,4 +1,4 @@
--- What a run that has not ended waits for, and how many come before it.
+-- Wait of a live run, and the number of runs before it.
 SELECT
     r.wait, r.wait_until, r.cancel_code, r.cancel_text, r.lane,
     CASE WHEN r.wait = 0 THEN (SELECT count(*) FROM (

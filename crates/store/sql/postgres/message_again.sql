@@ -9,7 +9,7 @@ message AS (
         at = coalesce((SELECT now FROM clock) + u.delay, m.order_at)
     FROM unnest($2::uuid[], $3::bigint[], $4::bigint[], $5::smallint[], $6::text[], $7::text[], $8::uuid[])
         AS u (id, fence, delay, attempt_end, message, error, queue_id)
-    -- What is to be remembered of the lease.
+    -- Columns of the lease, for the recorded attempt.
     JOIN messages o ON o.run_id BETWEEN u.id AND u.id AND o.state + 0 = 2 AND o.fence = u.fence
     WHERE m.run_id BETWEEN u.id AND u.id AND m.state + 0 = 2 AND m.fence = u.fence AND m.queue_id = u.queue_id
     RETURNING m.run_id, u.fence, u.delay, u.attempt_end, u.message, u.error, o.leased_at

@@ -1,6 +1,6 @@
--- Reports that found no lease: those that were sent before, and what came of them; no outcome if the message goes on. Of
--- each: $1 id, $2 the token of its lease, $3 its queue, $4 how the attempt ended, if one was made. A report whose attempt
--- ended otherwise comes too late.
+-- Outcomes of reports without a valid lease that were sent before; no outcome if the message goes
+-- on. Of each: $1 id, $2 the token of its lease, $3 its queue, $4 how the attempt ended, if one was
+-- made. A report whose attempt ended otherwise comes too late.
 SELECT u.id, h.outcome
 FROM unnest($1::uuid[], $2::bigint[], $3::uuid[], $4::smallint[]) AS u (id, fence, queue_id, attempt_end)
 JOIN history h ON h.id BETWEEN u.id AND u.id AND h.fence = u.fence AND h.job_id = u.queue_id

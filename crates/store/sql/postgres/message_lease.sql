@@ -6,7 +6,7 @@ WITH RECURSIVE clock AS MATERIALIZED (SELECT clock() AS now),
 served AS MATERIALIZED (
     SELECT
         coalesce(c.workspace, '') AS workspace, coalesce(c.served, 0) AS served,
-        -- What is left of the last turn.
+        -- Rest of the weight of the workspace that was served last.
         CASE WHEN c.served > 0 THEN greatest(t.weight - c.served, 0) ELSE 0 END AS carry,
         -- The first workspace in line: no name is between a name and the same name with this character.
         (coalesce(c.workspace, '') || CASE WHEN c.served > 0 AND t.weight > c.served THEN '' ELSE chr(1) END) COLLATE "C" AS start,

@@ -1,4 +1,5 @@
--- Dead nodes whose last run was handed on. Under the lock of the list of nodes; claims are locked by id.
+-- Dead nodes whose last run was settled. Under the lock of the list of nodes; claims are locked by
+-- id.
 WITH spent AS MATERIALIZED (
     SELECT c.id FROM claims c
     WHERE c.node_id = ANY (ARRAY(SELECT id FROM nodes WHERE dead AND NOT cleared)) AND NOT EXISTS (

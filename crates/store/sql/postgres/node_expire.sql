@@ -1,5 +1,5 @@
--- Buries nodes whose lease ran out, under their locks: some may have renewed it meanwhile. One whose name a living node has
--- was started again already.
+-- Declares nodes dead whose lease expired, under their locks: some may have renewed it meanwhile.
+-- If a living node has the same name, the process was already started again.
 UPDATE nodes n SET dead = true, gone_at = CASE WHEN EXISTS (
     SELECT 1 FROM nodes o WHERE o.name = n.name AND o.id <> n.id AND NOT o.dead AND o.lease_until >= clock()
 ) THEN clock() END

@@ -1,4 +1,5 @@
--- A node begins. One that was declared dead cannot come back; one of its name that fell silent has come back with it.
+-- Registers a node. A node that was declared dead cannot come back; one of the same name that
+-- missed heartbeats is replaced by this one.
 WITH back AS (
     UPDATE nodes SET gone_at = clock() WHERE name = $2 AND id <> $1 AND dead AND gone_at IS NULL RETURNING draining
 )

@@ -1,5 +1,5 @@
--- A node ends. Under the gate and the node's lock, when what it had not begun was given back: without anything begun its
--- claims go with it.
+-- Ends the registration of a node, under the gate and the node's lock, after its runs that had not
+-- begun were released: without begun runs its claims are deleted with it.
 WITH left_over AS (
     SELECT EXISTS (
         SELECT 1 FROM claims c

@@ -1,4 +1,5 @@
--- What a node held and had not begun goes back. Under the gate and the node's lock. $1 node, $2 the runs that it had begun.
+-- Releases the runs of a node that had not begun. Runs under the gate and the node's lock. $1 node,
+-- $2 the runs that it had begun.
 UPDATE runs r SET turn = r.turn + 1
 FROM nodes n
 JOIN claims c ON c.node_id = n.id

@@ -1,6 +1,7 @@
--- Extends a lease, and tells the node whose end was asked for, which claims it has, and which of
--- them it has had for long although most of their runs may have ended, and which tenants have another weight than usual
--- ($3), and whether some may have only so many runs at work. A lease that has ended is not extended.
+-- Extends a lease. Returns the runs with a cancellation request, the claims of the node, those of
+-- them that are old although most of their runs may have ended, the tenants with another weight
+-- than usual ($3), and whether some tenants have a limit of concurrent runs. A lease that has
+-- expired is not extended.
 UPDATE nodes SET lease_until = clock() + $2::bigint, renewed_at = clock()
 WHERE id = $1 AND NOT dead AND lease_until >= clock()
 RETURNING

@@ -1,4 +1,4 @@
--- What a node executes and since when. A dead node has nothing to say.
+-- Runs under way on a node, with their start times. A dead node writes nothing.
 INSERT INTO node_starts (node_id, run_ids, turns, started_at)
 SELECT n.id, $2::uuid[], $3::integer[], $4::bigint[] FROM nodes n WHERE n.id = $1 AND NOT n.dead
 ON CONFLICT (node_id) DO UPDATE

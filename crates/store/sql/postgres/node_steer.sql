@@ -1,4 +1,5 @@
--- A node is drained, resumed or removed, and who did it. Only one that fell silent can be removed, and no other one drained.
+-- Drains, resumes or removes a node, with its audit row. Only a node that missed heartbeats can be
+-- removed, and no such node can be drained.
 WITH done AS (
     UPDATE nodes SET
         draining = CASE $2::text WHEN 'DRAINED' THEN true WHEN 'RESUMED' THEN false ELSE draining END,

@@ -1,5 +1,6 @@
--- The parts of a run ($1), unless it has some, or its cancellation was requested. Under the gate. $2 is the node that holds it
--- with the fence $3; without one, the run was recorded by this very transaction, and waits for its parts from the beginning.
+-- The child runs of a run ($1), unless it has some, or its cancellation was requested. Runs under
+-- the gate. $2 is the node that holds it with the fence $3; without one, the run was recorded by
+-- this transaction, and waits for its child runs from the beginning.
 WITH clock AS MATERIALIZED (SELECT clock() AS now),
 parent AS MATERIALIZED (
     SELECT r.id, r.requested_by FROM runs r

@@ -1,5 +1,5 @@
--- Whether a run that asks for what a node offers is due soon, as far as can be seen without the gate. $1 how soon, $2 node,
--- $3 the epoch that it believes to lead in.
+-- Whether a run with a placement request that a node satisfies is due soon, as far as can be seen
+-- without the gate. $1 how soon, $2 node, $3 the epoch that it believes to lead in.
 WITH RECURSIVE
 offer AS MATERIALIZED (
     SELECT n.labels || CASE WHEN EXISTS (

@@ -1,4 +1,4 @@
--- The leader of an epoch says what every node should run with. Under a share of the leadership.
+-- The leader of an epoch publishes the cluster policy. Under a share of the leadership.
 WITH leads AS (
     SELECT 1 FROM roles l JOIN nodes n ON n.id = l.node_id AND NOT n.dead
     WHERE l.name = 'LEADER' AND l.node_id = $1 AND l.epoch = $2

@@ -1,4 +1,4 @@
--- Runs begin under grants that the node still holds. $1 node, $2 to $4 the grants.
+-- Runs begin under claims that the node still holds. $1 node, $2 to $4 the claims.
 WITH held AS (
     SELECT h.run_id, c.id + h.k AS fence
     FROM nodes n

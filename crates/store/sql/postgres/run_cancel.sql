@@ -1,6 +1,8 @@
--- Ends a run that no node holds, or asks its holder to. Under the gate. $4 whether the run waits: if it does, the transaction
--- has the lock of waits alone, otherwise it has locked the run before the gate. A run that began or ceased to wait in between
--- is left alone, and the last column but one tells so. So is a DAG run that has begun, which the last column tells.
+-- Ends a run that no node holds, or requests its holder to end it. Runs under the gate. $4 whether
+-- the run waits: if it does, the transaction has the exclusive lock of waits, otherwise it has
+-- locked the run before the gate. A run that began or ceased to wait in between is left alone,
+-- which the last column but one reports. So is a DAG run that has begun, which the last column
+-- reports.
 WITH target AS MATERIALIZED (
     SELECT id, turn FROM runs WHERE id = $1 AND (wait <> 0) = $4::boolean
         AND NOT EXISTS (SELECT 1 FROM dag_runs AS d WHERE d.run_id = $1)

@@ -1,4 +1,4 @@
--- What a node holds, and in which claims. Under the node's lock.
+-- Runs that a node holds, with their claims. Runs under the node's lock.
 SELECT
     r.id, r.job_id, r.tenant_id, r.job_version, r.scheduled_for, r.shard, r.due_at, r.lane, r.origin, r.coalesced,
     r.ignore_dependencies, r.parameters, r.attempts, r.lost, r.turn, c.id + h.k AS fence, c.id AS claim

@@ -1,6 +1,6 @@
--- Runs. What is due already takes its turn by when it came, not by a time in the past: a run that
--- has begun meanwhile was not preceded by it. Those that come together take turns in their order.
--- A column with a single value has it for all rows; unnest fills up the rest.
+-- Runs. A run that is due already is ordered by its arrival, not by a time in the past: it did not
+-- precede a run that has begun meanwhile. Runs of one call keep their order. A column with a single
+-- value has it for all rows; unnest fills up the rest.
 WITH clock AS MATERIALIZED (SELECT clock() AS now)
 INSERT INTO runs (
     id, job_id, tenant_id, job_version, scheduled_for, shard, due_at, order_at, lane, origin, coalesced,
@@ -12,7 +12,7 @@ SELECT
     greatest(due_at, (SELECT now FROM clock) - cardinality($1) - 1 + place),
     coalesce(lane, ($8)[1]), coalesce(origin, ($9)[1]), coalesce(coalesced, ($10)[1]),
     coalesce(ignore_dependencies, ($11)[1]), parameters, 0, 0, 0, 0,
-    -- Zeros stand for a run that no user asked for, beside others that users did.
+    -- Zeros stand for a run that no user requested, beside others that users did.
     nullif(coalesce(requested_by, ($13)[1]), '00000000-0000-0000-0000-000000000000'),
     (SELECT now FROM clock)
 FROM unnest(

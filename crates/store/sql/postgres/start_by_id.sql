@@ -1,7 +1,8 @@
 -- Ended runs of a job ($1) that began before a place ($2, $3), newest first, with ids from $7 up to but without $8.
 -- $5 and $6: how they ended, and whether several attempts will do as well.
--- Partitions are read one after the other until there are enough: what is before a partition is looked at only if that
--- partition had too few. The conditions on the id alone choose the partition; those on both columns begin and end the walk.
+-- Partitions are read one after the other until there are enough rows: an older partition is read
+-- only if the newer ones had too few. The conditions on the id alone choose the partition; those on
+-- both columns begin and end the walk.
 SELECT h.id, h.started_at
 FROM (SELECT first, until FROM history_ranges WHERE first < $8::uuid AND until > $7::uuid ORDER BY first DESC) AS p
 CROSS JOIN LATERAL (

@@ -1,7 +1,7 @@
--- Goes on behind audit_requested, to hand what was just recorded to the node that asked. No other node can claim it, so the
--- gate is passed on the way, for the numbers. A tenant that is counted gets its runs from the queue.
--- $18 lock of the node, $19 node, $20 how many at most that take a process slot, $21 that take an HTTP slot, $22 and $23 as
--- in job_changed_lately.
+-- Continues audit_requested, and claims the runs that were just recorded for the submitting node.
+-- No other node can claim them, so the gate is passed on the way, for the fences. A tenant with a
+-- limit gets its runs from the queue. $18 lock of the node, $19 node, $20 how many at most that
+-- take a process slot, $21 that take an HTTP slot, $22 and $23 as in job_changed_lately.
 , due AS MATERIALIZED (
     SELECT id, due_at, order_at, lane
     FROM born
@@ -14,7 +14,7 @@ chosen AS MATERIALIZED (
     UNION ALL
     (SELECT id, due_at FROM due WHERE lane >= 10 ORDER BY order_at LIMIT $21::bigint)
 ),
--- Jobs that were changed lately: who starts what it was handed forgets older versions of them.
+-- Jobs that were changed lately: a node that starts a claimed run drops older versions of them.
 lately AS MATERIALIZED (
     SELECT id, version FROM jobs
     WHERE updated_at > (SELECT now FROM clock) - $22::bigint AND $20::bigint + $21::bigint > 0
@@ -39,6 +39,6 @@ SELECT
     -- Such a run, if it guards nothing, is decided with its claim.
     ARRAY(SELECT nextval('start_tokens') FROM chosen) AS tokens,
     ARRAY(SELECT id FROM lately) AS changed, ARRAY(SELECT version FROM lately) AS versions,
-    -- What was recorded is told only if something was not.
+    -- The list of recorded runs is returned only if some were not recorded.
     CASE WHEN (SELECT count(*) FROM born) < cardinality($1) THEN ARRAY(SELECT id FROM born) END AS born
 FROM known

@@ -1,2 +1,2 @@
--- Goes on behind audit_requested, and tells what is new.
+-- Continues audit_requested, and returns the new runs.
 SELECT id FROM born WHERE id <> ALL ((SELECT ids FROM known)::uuid[])

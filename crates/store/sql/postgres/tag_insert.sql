@@ -1,4 +1,5 @@
--- The tags of jobs that this very transaction has written. What is left of a deleted job of that name gives way.
+-- The tags of jobs that this transaction has written. A row of a deleted job of the same name is
+-- replaced.
 INSERT INTO job_tags (tenant_id, tag, name, job_id)
 SELECT j.tenant_id, u.tag, j.name, j.id
 FROM unnest($1::uuid[], $2::text[]) AS u (job_id, tag)

@@ -1,8 +1,9 @@
--- Runs of jobs have ended or stepped aside: the runs that waited for that go on. While no run begins to wait, and under the
--- gate where others depend on these jobs or runs step aside.
--- $1 jobs, $2 how many in line go on for each, $3 all runs that may have ended, $4 those of them whose job is not known,
--- $5 runs that may wait for other jobs or in line now, $6 how many fences the gate has just handed out, $7 and $8 the first and the last
--- of $3: no other partition of history is looked at. $9 how many runs of the job of each of $5 may be under way at a time.
+-- Wakes runs that waited for these jobs after runs have ended or begun to wait. While no run begins
+-- to wait, and under the gate where others depend on these jobs or runs begin to wait. $1 jobs, $2
+-- how many in line go on for each, $3 all runs that may have ended, $4 those of them whose job is
+-- not known, $5 runs that may wait for other jobs or in line now, $6 how many fences the gate has
+-- just allocated, $7 and $8 the first and the last of $3: no other partition of history is read. $9
+-- how many runs of the job of each of $5 may be under way at a time.
 WITH clock AS MATERIALIZED (SELECT clock() AS now),
 freed AS MATERIALIZED (
     SELECT job_id, sum(n) AS n
@@ -13,8 +14,9 @@ freed AS MATERIALIZED (
     ) AS u
     GROUP BY job_id
 ),
--- The next in line of the same job, one for each that made room, and the next of its backfill (8). Others may wake runs of the same jobs in this moment:
--- all lock them in one order, and who comes second takes those behind. Who steps aside makes room only for those behind.
+-- The next in line of the same job, one for each run that ended, and the next of its backfill (8).
+-- Other transactions may wake runs of the same jobs at this moment: all lock them in one order, and
+-- the second takes those behind. A run that begins to wait wakes only those behind it.
 in_line AS (
     SELECT w.id
     FROM (SELECT job_id, n FROM freed ORDER BY job_id) AS f

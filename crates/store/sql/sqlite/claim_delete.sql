@@ -1,2 +1,2 @@
--- Every grant of a claim is over.
+-- Deletes a claim whose runs have all ended.
 DELETE FROM claims WHERE first = ?1

@@ -1,2 +1,2 @@
--- Who holds what.
+-- All claims, oldest first.
 SELECT first, node_id, grants FROM claims ORDER BY first

@@ -1,2 +1,2 @@
--- A claim without the grants that are over.
+-- Removes runs that have ended from a claim.
 UPDATE claims SET grants = ?2 WHERE first = ?1

@@ -1,6 +1,7 @@
--- What a tenant's live runs are doing: what goes on, is not in the queue and waits for nothing is held. A run in line for
--- earlier ones of its job (1) or for a place in a pool (6) is queued, one that waits for its parts (4) is running. $2 lanes of runs that any node may
--- execute. A message that no worker has is queued.
+-- Live runs of a tenant by state. A run that is neither queued nor waiting is held by a node. One
+-- that waits for earlier runs of its job (1) or for a place in a pool (6) is queued; one that waits
+-- for its child runs (4) is running. $2 lanes of runs that any node may execute. A message that no
+-- worker has leased is queued.
 SELECT
     count(*) FILTER (WHERE r.wait NOT IN (0, 1, 4, 6, 8) OR (r.wait <> 4 AND r.due_at > {now})),
     count(*) FILTER (WHERE (q.seq IS NOT NULL OR r.wait IN (1, 6, 8) OR m.state <> 2) AND r.due_at <= {now}),

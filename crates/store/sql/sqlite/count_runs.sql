@@ -1,6 +1,7 @@
--- What the live runs are doing: all, those that wait for their parts, those that wait for something else and how many of
--- them are in line for earlier runs of their job or for a place in a pool, those in the queue that are due, and the others; since when the oldest
--- of those is due that any node may execute; messages whose time has not come, and all that no worker has.
+-- Live runs by state: all; waiting for child runs; waiting for something else, and how many of
+-- those wait for earlier runs of their job or for a place in a pool; queued and due; queued and not
+-- due; the due time of the oldest due run that any node may execute; messages that are not due;
+-- messages that no worker has leased.
 SELECT
     (SELECT count(*) FROM live),
     (SELECT count(*) FROM runs WHERE wait <> 0 AND wait = 4),

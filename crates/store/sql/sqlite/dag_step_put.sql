@@ -1,4 +1,4 @@
--- Steps of DAG runs, in place of what was recorded of them.
+-- Steps of DAG runs; earlier records of them are replaced.
 INSERT OR REPLACE INTO dag_steps (dag_run_id, step, item, outcome, reason, reason_text, run_id, items, by_step, by_item,
     decided_at, ended_at, adopted, called)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)

@@ -1,5 +1,5 @@
--- The last tick to come (after ?2) about which something was decided already: tried, cancelled or ended. Ids are
--- sorted by time, so of what has ended only what is to come is looked at (after ?3).
+-- The last future tick (after ?2) that was attempted, cancelled or ended already. Ids are sorted by
+-- time, so of ended runs only future ones are read (after ?3).
 SELECT max(
     coalesce((
         SELECT max(r.scheduled_for) FROM live AS l CROSS JOIN runs AS r ON r.seq = l.seq

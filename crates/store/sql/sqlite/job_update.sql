@@ -1,5 +1,6 @@
--- A changed job, if it is the one that the change is based on, and if nothing that it was due for is left unplanned when
--- its schedule ends (?12 is now; none when the schedule goes on). The next time moves only with the schedule.
+-- A changed job, if it is the version that the change is based on, and if no due time is left
+-- unplanned when its schedule ends (?12 is now; none when the schedule goes on). The next time
+-- moves only with the schedule.
 UPDATE jobs
 SET name = ?3, version = ?4, state = ?5, after_dependencies = ?6, own_retention = ?7, definition = ?8,
     next_run = CASE WHEN ?11 THEN ?9 ELSE next_run END, updated_at = ?10

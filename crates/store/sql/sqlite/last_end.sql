@@ -1,2 +1,2 @@
--- What the runs of a job came to last.
+-- Latest outcome of a job.
 SELECT outcome, finished_at, succeeded_at FROM last_ends WHERE job_id = ?1

@@ -1,4 +1,4 @@
--- What runs of a job that others depend on came to. They may be reported in another order than they ended in.
+-- Latest outcome of a job that others depend on. Ends may be reported out of order.
 INSERT INTO last_ends (job_id, outcome, finished_at, succeeded_at) VALUES (?1, ?2, ?3, ?4)
 ON CONFLICT (job_id) DO UPDATE SET
     outcome = CASE WHEN excluded.finished_at < finished_at THEN outcome ELSE excluded.outcome END,

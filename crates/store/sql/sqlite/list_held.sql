@@ -1,4 +1,4 @@
--- A run of a tenant that a node may hold: a grant in the list of claims may be over.
+-- A run of a tenant that a node may hold: an entry of a claim may be over.
 SELECT r.id, r.job_id, r.origin, r.due_at, r.wait, q.seq IS NOT NULL, e.outcome
 FROM runs AS r
 LEFT JOIN ends AS e ON e.seq = r.seq

@@ -1,2 +1,2 @@
--- A dead node whose last run was handed on.
+-- A dead node whose last run was settled.
 UPDATE nodes SET cleared = 1 WHERE id = ?1 AND dead

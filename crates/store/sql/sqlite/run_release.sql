@@ -1,2 +1,2 @@
--- A run goes back as it was.
+-- Releases a run unchanged.
 UPDATE runs SET turn = turn + 1 WHERE seq = ?1 AND turn = ?2

@@ -1,4 +1,4 @@
-//! Where the database is, how sessions are set up there, and what to say when there is none.
+//! The address of the database, the set-up of sessions, and errors without a connection.
 
 use std::error::Error;
 use std::time::Duration;
@@ -38,7 +38,7 @@ const SESSION: &str = "\
 pub struct PostgresAddress(Box<Address>);
 
 impl PostgresAddress {
-    /// Reads an address, `postgres://…`. Its parameters mean what they mean to libpq.
+    /// Parses an address, `postgres://…`. Its parameters mean the same as for libpq.
     pub fn parse(url: &str) -> std::result::Result<Self, AddressError> {
         let mut address = Address::parse(url, Manner::Libpq)?;
         let config = address.config_mut();
@@ -76,12 +76,12 @@ impl PostgresAddress {
         self.0.is_here()
     }
 
-    /// Whether the server has to show who it is.
+    /// Whether the certificate of the server is verified.
     pub(super) fn is_checked(&self) -> bool {
         self.0.is_checked()
     }
 
-    /// How TLS is spoken; what is wrong with a file of the address is said now.
+    /// The TLS configuration; errors of files that the address names are reported now.
     pub(super) fn tls(&self) -> Result<Tls> {
         self.0.tls().map_err(|wrong| refused(self.0.explain(&wrong)))
     }
@@ -92,7 +92,7 @@ impl PostgresAddress {
             PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
                 let mut trouble = self.0.explain(error);
                 if error.code() == Some(&SqlState::UNDEFINED_OBJECT) {
-                    // A server of long ago does not know what our sessions ask for.
+                    // An old server does not support the options of our sessions.
                     trouble.advice = "PostgreSQL 13 or later is needed; options of the address \
                                       must be settings that it has"
                         .to_owned();
@@ -112,7 +112,7 @@ impl PostgresAddress {
         refused(trouble)
     }
 
-    /// Why there are no tables. A user without rights is told which ones are needed.
+    /// Error about missing tables. It lists the privileges that the user needs.
     pub(super) fn no_tables(&self, error: Unmade) -> StoreError {
         let found =
             postgres_connect::causes(&error).find_map(|cause| cause.downcast_ref::<DbError>());
@@ -136,7 +136,7 @@ impl PostgresAddress {
             Unmade::Store(error) => error,
             Unmade::Database(error) => error.into(),
             Unmade::Migration(error) => {
-                // The last cause is what the database said.
+                // The last cause is the database's own message.
                 let causes = std::iter::successors(error.source(), |&cause| cause.source());
                 let cause = causes.last().map(|cause| format!(": {cause}")).unwrap_or_default();
                 StoreError::Unavailable(format!("migrating the database: {error}{cause}"))

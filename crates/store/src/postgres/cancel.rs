@@ -29,7 +29,7 @@ impl Shared {
         Err(StoreError::Unavailable("the run changes too often to be cancelled".to_owned()))
     }
 
-    /// Decides what becomes of a run that is HELD.
+    /// Decides about a run that is HELD.
     pub(super) async fn decide(
         &self,
         run: RunId,

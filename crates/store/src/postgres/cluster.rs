@@ -193,7 +193,8 @@ impl Shared {
         want: ClaimRequest,
     ) -> Result<Vec<ClaimedRun>> {
         let fences = fences(want);
-        // Almost always no run asks for this placement, and then the gate need not be passed.
+        // Almost always no run has a placement request for this node, and then the gate need not be
+        // passed.
         let ahead = span_us(want.ahead);
         let due = self.query_one(sql!("placed_due"), values![ahead, node.0, epoch]).await?;
         if fences == 0 || !due.try_get::<_, bool>(0)? {
@@ -215,7 +216,7 @@ impl Shared {
         Ok(claimed)
     }
 
-    /// How far the runs are acknowledged for which that was asked.
+    /// Acknowledgements of the runs that need a quorum.
     pub(super) async fn quorums_of(
         &self,
         questions: &[FactsFor],
@@ -241,15 +242,15 @@ impl Shared {
     }
 }
 
-/// A run that was claimed, and what it asked for.
+/// A claimed run, and its placement request.
 fn placed(row: &Row) -> Result<ClaimedRun> {
     let mut run = claimed(row)?;
     run.run.place = Placement::from_words(row.try_get(16)?);
     Ok(run)
 }
 
-/// Calls runs in line for pools that have places for them, and wakes those that wait, under the gate
-/// and the lock of waits alone. The first column at the place that is returned is how many.
+/// Calls runs in line for pools that have places for them, and wakes those that wait, under the
+/// gate and the lock of waits alone. The first column at the place that is returned is how many.
 pub(super) fn push_pools(pipeline: &mut Pipeline<'_>) -> usize {
     for sql in [POOLS_LOCK, POOLS_CLEAR] {
         if let Sql::Differs { postgres, .. } = sql {

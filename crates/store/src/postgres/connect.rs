@@ -22,7 +22,7 @@ mod embedded {
     embed_migrations!("migrations/postgres");
 }
 
-/// The oldest release that has what the statements use.
+/// The oldest server release that has the features of the statements.
 const SERVER_VERSION_MIN: i32 = 13_00_00;
 
 /// Held while tables are created or changed: "punctual" in ASCII.
@@ -35,7 +35,7 @@ const SET_UP: &str = "SELECT set_config('synchronous_commit', 'on', false)
     SELECT set_config('enable_memoize', 'off', false)
         WHERE current_setting('enable_memoize', true) IS NOT NULL";
 
-/// What is asked when a run is due: these statements are prepared in advance.
+/// Statements on the path of a due run: they are prepared in advance.
 const PROMPT: [&str; 3] = [sql!("starts_share"), sql!("facts"), SUBMIT];
 
 /// A pool of connections that is ready for use.
@@ -93,8 +93,8 @@ pub(super) fn newest() -> i32 {
     versions.max().unwrap_or(0)
 }
 
-/// Fencing tokens go on behind all that were drawn before. A database that was restored, or a
-/// replica that took over, may have forgotten some; it has new connections in any case.
+/// Fencing tokens continue behind all that were allocated before. A database that was restored, or
+/// a replica that took over, may have lost some; it has new connections in any case.
 async fn advance_tokens(client: &Client) -> std::result::Result<(), tokio_postgres::Error> {
     let first = "((extract(epoch FROM now())::bigint - $1::bigint) << $2::integer)";
     let advance = format!("SELECT advance_start_tokens({first})");
@@ -102,7 +102,7 @@ async fn advance_tokens(client: &Client) -> std::result::Result<(), tokio_postgr
     client.execute(&advance, &values).await.map(|_| ())
 }
 
-/// Refuses a server that no store can be on, and says how well the way to it is protected.
+/// Refuses a server that no store can be on, and logs how well the connection is protected.
 async fn look_at(client: &Client, address: &PostgresAddress) -> Result<()> {
     let look = "SELECT current_setting('server_version_num')::integer,
         current_setting('search_path') = 'punctual' AND current_setting('enable_seqscan') = 'off',
@@ -138,7 +138,7 @@ fn too_old(server: i32) -> Option<StoreError> {
     })
 }
 
-/// Applies what is missing, one process at a time. Refuses tables that were changed by a newer
+/// Applies missing migrations, one process at a time. Refuses tables that were changed by a newer
 /// release so that this one cannot use them, and tables that were made before the first release.
 async fn migrate(client: &mut Client, address: &PostgresAddress, known: i32) -> Result<()> {
     client.execute("SELECT pg_advisory_lock($1)", &[&MIGRATION_LOCK]).await?;
@@ -161,7 +161,7 @@ pub(super) enum Unmade {
 }
 
 async fn apply(client: &mut Client, known: i32) -> std::result::Result<(), Unmade> {
-    // Asked first: the administrator who created the schema may not have granted CREATE.
+    // Checked first: the administrator that created the schema may not have granted CREATE.
     let schema =
         client.query_opt("SELECT 1 FROM pg_namespace WHERE nspname = 'punctual'", &[]).await?;
     if schema.is_none() {
@@ -202,7 +202,7 @@ async fn recorded(client: &Client) -> std::result::Result<Vec<Recorded>, tokio_p
     rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
 }
 
-/// What a release must know at least to work on the tables; none if they do not say.
+/// Oldest release that can work on the tables; none if they do not record it.
 async fn needs(client: &Client) -> std::result::Result<Option<i32>, tokio_postgres::Error> {
     if !has(client, "punctual.compatibility").await? {
         return Ok(None);

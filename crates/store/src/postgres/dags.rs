@@ -17,7 +17,7 @@ use super::{PostgresStore, lock_of};
 use crate::dags::{is_called, item_number};
 use crate::{Advance, Advanced, ClaimFor, DagRun, Dags, Result};
 
-/// So many new runs are left to the queue.
+/// From this number on, new runs are left to the queue.
 const CLAIM_MAX: usize = 500;
 
 impl Dags for PostgresStore {
@@ -151,7 +151,7 @@ fn header(run: &DagRun) -> Vec<super::pipeline::Value<'_>> {
     ]
 }
 
-/// Writes records of steps of DAG runs that this very transaction has written.
+/// Writes records of steps of DAG runs that this transaction has written.
 fn push_records<'a>(pipeline: &mut Pipeline<'a>, records: &[(RunId, &'a [StepRecord])]) {
     let flat: Vec<(RunId, &StepRecord)> = records
         .iter()

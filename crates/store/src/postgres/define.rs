@@ -97,8 +97,8 @@ impl Shared {
     }
 }
 
-/// The statements of changes that share a transaction, and the places of those that answer which jobs
-/// were written.
+/// The statements of changes that share a transaction, and the places of those that answer which
+/// jobs were written.
 struct Wave<'a> {
     pipeline: Pipeline<'a>,
     creates: Option<usize>,
@@ -150,7 +150,7 @@ fn write_tags<'a>(wave: &'a [Change], pipeline: &mut Pipeline<'a>) {
     }
 }
 
-/// Who defined them: the statement finds out which ones were written.
+/// Adds the audit of the definitions: the statement selects those that were written.
 fn audit(wave: &[Change], pipeline: &mut Pipeline<'_>) {
     let (mut jobs, mut versions) = (Vec::new(), Vec::new());
     let (mut created, mut details) = (Vec::new(), Vec::new());
@@ -175,7 +175,7 @@ fn has_follow_up(wave: &[Change]) -> bool {
     wave.iter().any(follows)
 }
 
-/// Takes what a wave with consequences needs before it writes, in the order of
+/// Takes the locks of a wave with consequences before it writes, in the order of
 /// docs/decisions/023-ends-beside-each-other.md: runs that do not wait, the lock of waits, the
 /// gate. Jobs and runs that wait come behind these.
 fn lock(wave: &[Change], pipeline: &mut Pipeline<'_>) {
@@ -212,7 +212,7 @@ impl ChangedRuns {
     }
 }
 
-/// What follows from jobs that were written: the statements find out which ones were.
+/// Adds the follow-up of written jobs: the statements select those that were written.
 fn follow_up(wave: &[Change], pipeline: &mut Pipeline<'_>) {
     let ids = |wanted: fn(&Change) -> bool| -> Vec<Uuid> {
         wave.iter().filter(|change| wanted(change)).map(|change| change.job.id.0).collect()

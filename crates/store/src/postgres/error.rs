@@ -1,4 +1,4 @@
-//! What PostgreSQL's errors mean for a caller.
+//! Classification of PostgreSQL errors for callers.
 
 use deadpool_postgres::PoolError;
 use postgres_connect::words;

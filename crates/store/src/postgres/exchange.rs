@@ -1,4 +1,4 @@
-//! The hot path: ends grants and takes new ones, in one transaction and one round trip.
+//! The hot path: ends claims and makes new ones, in one transaction and one round trip.
 //!
 //! ```text
 //!   BEGIN ─ node's lock, shared ─ end runs ─ waits, shared ─ wake ─ COMMIT
@@ -35,10 +35,10 @@ use super::runs::known;
 use super::{Shared, first, lock_of};
 use crate::{Applied, CHANGED_JOBS_MAX, ClaimRequest, Exchanged, Finish, Result};
 
-/// So much is a large claim.
+/// Size of a large claim.
 const FRONT_CLAIM_MIN: i64 = 100;
 
-/// So many large claims in a row begin where the one before ended.
+/// Maximum number of large claims in a row that begin where the one before ended.
 const FRONT_LOOKS_MAX: i32 = 8;
 
 /// How much deeper than an even share a claim looks at most.
@@ -85,8 +85,8 @@ impl Shared {
             (fences > 0).then(|| pipeline.push(sql!("job_changed_lately"), changed_lately()));
         let mut answers = match pipeline.commit_new(&self.pool).await? {
             Some(answers) => answers,
-            // Another transaction stood in the way, or a run has a record although it is live, which must
-            // not keep the others from ending.
+            // Another transaction stood in the way, or a run has a record although it is live,
+            // which must not keep the others from ending.
             None => {
                 let runs: Vec<Uuid> = done.iter().map(|finish| finish.grant.run.0).collect();
                 self.query(sql!("run_known"), known(runs)).await?;
@@ -127,7 +127,7 @@ impl Shared {
         }
     }
 
-    /// Brings the list of holdings in line with what was committed.
+    /// Applies the committed changes to the list of holdings.
     pub(super) fn settle(
         &self,
         node: NodeId,
@@ -147,7 +147,7 @@ impl Shared {
         }
     }
 
-    /// A finish that found no grant was either sent before, or comes too late.
+    /// A finish without a valid claim was either sent before, or comes too late.
     pub(super) async fn known(
         &self,
         done: Vec<&Finish>,
@@ -203,7 +203,7 @@ fn claim(
     pipeline.push(concat!(sql!("lanes"), sql!("claim")), values)
 }
 
-/// A change of a job is told along with claims for so long: longer than a node remembers jobs, and
+/// A change of a job is returned with claims for this long: longer than a node caches jobs, and
 /// than a change can take from its time to its commit.
 const CHANGED_LATELY_US: i64 = 30_000_000;
 

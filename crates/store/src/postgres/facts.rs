@@ -1,4 +1,4 @@
-//! What is known about runs that are about to start.
+//! Facts about runs that are about to start.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -110,7 +110,7 @@ impl Shared {
         rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
     }
 
-    /// What the jobs that matter came to last.
+    /// Latest outcomes of the upstream jobs.
     async fn upstream(&self, questions: &[FactsFor]) -> Result<HashMap<JobId, UpstreamFact>> {
         let jobs: BTreeSet<Uuid> =
             questions.iter().flat_map(|question| &question.upstream).map(|job| job.0).collect();

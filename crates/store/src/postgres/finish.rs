@@ -1,4 +1,4 @@
-//! The end of grants and of runs.
+//! The end of claims and of runs.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -15,7 +15,7 @@ use super::row::{outcome, signed, span_us, state_name, text, us};
 use crate::author::SYSTEM;
 use crate::{Applied, Finish, Result, Verdict};
 
-/// The part of a transaction that ends grants, and where its answers are.
+/// The part of a transaction that ends claims, and the position of its replies.
 pub(super) struct Ending<'a> {
     done: Vec<&'a Finish>,
     /// Runs whose ends give their jobs another state, and those states.
@@ -27,7 +27,8 @@ pub(super) struct Ending<'a> {
 
 impl<'a> Ending<'a> {
     /// Ends runs, and locks those that go on. This comes before the gate: it takes long, and needs
-    /// to see no work of other transactions. Runs are locked by id, before the lock of waits and the gate.
+    /// to see no work of other transactions. Runs are locked by id, before the lock of waits and
+    /// the gate.
     pub fn before_gate(
         pipeline: &mut Pipeline<'a>,
         holder: Option<NodeId>,
@@ -72,9 +73,10 @@ impl<'a> Ending<'a> {
         Ending { done, job_states, ends, agains: None, wake: None }
     }
 
-    /// Lets runs go on, gives jobs the states that follow from ends, and wakes the runs that waited for
-    /// one of the runs, behind the locks that this needs. The gate hands out so many fences, and the caller takes so many runs with the same
-    /// call. The second column at the place that is returned is the time.
+    /// Lets runs go on, gives jobs the states that follow from ends, and wakes the runs that waited
+    /// for one of the runs, behind the locks that this needs. The gate allocates so many fences,
+    /// and the caller claims so many runs with the same call. The second column of the returned
+    /// step is the time.
     pub fn pass_gate(
         &mut self,
         pipeline: &mut Pipeline<'a>,
@@ -146,7 +148,7 @@ impl<'a> Ending<'a> {
         clock
     }
 
-    /// What became of each finish, as far as the transaction tells. `None` was not valid.
+    /// Result of each finish, as far as the transaction shows it. `None`: the claim was not valid.
     pub fn applied(&self, answers: &[Vec<Row>]) -> Result<Vec<Option<Applied>>> {
         let mut found: HashMap<i64, Applied> = HashMap::with_capacity(self.done.len());
         for row in self.ends.into_iter().flat_map(|step| &answers[step]) {
@@ -182,8 +184,8 @@ impl<'a> Ending<'a> {
     }
 }
 
-/// Completes the runs whose work was committed together with its record. Their finishes find nothing
-/// after this, and are known by their marks.
+/// Completes the runs whose work was committed together with its record. Their finishes find
+/// nothing after this, and are known by their marks.
 fn settle_effects<'a>(pipeline: &mut Pipeline<'a>, done: impl Iterator<Item = &'a Finish>) {
     let (mut runs, mut turns, mut marks) = (Vec::new(), Vec::new(), Vec::new());
     let (mut nodes, mut starts) = (Vec::new(), Vec::new());
@@ -218,7 +220,7 @@ fn keep_outputs<'a>(done: &[&'a Finish], pipeline: &mut Pipeline<'a>) {
     }
 }
 
-/// Grants by column.
+/// Claims by column.
 #[derive(Default)]
 struct Grants {
     run: Vec<Uuid>,
@@ -272,7 +274,7 @@ impl<'a> Attempts<'a> {
         self.version.push(attempt.and_then(|attempt| attempt.job_version).map(signed));
     }
 
-    /// The same without columns that say nothing. An attempt was made by the holder, if no other
+    /// The same without columns of default values. An attempt was made by the holder, if no other
     /// node is named.
     fn sparse(mut self, holder: Option<NodeId>) -> Self {
         let others = |node: &Option<Uuid>| node.is_some() && *node != holder.map(|node| node.0);
@@ -414,7 +416,7 @@ impl<'a> Agains<'a> {
     }
 }
 
-/// What the runs of a job made room for.
+/// Number of waiting runs that may begin after an end.
 #[derive(Default)]
 struct Room {
     places: u32,
@@ -429,7 +431,7 @@ impl Room {
     }
 }
 
-/// Runs that may have made room for others.
+/// Runs whose ends may wake others.
 #[derive(Default)]
 pub(super) struct Freed {
     jobs: BTreeMap<JobId, Room>,
@@ -463,7 +465,8 @@ impl Freed {
         self.places.push(i64::from(places));
     }
 
-    /// Wakes the runs that waited for them. The gate has just handed out so many fences.
+    /// Wakes the runs that waited for them. `fences` is the number that the gate has just
+    /// allocated.
     pub fn into_step(self, pipeline: &mut Pipeline<'_>, fences: i64) -> Option<usize> {
         if self.runs.is_empty() && self.aside.is_empty() {
             return None;

@@ -1,17 +1,17 @@
-//! What this process holds, claim by claim, so that the hot path need not ask.
+//! Claims of this process, kept in memory so that the hot path does not read them.
 //!
-//! A row of `claims` stands for a batch of grants. It can go when all of them are over, and only
-//! the process that took the batch knows when that is: it keeps a list, and sends the numbers of
-//! spent claims along with its next commit. A claim that a few long runs keep alive is thin: it
-//! makes every reader skip the ids of runs that ended long ago, so it is split into a claim for
-//! each run that is left.
+//! A row of `claims` covers a batch of claimed runs. It can be deleted when all of them have ended,
+//! and only the process that made the claim knows when: it keeps a list, and sends the numbers of
+//! spent claims along with its next commit. A claim that a few long runs keep alive makes every
+//! reader skip the ids of runs that ended long ago, so it is split into a claim for each run that
+//! is left.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::id::{JobId, NodeId, RunId};
 
-/// Grants that are over and still listed are tolerated up to this many, and up to three for each
-/// that is not.
+/// Ended entries that are still listed are tolerated up to this many, and up to three for each that
+/// has not ended.
 const SLACK: usize = 4_096;
 
 /// The claims of this process.
@@ -19,7 +19,7 @@ const SLACK: usize = 4_096;
 pub(super) struct Holdings {
     claims: BTreeMap<i64, Claim>,
     spent: BTreeSet<i64>,
-    /// Grants in `claims`.
+    /// Entries in `claims`.
     listed: usize,
     /// Those of them that are not over.
     open: usize,
@@ -27,7 +27,7 @@ pub(super) struct Holdings {
 
 struct Claim {
     node: NodeId,
-    /// What was granted, from the fence after the claim's number on; none when it is over.
+    /// Claimed runs, from the fence after the claim's number on; none for one that has ended.
     grants: Vec<Option<Held>>,
     open: usize,
 }
@@ -36,12 +36,12 @@ struct Claim {
 pub(super) type Held = (RunId, JobId);
 
 impl Holdings {
-    /// A node was handed these runs, in the order of their fences.
+    /// A node has claimed these runs, in the order of their fences.
     pub fn take(&mut self, claim: i64, node: NodeId, runs: Vec<Held>) {
         self.insert(claim, node, runs.into_iter().map(Some).collect());
     }
 
-    /// A claim turned out to be a node's, with these grants left.
+    /// A claim turned out to be a node's, with these entries left.
     pub fn find(&mut self, claim: i64, node: NodeId, found: &[(i64, Held)]) {
         let mut grants = Vec::new();
         for (fence, held) in found {
@@ -60,18 +60,18 @@ impl Holdings {
         self.claims.insert(id, Claim { node, open, grants });
     }
 
-    /// What was granted with a fence, if it is not over, and its claim.
+    /// The claimed run with this fence, if it has not ended, and its claim.
     fn held(&self, fence: i64) -> Option<(i64, Held)> {
         let (id, claim) = self.claims.range(..fence).next_back()?;
         Some((*id, (*claim.grants.get(place(*id, fence)?)?)?))
     }
 
-    /// The job of a grant that is not over.
+    /// The job of a run that has not ended.
     pub fn job(&self, fence: i64) -> Option<JobId> {
         self.held(fence).map(|(_, (_, job))| job)
     }
 
-    /// The claims of these grants, if all are known and none is over.
+    /// The claims of these runs, if all are known and none has ended.
     pub fn claims(&self, grants: impl IntoIterator<Item = (RunId, i64)>) -> Option<Vec<i64>> {
         let mut claims = BTreeSet::new();
         for (run, fence) in grants {
@@ -89,12 +89,12 @@ impl Holdings {
         self.claims.contains_key(&claim) || self.spent.contains(&claim)
     }
 
-    /// Whether a claim has grants that are not over.
+    /// Whether a claim has runs that have not ended.
     pub fn has(&self, claim: i64) -> bool {
         self.claims.contains_key(&claim)
     }
 
-    /// A grant is over, and the store has committed that.
+    /// A claimed run has ended, and the store has committed that.
     pub fn close(&mut self, fence: i64) {
         let Some((&id, claim)) = self.claims.range_mut(..fence).next_back() else { return };
         let held = place(id, fence).and_then(|place| claim.grants.get_mut(place));
@@ -130,7 +130,7 @@ impl Holdings {
         thin.map(|(id, _)| *id).collect()
     }
 
-    /// Claims were replaced by a claim for each grant that was left, with these fences.
+    /// Claims were replaced by a claim for each run that was left, with these fences.
     pub fn split(&mut self, claims: &[i64], fences: &[i64]) {
         let mut singles = Vec::new();
         for &fence in fences {

@@ -1,4 +1,4 @@
-//! Nodes: their leases, and what becomes of what they held.
+//! Nodes: their leases, and the settlement of runs that they held.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -87,7 +87,7 @@ impl Shared {
         }
     }
 
-    /// Writes down that runs begin.
+    /// Records that runs begin.
     pub(super) async fn begin(&self, node: NodeId, grants: &[Grant]) -> Result<Vec<bool>> {
         // Runs are locked by id.
         let mut ordered = grants.to_vec();
@@ -181,7 +181,7 @@ impl Shared {
         Ok(())
     }
 
-    /// What a node holds. Claims whose answers were lost are among the holdings from now on.
+    /// Runs that a node holds. Claims whose replies were lost are added to the holdings.
     pub(super) async fn held(&self, node: NodeId) -> Result<Vec<ClaimedRun>> {
         let _no_claim_under_way = self.claiming.write().await;
         let mut pipeline = Pipeline::default();
@@ -205,9 +205,9 @@ impl Shared {
         Ok(runs)
     }
 
-    /// A claim whose answer was lost on the way belongs to this node, and no process knows it: the
-    /// runs would never start. It is given back. While no claim is under way, what the holdings
-    /// do not list is such a claim.
+    /// A claim whose reply was lost belongs to this node, and no process knows it: the runs would
+    /// never start. It is released. While no claim is under way, a claim that the holdings do not
+    /// list is such a claim.
     async fn release_orphans(&self, node: NodeId, claims: Vec<i64>) {
         let unknown = |claims: Vec<i64>| -> Vec<i64> {
             let holdings = self.holdings();
@@ -335,7 +335,7 @@ impl Shared {
             return Ok(Vec::new());
         }
         let lost: Vec<&Finish> = lost.iter().map(|(_, finish)| finish).collect();
-        // What the dead held is not among this process's holdings.
+        // Runs of dead nodes are not among this process's holdings.
         let holdings = Holdings::default();
         let mut pipeline = Pipeline::default();
         pipeline.push(sql!("members_lock"), values![]);

@@ -7,10 +7,10 @@
 //!                     that is old               is needed
 //! ```
 //!
-//! They leave no id out, so an end always has a place. Where they begin and end is in the table
-//! `history_ranges`, which changes with them in one transaction, by one process at a time. Nothing
-//! that goes on waits for that longer than [`LOCK_TIMEOUT`]: a change that does not get the lock until
-//! then tries again later, and history works with the partitions that there are
+//! They cover all ids, so every ended run has a partition. Their bounds are in the table
+//! `history_ranges`, which changes with them in one transaction, by one process at a time. No other
+//! transaction waits for that longer than [`LOCK_TIMEOUT`]: a change that does not get the lock
+//! until then tries again later, and history works with the existing partitions
 //! (docs/decisions/028-history-partitions.md).
 
 mod plan;
@@ -34,14 +34,14 @@ const PARTITION_LOCK: i64 = 0x68_6973_746f_7279;
 /// How long a change waits for a lock, and others behind it.
 const LOCK_TIMEOUT: &str = "100ms";
 
-/// So many rows are moved to another partition while nothing else can be read.
+/// Maximum number of rows that are moved to another partition while nothing else can be read.
 const MOVED_MAX: i64 = 10_000;
 
-/// So many rows of old partitions are written once more. Where more have to stay, the others are
-/// deleted one by one.
+/// Maximum number of rows of old partitions that are rewritten. Where more have to stay, the others
+/// are deleted one by one.
 const KEPT_MAX: i64 = 200_000;
 
-/// What became of a change.
+/// Result of a change of partitions.
 enum Change {
     /// Partitions are others now; so many rows went with the old ones, about.
     Done(u64),
@@ -77,8 +77,8 @@ impl Shared {
         tell(made.await);
     }
 
-    /// Makes the partitions that are needed soon and drops those that are old. Answers how many rows
-    /// went, and the partitions whose rows are to be deleted one by one.
+    /// Makes the partitions that are needed soon and drops those that are old. Returns how many
+    /// rows went, and the partitions whose rows are to be deleted one by one.
     pub(super) async fn keep_partitions(
         &self,
         cut: &RetentionCutoff,
@@ -165,7 +165,7 @@ impl Shared {
         Ok(Change::Done(0))
     }
 
-    /// Makes one partition of several, with what of them has to stay.
+    /// Makes one partition of several, with the rows that have to stay.
     async fn merge(&self, old: &[Range], cut: &RetentionCutoff) -> Changed {
         let mut client = self.pool.get().await?;
         let tx = client.transaction().await?;
@@ -223,7 +223,7 @@ impl Shared {
         Ok(Change::Done((rows - kept).max(0).cast_unsigned()))
     }
 
-    /// Too much has to stay: what goes, goes row by row.
+    /// Too many rows have to stay: the others are deleted row by row.
     async fn leave_to_rows(&self, ranges: &[&Range]) -> Changed {
         let numbers: Vec<i32> = ranges.iter().map(|range| range.number).collect();
         // Partitions whose rows are deleted one by one from now on.
@@ -334,7 +334,7 @@ fn range(row: &Row) -> Result<Range> {
     })
 }
 
-/// Answers how many rows went. History works with the partitions that there are, so a change that
+/// Returns how many rows went. History works with the partitions that there are, so a change that
 /// was not made is no error.
 fn tell(changed: Changed) -> u64 {
     let in_use = [SqlState::LOCK_NOT_AVAILABLE, SqlState::T_R_DEADLOCK_DETECTED];

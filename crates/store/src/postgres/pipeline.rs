@@ -32,7 +32,7 @@ macro_rules! values {
 }
 pub(super) use values;
 
-/// A column, or none at all if it says nothing: most runs have nothing to say but that they are.
+/// A column, or an empty one if all its values are the default, as they are for most runs.
 pub(super) fn sparse<T>(column: Vec<T>, says: impl Fn(&T) -> bool) -> Vec<T> {
     if column.iter().any(says) { column } else { Vec::new() }
 }
@@ -45,7 +45,7 @@ pub(super) fn uniform<T: PartialEq>(mut column: Vec<T>) -> Vec<T> {
     column
 }
 
-/// The first and the last of some ids: statements that are told look only at the partitions of
+/// The first and the last of some ids: statements with these bounds read only the partitions of
 /// history between them.
 pub(super) fn ends_of(ids: &[Uuid]) -> (Uuid, Uuid) {
     let first = ids.iter().min().copied().unwrap_or_default();
@@ -228,12 +228,13 @@ async fn answer(
     Ok(StepAnswer { rows, affected })
 }
 
-/// Sends everything in order and collects the answers. A request leaves when its future is polled
+/// Sends everything in order and collects the replies. A request leaves when its future is polled
 /// for the first time, so the first pass sends the whole transaction, and no caller that gives up
-/// waiting leaves half of one behind. What cannot even be sent turns the commit into a rollback.
+/// waiting leaves half of one behind. A request that cannot be sent turns the commit into a
+/// rollback.
 ///
-/// The error of a transaction is the first one, with its place: those after it only say that there
-/// was one.
+/// The error of a transaction is the first one, with its position: later errors only report that
+/// the transaction is aborted.
 async fn together<'a>(
     mut answers: Vec<Answer<'a>>,
     mut end: Option<End<'a>>,

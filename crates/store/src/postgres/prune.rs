@@ -1,4 +1,4 @@
-//! Old history goes: whole partitions at once, the rest in small batches.
+//! Deletes old history: whole partitions at once, the rest in small batches.
 
 use domain::id::RunId;
 

@@ -73,8 +73,8 @@ impl Shared {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        // A run moves from live to ended, so it is found if it is looked for in that order. One that
-        // moved in between is found twice.
+        // A run moves from live to ended, so it is found if it is looked for in that order. One
+        // that moved in between is found twice.
         let [live, ended] = self.query_both([sql!("view_live"), sql!("view_ended")], &ids).await?;
         let live = live.iter().map(view_live);
         let ended = ended.iter().map(view_ended);

@@ -94,7 +94,8 @@ pub(super) fn job(row: &Row) -> Result<Job> {
     })
 }
 
-/// The columns that every query of live runs begins with, up to the turn, and the fence after it.
+/// The columns that every query of live runs begins with, up to the claim generation, and the fence
+/// after it.
 pub(super) fn claimed(row: &Row) -> Result<ClaimedRun> {
     let mut claimed = live(row)?;
     claimed.grant.fence = row.try_get(15)?;
@@ -108,7 +109,7 @@ pub(super) fn newly_claimed(row: &Row) -> Result<ClaimedRun> {
     Ok(claimed)
 }
 
-/// The columns that every query of live runs begins with, up to the turn.
+/// The columns that every query of live runs begins with, up to the claim generation.
 pub(super) fn live(row: &Row) -> Result<ClaimedRun> {
     let id = RunId(row.try_get(0)?);
     let lane = i64::from(row.try_get::<_, i16>(7)?);

@@ -38,7 +38,8 @@ impl Shared {
     }
 }
 
-/// Adds plans to a transaction, at most one for each job. Answers which step tells what was done.
+/// Adds plans to a transaction, at most one for each job. Returns the step that reports the
+/// results.
 pub(super) fn push_fires<'a>(batch: Vec<&'a RecordPlan>, pipeline: &mut Pipeline<'a>) -> usize {
     let mut ordered = batch.clone();
     // Always in the same order, so that two of these cannot wait for each other.
@@ -70,7 +71,7 @@ pub(super) fn known(ids: Vec<Uuid>) -> Vec<Value<'static>> {
     values![ids, lowest, highest]
 }
 
-/// Runs that were recorded just now and ask for something are put into lanes of their own. For the
+/// Moves runs with a placement request that were recorded just now into lanes of their own. For the
 /// others there is nothing to do.
 pub(super) fn place<'a>(pipeline: &mut Pipeline<'_>, runs: impl Iterator<Item = &'a NewRun>) {
     let (mut ids, mut places) = (Vec::new(), Vec::new());

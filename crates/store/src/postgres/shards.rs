@@ -1,4 +1,4 @@
-//! Shards, who owns them, and runs that are split into parts.
+//! Shards, their owners, and runs that are split into child runs.
 
 use domain::id::{NodeId, RunId, TenantId};
 use domain::partition::Part;
@@ -67,7 +67,7 @@ impl Shards for PostgresStore {
         ]);
         let split = pipeline.push(sql!("part_insert"), values);
         if let ParentRun::New(run) = run {
-            // A run that was recorded by this very transaction waits for its parts.
+            // A run that was recorded by this transaction waits for its child runs.
             let sql = "UPDATE runs r SET wait = 4 WHERE r.id = $1
                        AND r.xmin = pg_current_xact_id()::xid
                            AND EXISTS (SELECT 1 FROM parts p WHERE p.parent_id = r.id)";

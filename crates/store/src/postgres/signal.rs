@@ -1,10 +1,9 @@
 //! Hints that something changed, within this process and between nodes.
 //!
-//! Nodes tell each other with NOTIFY, on a connection of its own: inside the transactions that
-//! change something it would halve their throughput, and no caller waits until one is on disk. Hints
-//! are debounced, and none of them is needed: a waiter also polls. One
-//! that says that a run asks for something of its node has a word; releases that do not know the
-//! word hear a plain hint.
+//! Nodes notify each other with NOTIFY, on a connection of its own: inside the transactions that
+//! change something it would halve their throughput, and no caller waits until one is on disk.
+//! Hints are debounced, and none of them is needed: a waiter also polls. A hint about a run with a
+//! placement request has a payload; releases that do not know the payload take it for a plain hint.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -23,7 +22,7 @@ use super::PostgresAddress;
 
 use crate::asks_for_place;
 
-/// What a hint says about runs that ask for something of their node.
+/// Payload of a hint about runs with a placement request.
 const PLACED: &str = "placed";
 
 /// The least time between two hints to other nodes.
@@ -41,18 +40,18 @@ pub(super) struct Signal {
     task: JoinHandle<()>,
 }
 
-/// What was heard, and what is to be said.
+/// Hints that were received, and hints to be sent.
 #[derive(Default)]
 struct Hints {
     changed: Notify,
     placed: Notify,
     outbox: Notify,
-    /// Whether what is to be said is about runs that ask for something of their node.
+    /// Whether the next hint is about runs with a placement request.
     says_placed: AtomicBool,
 }
 
 impl Hints {
-    /// Wakes who waits here.
+    /// Wakes the waiters of this process.
     fn wake(&self, placed: bool) {
         self.changed.notify_waiters();
         if placed {
@@ -74,7 +73,7 @@ impl Signal {
         self.hints.outbox.notify_one();
     }
 
-    /// Tells those as well who wait for runs that ask for something of their node.
+    /// Also wakes waiters for runs with a placement request.
     pub fn send_placed(&self) {
         self.hints.says_placed.store(true, Ordering::SeqCst);
         self.hints.wake(true);
@@ -91,7 +90,7 @@ impl Signal {
         self.hints.changed.notified()
     }
 
-    /// Waits for a hint about runs that ask for something of their node.
+    /// Waits for a hint about runs with a placement request.
     pub fn placed(&self) -> Notified<'_> {
         self.hints.placed.notified()
     }
@@ -153,7 +152,7 @@ async fn exchange(
 struct Receiver(JoinHandle<()>);
 
 impl Receiver {
-    /// Why the connection ended: the next statement on it says.
+    /// Error that ended the connection: the next statement on it reports it.
     async fn ended(&self, client: &Client) -> Result<(), tokio_postgres::Error> {
         client.batch_execute("").await
     }

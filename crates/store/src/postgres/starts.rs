@@ -23,7 +23,7 @@ impl Shared {
         let values = values![job, place.began, place.id.0, most, outcomes.clone(), filter.retried];
         let late = self.query(sql!("start_late"), values).await?;
         let mut found = late.iter().map(start).collect::<Result<Vec<_>>>()?;
-        // What stands for an earlier time than this is too old, now that so many are known.
+        // Enough runs are known, so those with an earlier nominal time are left out.
         let mut first = oldest(&found, limit).map_or(Uuid::nil(), |last| last.0);
         for sql in [sql!("start_by_id"), sql!("start_latest")] {
             let values = values![
@@ -40,7 +40,7 @@ impl Shared {
             let by_id = rows.iter().map(start).collect::<Result<Vec<_>>>()?;
             let oldest = oldest(&by_id, limit);
             found.extend(by_id);
-            // All of them, if there are fewer than were asked for.
+            // All of them, if there are fewer than the limit.
             let Some(oldest) = oldest else { break };
             first = first.max(oldest.0);
         }

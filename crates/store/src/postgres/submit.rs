@@ -1,5 +1,5 @@
-//! Requested runs. Those that are due already may be handed to the node that asks,
-//! in the same transaction.
+//! Requested runs. Those that are due already may be claimed for the submitting node, in the same
+//! transaction.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,7 +15,7 @@ use super::runs::{RunColumns, place};
 use super::{Shared, first, lock_of};
 use crate::{ClaimFor, Result, Submitted};
 
-/// So many runs are work enough for two connections.
+/// From this number of runs on, two connections share the work.
 const SPLIT_MIN: usize = 500;
 
 /// Everything in one round trip.
@@ -30,7 +30,7 @@ pub(super) const SUBMIT: &str = concat!(
     sql!("submit")
 );
 
-/// The same for runs of which some may be there already, and that no node is handed.
+/// The same for runs of which some may exist already, and that no node claims.
 const SUBMIT_CAREFUL: &str = concat!(
     "WITH born AS (",
     sql!("run_insert"),
@@ -63,8 +63,8 @@ impl Shared {
         if runs.len() < SPLIT_MIN {
             return self.submit_as_one(runs, claim.filter(|claim| claim.max.total() > 0)).await;
         }
-        // Each run is accepted for itself. No node is handed one here: a claim for so many is as
-        // well made behind them.
+        // Each run is accepted for itself. None is claimed here: with so many runs a separate claim
+        // is as good.
         let (first, second) = runs.split_at(runs.len() / 2);
         let (mut all, more) =
             tokio::try_join!(self.submit_as_one(first, None), self.submit_as_one(second, None))?;
@@ -105,7 +105,7 @@ impl Shared {
         }
         let mut pipeline = Pipeline::default();
         let insert = pipeline.push(SUBMIT_CAREFUL, columns(&new));
-        // After the insert: what is stale stays so, and what was inserted was not stale by then.
+        // After the insert: a stale run stays stale, and an inserted run was not stale by then.
         let (jobs, versions) = made_of(&new);
         let stale = pipeline.push(sql!("job_stale"), values![jobs, versions]);
         place(&mut pipeline, runs.iter());
@@ -120,7 +120,7 @@ impl Shared {
         Ok(self.submitted(runs, claim, new, stale, HashMap::new()))
     }
 
-    /// What became of the runs. One that is named twice was accepted once.
+    /// Result of the submission. A run that is named twice was accepted once.
     fn submitted(
         &self,
         runs: &[NewRun],
@@ -164,7 +164,7 @@ fn made_of(new: &[&NewRun]) -> (Vec<Uuid>, Vec<i32>) {
     pairs.into_iter().unzip()
 }
 
-/// The statement that records what was asked for and grants what was wished for.
+/// The statement that records the submitted runs and claims as many as were requested.
 fn record_new<'a>(new: &[&'a NewRun], claim: Option<ClaimFor>) -> Pipeline<'a> {
     let mut values = columns(new);
     let node = claim.map(|claim| claim.node);

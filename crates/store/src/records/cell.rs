@@ -12,7 +12,7 @@ pub enum Cell {
     Null,
     /// A number, a time in microseconds, or a truth value (0 or 1).
     Int(i64),
-    /// Text.
+    /// A text value.
     Text(String),
     /// Bytes, or an id.
     Bytes(Vec<u8>),

@@ -16,9 +16,9 @@ pub enum Param {
     Int(Option<i64>),
     /// A truth value.
     Bool(Option<bool>),
-    /// Text.
+    /// A text parameter.
     Text(Option<String>),
-    /// Bytes.
+    /// A binary parameter.
     Bytes(Option<Vec<u8>>),
     /// An id.
     Uuid(Option<Uuid>),
@@ -101,7 +101,7 @@ impl From<String> for Sql {
     }
 }
 
-/// One statement with its parameters and what is expected of it.
+/// One statement with its parameters and its expected result.
 #[derive(Clone, Debug)]
 pub struct Statement {
     sql: Sql,

@@ -49,8 +49,8 @@ impl EndedTogether {
     }
 }
 
-/// Records which runs users asked for: one row for each tenant and user, in the transaction that
-/// records the runs. Parts of runs are not asked for by themselves.
+/// Audits which runs users requested: one row for each tenant and user, in the transaction that
+/// records the runs. Child runs are not requested by themselves.
 pub(super) fn insert_requested<'a>(
     tx: &Tx<'_>,
     runs: impl Iterator<Item = &'a NewRun>,

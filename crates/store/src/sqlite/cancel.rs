@@ -34,7 +34,7 @@ pub(super) fn cancel(tx: &mut Tx<'_>, run: RunId, reason: &Reason, by: &str) -> 
         return Ok(Cancelled::HasSteps);
     }
     if let Some(held) = tx.holdings().of_run(run) {
-        // The holder of a run is asked to stop it.
+        // Requests the holder of a run to stop it.
         let sql = "UPDATE runs SET cancel_code = ?2, cancel_text = ?3 WHERE seq = ?1";
         tx.connection.prepare_cached(sql)?.execute((held.seq, reason.code.name(), &reason.text))?;
         tx.holdings().cancel(&held);
@@ -49,7 +49,7 @@ pub(super) fn cancel(tx: &mut Tx<'_>, run: RunId, reason: &Reason, by: &str) -> 
     Ok(Cancelled::NotFound)
 }
 
-/// Decides what becomes of a run that is HELD.
+/// Decides about a run that is HELD.
 pub(super) fn decide(
     tx: &mut Tx<'_>,
     run: RunId,

@@ -1,9 +1,9 @@
-//! Handing runs to nodes: fair between tenants by their weights first, then by priority with ageing,
-//! then by time.
+//! Claims of runs: fair between tenants by their weights first, then by priority with ageing, then
+//! by time.
 //!
-//! Work lies in lanes, one for each tenant, kind of slot and priority, sorted by due time. A claim
-//! looks at the front of each lane that it has slots for and merges them. The order of two runs of a
-//! lane never changes while they wait. What is taken from a lane is therefore always its front, which
+//! The queue has lanes, one for each tenant, kind of slot and priority, sorted by due time. A claim
+//! reads the front of each lane that it has slots for and merges them. The order of two runs of a
+//! lane never changes while they wait. A claim therefore always takes the front of a lane, which
 //! leaves the queue in one piece.
 
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ use super::writer::Tx;
 use crate::lane::{LANES, slot_of};
 use crate::{Applied, ClaimRequest, Exchanged, Finish, Result, StoreError};
 
-/// A run in the queue, and what the writer has to remember of it.
+/// A run in the queue, with the columns that the writer keeps in memory.
 pub(super) struct Queued {
     pub claimed: ClaimedRun,
     pub lane: i64,
@@ -36,7 +36,7 @@ pub(super) struct Queued {
 /// A tenant's runs of one place, kind of slot and priority.
 pub(super) type Lane = (Uuid, i64);
 
-/// What tenants may have and how they share, as far as that is not as usual.
+/// Limits and weights of tenants that differ from the default.
 pub(super) struct Shares(HashMap<Uuid, (Option<i64>, u32)>);
 
 impl Shares {
@@ -93,7 +93,7 @@ fn claim(tx: &mut Tx<'_>, node: NodeId, want: ClaimRequest) -> Result<Vec<Claime
     Ok(taken.into_iter().map(|queued| queued.claimed).collect())
 }
 
-/// Hands the fronts of lanes to a node.
+/// Claims the fronts of lanes for a node.
 pub(super) fn claim_from(
     tx: &mut Tx<'_>,
     node: NodeId,
@@ -154,7 +154,7 @@ fn take(tx: &Tx<'_>, chosen: &[Queued], after: i64) -> Result<()> {
 }
 
 /// The lanes that have work, found by one step in the tree for each: those of plain runs, or those
-/// of runs that ask for something.
+/// of runs with a placement request.
 pub(super) fn lanes(connection: &Connection, placed: bool) -> Result<Vec<Lane>> {
     let mut step = connection.prepare_cached(sql!("queue_lane_next"))?;
     let mut lanes: Vec<Lane> = Vec::new();
@@ -207,8 +207,8 @@ fn due(tx: &Tx<'_>, lanes: &[Lane], limits: PerSlot<u32>) -> Result<Vec<Queued>>
     Ok(runs)
 }
 
-/// Runs that become due within `want.ahead`, earliest first. What is prepared starts by itself, so
-/// a tenant that is counted gets its runs when they are due.
+/// Runs that become due within `want.ahead`, earliest first. A prepared run starts without another
+/// claim, so a tenant with a limit gets runs only when due.
 fn soon(tx: &Tx<'_>, lanes: &[Lane], want: ClaimRequest, shares: &Shares) -> Result<Vec<Queued>> {
     let mut runs = Vec::new();
     if want.soon == 0 || want.tenant_max.is_some() {
@@ -223,8 +223,8 @@ fn soon(tx: &Tx<'_>, lanes: &[Lane], want: ClaimRequest, shares: &Shares) -> Res
     Ok(runs)
 }
 
-/// The runs that go first, of each kind of slot. Tenants take turns by their weights, counting what
-/// they hold already.
+/// The runs that go first, of each kind of slot. Tenants take turns by their weights, counting runs
+/// that they hold already.
 fn choose(
     tx: &mut Tx<'_>,
     mut due: Vec<Queued>,

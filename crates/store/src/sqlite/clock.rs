@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use super::Clock;
 use crate::Result;
 
-/// A clock that never goes back, not even behind what the file remembers.
+/// A clock that never goes back, not even behind the last time in the file.
 pub(super) struct Steady {
     clock: Arc<dyn Clock>,
     newest: AtomicI64,

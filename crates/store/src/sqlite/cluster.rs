@@ -44,7 +44,7 @@ impl Cluster for SqliteStore {
         epoch: Option<i64>,
         want: ClaimRequest,
     ) -> Result<Vec<ClaimedRun>> {
-        // Almost always no run asks for a placement, and then the writer need not be asked.
+        // Almost always no run has a placement request, and then the writer is not needed.
         if self.read(|connection| Ok(claim::lanes(connection, true)?.is_empty())).await? {
             return Ok(Vec::new());
         }
@@ -97,7 +97,7 @@ impl Cluster for SqliteStore {
                 if leadership(tx.connection)? != (Leadership { epoch, node: Some(node) }) {
                     return Ok(None);
                 }
-                // What every node should run with, if that is news.
+                // The cluster policy, if it has changed.
                 let sql = "INSERT INTO settings (name, value, version, changed_at)
                            VALUES ('cluster.policy', ?1, 1, ?2)
                            ON CONFLICT (name) DO UPDATE
@@ -146,7 +146,7 @@ impl Cluster for SqliteStore {
 }
 
 pub(super) fn leadership(connection: &Connection) -> Result<Leadership> {
-    // The epoch, and who leads in it, if that node lives.
+    // The epoch, and the leader of it, if that node is alive.
     let sql = "SELECT r.epoch, n.id FROM roles AS r LEFT JOIN nodes AS n ON n.id = r.node_id
                AND NOT n.dead WHERE r.name = 'LEADER'";
     let mut query = connection.prepare_cached(sql)?;
@@ -166,7 +166,7 @@ fn take_leadership(tx: &mut Tx<'_>, node: NodeId) -> Result<Leadership> {
 
 fn resign(tx: &mut Tx<'_>, node: NodeId, epoch: i64) -> Result<bool> {
     for held in tx.holdings().of_node(node) {
-        // What a run asks for, if it asks for something. A place has so many lanes (?2).
+        // The placement request of a run, if it has one. A placement has ?2 lanes.
         let sql = "SELECT p.words FROM runs AS r JOIN places AS p ON p.id = r.lane / ?2
                    WHERE r.seq = ?1";
         let words: Option<String> = tx
@@ -184,9 +184,9 @@ fn resign(tx: &mut Tx<'_>, node: NodeId, epoch: i64) -> Result<bool> {
     Ok(tx.connection.prepare_cached(sql)?.execute((node.0, epoch))? > 0)
 }
 
-/// What a node offers; none when it takes no runs.
+/// Labels that a node offers; none when it takes no runs.
 fn offer(connection: &Connection, node: NodeId, epoch: Option<i64>) -> Result<Option<Vec<String>>> {
-    // What a node offers, if it takes runs at all, and the epoch that it leads in.
+    // Labels of the node, if it takes runs at all, and the epoch that it leads in.
     let sql = "SELECT n.labels, (SELECT r.epoch FROM roles AS r WHERE r.node_id = n.id)
                FROM nodes AS n WHERE n.id = ?1 AND NOT n.dead AND NOT n.draining";
     let mut query = connection.prepare_cached(sql)?;
@@ -223,16 +223,15 @@ fn claim_placed(
     Ok(claimed.into_iter().map(|run| run.claimed).collect())
 }
 
-/// What the runs of a lane ask for.
+/// Placement request of the runs of a lane.
 fn place_of(connection: &Connection, lane: i64) -> Result<Placement> {
-    // What the runs of a lane ask for.
     let sql = "SELECT words FROM places WHERE id = ?1";
     let mut query = connection.prepare_cached(sql)?;
     let words: String = query.query_row((lane / LANES,), |row| row.get(0))?;
     place(&words)
 }
 
-/// The lane of runs that ask for a place, or for none.
+/// The lane of runs with a placement request, or without one.
 pub(super) fn lane_of(
     connection: &Connection,
     place: &Placement,

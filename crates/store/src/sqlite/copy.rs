@@ -1,9 +1,9 @@
-//! A copy of a database while others work on it, and what a copy needs before it is a store again.
+//! A copy of a database while others work on it, and the steps that make a store of a copy.
 //!
 //! The copy is made by a reader that holds one snapshot from the first page to the last. In WAL
-//! mode that blocks no writer: the writer goes on, and only the end of its log waits for the reader.
-//! SQLite would begin anew whenever another connection wrote between two steps; holding the snapshot
-//! is what keeps it from doing so.
+//! mode that blocks no writer: the writer goes on, and only the end of its log waits for the
+//! reader. SQLite would begin anew whenever another connection wrote between two steps; holding the
+//! snapshot prevents that.
 
 use std::fs::File;
 use std::path::Path;
@@ -21,11 +21,11 @@ const STEP_PAGES: i32 = 256;
 
 /// The bits of a fence below its epoch.
 ///
-/// An epoch is a second: that of the restore, counted from [`EPOCH_ZERO`]. Fences that were given
-/// after the backup was made are not in it, yet no new one may repeat them, so a restore cannot
-/// count on from what it finds. It can know the time: as long as a store gives out fewer than four
-/// million numbers a second, none has reached the epoch of a second to come. All of it stays below
-/// 2^53 until 2094, which is as far as numbers go in JavaScript.
+/// An epoch is a second: that of the restore, counted from [`EPOCH_ZERO`]. Fences that were
+/// allocated after the backup was made are not in it, yet no new one may repeat them, so a restore
+/// cannot count on from its own data. It can use the time: as long as a store allocates fewer than
+/// four million numbers a second, none has reached the epoch of a future second. All of it stays
+/// below 2^53 until 2094, the limit of integers in JavaScript.
 const EPOCH_SHIFT: u32 = 22;
 
 /// The second 0 of epochs: the first of 2026.
@@ -40,12 +40,13 @@ pub struct CopyProgress {
     pub total: u64,
 }
 
-/// What a restored database holds.
+/// Contents of a restored database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Revived {
     /// Jobs that are not deleted.
     pub jobs: u64,
-    /// Runs that nodes held when the copy was made: they are lost, and tried again as their jobs say.
+    /// Runs that nodes held when the copy was made: they are lost, and attempted again by the
+    /// policies of their jobs.
     pub running: u64,
     /// The counter of fences before.
     pub fence_before: i64,
@@ -55,15 +56,16 @@ pub struct Revived {
 
 /// Copies a database as it is now into a file that does not exist, and waits for the disk. Blocks.
 ///
-/// `go_on` is asked after each step; when it answers no, the copy is given up. Answers whether it
-/// is whole. The file is the caller's to delete when it is not.
+/// `go_on` is called after each step; when it returns false, the copy is given up. Returns whether
+/// it is complete. The caller deletes the file when it is not.
 pub fn copy(from: &Path, to: &Path, mut go_on: impl FnMut(CopyProgress) -> bool) -> Result<bool> {
     let source = schema::open_reader(from)?;
     // The snapshot begins with the first row that is read, not with BEGIN.
     source.execute_batch("BEGIN")?;
     source.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
     let mut target = Connection::open(to)?;
-    // No process opens the file before it is complete, so it needs neither a journal nor a wait per page.
+    // No process opens the file before it is complete, so it needs neither a journal nor a wait per
+    // page.
     target.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")?;
     let backup = Backup::new(&source, &mut target)?;
     loop {
@@ -105,15 +107,15 @@ pub fn newest_schema_version() -> i64 {
 pub struct Restore<'a> {
     /// When it is made.
     pub at: Timestamp,
-    /// Who makes it. A restore is made without a server, so this is no user of Punctual.
+    /// Actor of the restore. It runs without a server, so this is no user of Punctual.
     pub by: &'a str,
     /// Which backup it is made from, as JSON.
     pub details: &'a str,
 }
 
-/// Makes a copied database one that a server may open: checks it, brings its tables to this
-/// release's shape, buries the nodes that it knows and moves fences to a new epoch. What was
-/// running when the copy was made cannot report any more. Blocks.
+/// Makes a copied database one that a server may open: checks it, migrates its tables to this
+/// release, declares its nodes dead and moves fences to a new epoch. Runs that were under way when
+/// the copy was made cannot report any more. Blocks.
 pub fn revive(path: &Path, restore: Restore<'_>) -> Result<Revived> {
     let now = restore.at;
     let _lock = lock::lock(path)?;

@@ -1,4 +1,4 @@
-//! What lives in memory: the latest number, what is held, and what happened when.
+//! State in memory: sequence numbers, claims, and the order of events.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use super::row::us;
 use super::tokens::Tokens;
 use crate::Result;
 
-/// Jobs that are remembered one by one.
+/// Maximum number of jobs with an entry of their own.
 const NOTES_MAX: usize = 4_096;
 
 /// Read when the file is opened, and written with the commands that move them.
 pub(super) struct Counters {
-    /// The latest number that was given to a grant or a run. None is given twice.
+    /// The latest number that was allocated to a claim or a run. None is allocated twice.
     pub fence: i64,
     /// The fencing tokens of starts.
     pub tokens: Arc<Tokens>,
@@ -25,8 +25,8 @@ pub(super) struct Counters {
     pub clock: Timestamp,
     /// Whether the fence or the time must be written.
     pub dirty: bool,
-    /// What came with one group of commands came before what came with the next, and after what
-    /// was due by then, even if the clock stands still.
+    /// Sequence of a group of commands: later than all earlier groups, and than everything that was
+    /// due by then, even if the clock stands still.
     pub order: i64,
     pub holdings: Holdings,
     /// Runs of these jobs have ended or stepped aside.
@@ -38,7 +38,7 @@ pub(super) struct Counters {
 /// When something happened to jobs, as the fence that was the latest then.
 pub(super) struct Notes {
     jobs: HashMap<JobId, i64>,
-    /// The same for those that are not remembered, at the latest.
+    /// The same for jobs without an entry, at the latest.
     others: i64,
 }
 
@@ -64,8 +64,7 @@ impl Counters {
         self.order = us(self.clock).max(self.order) + 1;
     }
 
-    /// Something was rolled back: what it had counted did not happen. Its numbers are not used
-    /// again.
+    /// A rollback: counts in memory are read again. Allocated numbers are not used again.
     pub fn recount(&mut self, connection: &Connection) -> Result<()> {
         self.holdings = Holdings::read(connection)?;
         Ok(())
@@ -82,7 +81,7 @@ impl Notes {
         self.jobs.insert(job, fence);
     }
 
-    /// Whether it may have happened after the grant with this fence was given.
+    /// Whether it may have happened after the claim with this fence was made.
     pub fn since(&self, job: JobId, fence: i64) -> bool {
         self.jobs.get(&job).copied().unwrap_or(0).max(self.others) >= fence
     }

@@ -95,7 +95,7 @@ fn insert_header(connection: &Connection, run: &DagRun) -> Result<bool> {
     Ok(connection.prepare_cached(sql)?.execute(values)? > 0)
 }
 
-/// Answers also whether there is something for a node to claim.
+/// Also returns whether there is something for a node to claim.
 fn advance(
     tx: &mut Tx<'_>,
     batch: &[Advance],

@@ -25,7 +25,7 @@ pub(super) struct End<'a> {
 }
 
 impl End<'_> {
-    /// Whether there is nothing to say but that, when and where it completed.
+    /// Whether it has only the columns of a plain completion: outcome, time and node.
     fn is_plain(&self) -> bool {
         let result = self.attempt.map(|attempt| &attempt.result);
         self.outcome == Outcome::Completed
@@ -41,7 +41,8 @@ impl End<'_> {
             })
     }
 
-    /// Whether it stands among what did not complete. Completed runs are found by other indexes.
+    /// Whether the index of runs that did not complete lists it. Completed runs are found by other
+    /// indexes.
     fn is_listed(&self) -> bool {
         self.outcome != Outcome::Completed || self.dead_letter
     }
@@ -69,7 +70,7 @@ pub(super) fn record(tx: &Tx<'_>, whose: RunRef, end: &End<'_>) -> Result<i64> {
     Ok(finished_at)
 }
 
-/// Writes ends. Those that have little to say are written together, by [`Recorder::flush`].
+/// Writes ends. Plain ones are written together, by [`Recorder::flush`].
 #[derive(Default)]
 pub(super) struct Recorder {
     plain: Vec<Plain>,
@@ -122,7 +123,7 @@ impl Recorder {
         Ok(finished_at)
     }
 
-    /// Writes what was taken.
+    /// Writes the collected ends.
     pub fn flush(&mut self, tx: &Tx<'_>) -> Result<()> {
         for alike in self.plain.chunk_by(|a, b| a.made == b.made) {
             let made = alike.first().and_then(|end| end.made);
@@ -157,7 +158,7 @@ fn push_made(
     values.push(made.map(|(_, node)| node.0))
 }
 
-/// Writes an end with all that there is to say.
+/// Writes an end with all columns.
 fn insert(tx: &Tx<'_>, whose: RunRef, end: &End<'_>, plain: &Plain) -> Result<()> {
     let result = end.attempt.map(|attempt| &attempt.result);
     let message = result.map(|result| result.message.as_str());

@@ -1,4 +1,4 @@
-//! What is known about runs that are about to start.
+//! Facts about runs that are about to start.
 
 use std::collections::BTreeMap;
 
@@ -32,13 +32,13 @@ pub(super) fn facts(
     questions.iter().map(|question| look.facts_of(question, tokens)).collect()
 }
 
-/// What one look has read so far.
+/// Rows that one query of facts has read so far.
 struct Look<'a> {
     moment: &'a Connection,
     node: NodeId,
     now: Timestamp,
     claims: Claims,
-    /// What other nodes hold and is due, by job; read when the first question needs it.
+    /// Due runs of other nodes by job; read when the first question needs them.
     elsewhere: Option<BTreeMap<JobId, Vec<HeldElsewhere>>>,
 }
 
@@ -51,12 +51,12 @@ struct HeldElsewhere {
     has_begun: bool,
 }
 
-/// The claims that were looked at: who has them, and the grants that they list.
+/// The claims that were read: their nodes, and the runs that they list.
 #[derive(Default)]
 struct Claims(BTreeMap<i64, (NodeId, Vec<Entry>)>);
 
 impl Claims {
-    /// Whether a node was handed this run with this grant.
+    /// Whether a node has this run under this claim.
     fn list(&mut self, moment: &Connection, node: NodeId, grant: Grant, seq: i64) -> Result<bool> {
         let entry = Entry { fence: grant.fence, seq, turn: grant.turn };
         let lists = |claims: &BTreeMap<i64, (NodeId, Vec<Entry>)>| {
@@ -141,7 +141,7 @@ impl Look<'_> {
     }
 }
 
-/// What nodes other than this one hold and is due, by job. Mostly there is no other node.
+/// Due runs that nodes other than this one hold, by job. Mostly there is no other node.
 fn held_elsewhere(
     moment: &Connection,
     node: NodeId,

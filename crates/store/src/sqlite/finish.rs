@@ -1,4 +1,4 @@
-//! The end of grants and of runs.
+//! The end of claims and of runs.
 
 use std::collections::HashSet;
 
@@ -22,7 +22,7 @@ use super::writer::Tx;
 use crate::author::SYSTEM;
 use crate::{Applied, Finish, Result, StoreError, Verdict};
 
-/// What became of grants that ended.
+/// Results of ended claims.
 #[derive(Default)]
 pub(super) struct Finished {
     /// Of each.
@@ -31,7 +31,7 @@ pub(super) struct Finished {
     pub woken: HashSet<Uuid>,
 }
 
-/// Ends the grants of a node that may write, and that takes so many runs with the same call.
+/// Ends the claims of a node that may write, and that claims so many runs with the same call.
 pub(super) fn finish(
     tx: &mut Tx<'_>,
     node: NodeId,
@@ -72,7 +72,7 @@ fn keep_output(tx: &Tx<'_>, finish: &Finish) -> Result<()> {
     Ok(())
 }
 
-/// Ends grants of nodes that were declared dead.
+/// Ends claims of nodes that were declared dead.
 pub(super) fn settle_lost(tx: &mut Tx<'_>, lost: &[(NodeId, Finish)]) -> Result<Vec<Applied>> {
     let mut applied = Vec::with_capacity(lost.len());
     for (node, finish) in lost {
@@ -85,7 +85,7 @@ pub(super) fn settle_lost(tx: &mut Tx<'_>, lost: &[(NodeId, Finish)]) -> Result<
     Ok(applied)
 }
 
-/// What ends together is written together.
+/// Batch of ends that are written together.
 #[derive(Default)]
 struct Ending {
     recorder: Recorder,
@@ -96,7 +96,7 @@ struct Ending {
 }
 
 impl Ending {
-    /// Writes what was taken, so that the tables show it.
+    /// Writes the collected ends, so that the tables show them.
     fn flush(&mut self, tx: &Tx<'_>) -> Result<()> {
         self.leaving.flush(tx.connection)?;
         self.recorder.flush(tx)
@@ -162,14 +162,15 @@ fn leave(
     }
 }
 
-/// A run waits. What it waits for may have happened already: then it looks again at once.
+/// Records the wait of a run. If the awaited event has happened already, the run is queued again at
+/// once.
 fn begin_to_wait(
     tx: &mut Tx<'_>,
     ending: &mut Ending,
     held: &Held,
     (wait, until, places): (Wait, Option<Timestamp>, i64),
 ) -> Result<Applied> {
-    // A run that waits for its parts waits for their end, also if its own was asked for.
+    // A parent run waits for its child runs even after it was cancelled.
     let is_asked = held.cancelled && wait != Wait::Parts;
     if is_asked || is_over(tx, wait, (held.run, held.job), held.fence)? {
         release(tx, held)?;
@@ -186,15 +187,15 @@ fn begin_to_wait(
     Ok(Applied::Again)
 }
 
-/// How many other runs of the job are at work, waiting as begun ones, or can be claimed, counted up to
-/// `most`. A run that waits for its backfill counts backfilled ones.
+/// How many other runs of the job are at work, waiting as begun ones, or can be claimed, counted up
+/// to `most`. A run that waits for its backfill counts backfilled ones.
 fn active_beside(tx: &Tx<'_>, held: &Held, wait: Wait, most: i64) -> Result<i64> {
     let mut query = tx.connection.prepare_cached(sql!("run_active_beside"))?;
     let origin = (wait == Wait::Backfill).then_some(Origin::Backfill as u8);
     Ok(query.query_row((held.job.0, tx.order(), held.run.0, most, origin), |row| row.get(0))?)
 }
 
-/// A run goes back to the queue as it was.
+/// Releases a run to the queue unchanged.
 pub(super) fn release(tx: &Tx<'_>, held: &Held) -> Result<()> {
     let mut release = tx.connection.prepare_cached(sql!("run_release"))?;
     guarded(release.execute((held.seq, held.turn))?, held)?;
@@ -202,7 +203,7 @@ pub(super) fn release(tx: &Tx<'_>, held: &Held) -> Result<()> {
     Ok(())
 }
 
-/// What is known by heart is what is written down.
+/// The in-memory state must match the table.
 fn guarded(written: usize, held: &Held) -> Result<()> {
     if written == 1 {
         return Ok(());
@@ -309,7 +310,7 @@ fn record_attempt(tx: &Tx<'_>, finish: &Finish, job: JobId, attempt: &EndedAttem
     Ok(())
 }
 
-/// A finish that finds no grant was either sent before, or comes too late.
+/// A finish without a valid claim was either sent before, or comes too late.
 fn ended_before(tx: &Tx<'_>, finish: &Finish) -> Result<Applied> {
     let known: Option<(i64, Option<i64>)> = tx
         .connection

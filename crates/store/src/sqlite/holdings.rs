@@ -1,9 +1,9 @@
-//! Who holds what. The writer knows it by heart, so ending a grant need not ask the file.
+//! Claims of all nodes. The writer keeps them in memory, so ending a claim does not read the file.
 //!
-//! On disk, a claim is one row for a whole batch of grants, written when they are handed out and
-//! deleted when the last of them is over. Nothing is written when one of them ends: its run has
-//! ended, vanished or taken another turn, and that says it. A claim that a few long runs keep
-//! alive lists mostly grants that are over; when there are too many of those, it is written anew.
+//! On disk, a claim is one row for a batch of runs, written when they are claimed and deleted when
+//! the last of them has ended. Nothing is written to it when one of them ends: the run has ended,
+//! vanished or got another claim generation, and its row shows that. A claim that a few long runs
+//! keep alive lists mostly runs that have ended; when there are too many of those, it is rewritten.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,11 +16,11 @@ use uuid::Uuid;
 use crate::lane::slot_of;
 use crate::{Result, StoreError};
 
-/// Grants that are over and still listed are tolerated up to this many, and up to three for each
-/// that is not.
+/// Ended entries that are still listed are tolerated up to this many, and up to three for each that
+/// has not ended.
 const SLACK: usize = 4_096;
 
-/// Bytes of a grant on disk.
+/// Bytes of an entry of a claim on disk.
 const ENTRY: usize = 20;
 
 /// A run that a node holds, and what its end needs to know.
@@ -49,15 +49,15 @@ pub(super) struct Holdings {
     tenants: Tenants,
     /// Claims of which nothing is left.
     spent: Vec<i64>,
-    /// Grants that are listed, and those among them that are not over.
+    /// Entries that are listed, and those among them that have not ended.
     listed: usize,
     open: usize,
 }
 
-/// Grants that were handed out together.
+/// Runs that were claimed together.
 #[derive(Default)]
 struct Claim {
-    /// By fence. None is left of a grant that is over.
+    /// By fence. None for a run that has ended.
     grants: Vec<(i64, Option<Held>)>,
     open: usize,
     is_on_disk: bool,
@@ -75,19 +75,19 @@ impl Claim {
         Some(&mut self.grants[at].1)
     }
 
-    /// Whether a grant that is handed out now goes along.
+    /// Whether a run that is claimed now joins this claim.
     fn takes(&self, node: NodeId) -> bool {
         let last = self.grants.last().and_then(|(_, held)| held.as_ref());
         !self.is_on_disk && last.is_some_and(|last| last.node == node)
     }
 
-    /// What is not over, oldest grant first.
+    /// Claimed runs that have not ended, oldest claim first.
     fn held(&self) -> impl Iterator<Item = &Held> {
         self.grants.iter().filter_map(|(_, held)| held.as_ref())
     }
 }
 
-/// A grant as a claim lists it.
+/// An entry of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub fence: i64,
@@ -130,7 +130,7 @@ impl Tenants {
 }
 
 impl Holdings {
-    /// What the claims on disk say.
+    /// Reads the claims on disk.
     pub fn read(connection: &Connection) -> Result<Self> {
         let mut holdings = Holdings::default();
         let mut claims = connection.prepare(sql!("claim_list"))?;
@@ -173,7 +173,7 @@ impl Holdings {
         Ok(holdings)
     }
 
-    /// A node is handed a run.
+    /// A node claims a run.
     pub fn take(&mut self, held: Held) {
         self.tenants.add(&held, 1);
         self.listed += 1;
@@ -191,19 +191,19 @@ impl Holdings {
         self.claims.insert(held.fence, Claim { grants, open: 1, is_on_disk: false });
     }
 
-    /// The run of a grant that is valid.
+    /// The run of a valid claim.
     pub fn of_grant(&mut self, node: NodeId, grant: Grant) -> Option<Held> {
         let (_, claim) = self.claims.range_mut(..=grant.fence).next_back()?;
         let held = (*claim.find(grant.fence)?)?;
         (held.node == node && held.run == grant.run && held.turn == grant.turn).then_some(held)
     }
 
-    /// Who holds a run, by a look at everything that is held.
+    /// The holder of a run. Scans all claims.
     pub fn of_run(&self, run: RunId) -> Option<Held> {
         self.held().find(|held| held.run == run).copied()
     }
 
-    /// What a node holds, oldest grant first.
+    /// Runs that a node holds, oldest claim first.
     pub fn of_node(&self, node: NodeId) -> Vec<Held> {
         self.held().filter(|held| held.node == node).copied().collect()
     }
@@ -225,7 +225,7 @@ impl Holdings {
         }
     }
 
-    /// A grant is over.
+    /// A claimed run has ended.
     pub fn close(&mut self, held: &Held) {
         let Some((id, claim)) = self.claims.range_mut(..=held.fence).next_back() else { return };
         if claim.find(held.fence).and_then(Option::take).is_none() {
@@ -239,7 +239,7 @@ impl Holdings {
         self.tenants.add(held, -1);
     }
 
-    /// Writes down what was handed out, and clears away what is over.
+    /// Writes new claims, and deletes those that are over.
     pub fn write(&mut self, connection: &Connection) -> Result<()> {
         let fresh = self.claims.iter_mut().rev().take_while(|(_, claim)| !claim.is_on_disk);
         for (id, claim) in fresh {
@@ -260,7 +260,7 @@ impl Holdings {
         Ok(())
     }
 
-    /// Writes thin claims anew, with what is left of them.
+    /// Rewrites sparse claims, with the runs that are left of them.
     fn compact(&mut self, connection: &Connection) -> Result<()> {
         let thin = |claim: &Claim| claim.open * 4 <= claim.grants.len();
         for (id, claim) in self.claims.iter_mut().filter(|(_, claim)| thin(claim)) {

@@ -163,8 +163,8 @@ fn wake_changed(tx: &mut Tx<'_>, job: &Job) -> Result<()> {
     wake::changed(tx, job.id)
 }
 
-/// The job's runs that have not ended ask for the place and the kind of slot that the job asks for
-/// now. What belongs to a shard stays there.
+/// Moves the job's live runs to the placement and the kind of slot of its new definition. Runs of a
+/// shard stay in its lane.
 fn replace(tx: &mut Tx<'_>, job: &Job) -> Result<()> {
     let (place, slot) = (job.definition.place(), job.definition.action.slot_kind());
     // Runs of a job that have not ended, with their lanes, when they are due, and whether they
@@ -201,7 +201,7 @@ fn write_tags(connection: &Connection, job: &Job) -> Result<()> {
         return Ok(());
     }
     for tag in &job.definition.tags {
-        // A tag of a job. What is left of a deleted job of that name gives way.
+        // A tag of a job. A row of a deleted job of the same name is replaced.
         let sql = "INSERT OR REPLACE INTO job_tags (tenant_id, tag, name, job_id)
                    VALUES (?1, ?2, ?3, ?4)";
         let mut insert = connection.prepare_cached(sql)?;
@@ -224,7 +224,7 @@ fn write_upstream(connection: &Connection, job: &Job) -> Result<()> {
 
 /// The last ends of a job are kept from now on; those of before are looked up once.
 fn recall_ends(connection: &Connection, job: JobId) -> Result<()> {
-    // What runs of a job came to before others depended on it; a look at the latest is enough.
+    // Latest outcome of a job before others depended on it; the newest ends are enough.
     let sql = "SELECT e.outcome, e.finished_at FROM runs AS r
                CROSS JOIN ends AS e ON e.seq = r.seq
                WHERE r.job_id = ?1 AND r.origin <> 6 AND e.outcome <= 4
@@ -244,13 +244,13 @@ fn recall_ends(connection: &Connection, job: JobId) -> Result<()> {
     Ok(())
 }
 
-/// Removes the job's prepared runs. A holder of one finds out when it asks for the facts.
+/// Deletes the job's prepared runs. A holder of one finds out when it reads the facts.
 fn unprepare(tx: &mut Tx<'_>, job: JobId, prepared: Prepared) -> Result<()> {
     if prepared == Prepared::Keep {
         return Ok(());
     }
-    // What is returned is planned again from the first of it on, so nothing in between may have a
-    // record: what comes before such a record stays.
+    // Returned runs are planned again from the first of them on, so no time in between may have a
+    // record: prepared runs before such a record stay.
     let after = match prepared {
         Prepared::Return => {
             let newest = RunId::first_of(tx.now);

@@ -21,7 +21,7 @@ impl Leaving {
         self.0.push((held.job.0, held.order_at, held.run.0));
     }
 
-    /// Takes them off the list. Each of them is on it: that was known by heart.
+    /// Takes them off the list. All of them are on it, by the in-memory state.
     pub fn flush(&mut self, connection: &Connection) -> Result<()> {
         self.0.sort_unstable();
         for together in self.0.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
@@ -36,7 +36,7 @@ impl Leaving {
     }
 }
 
-/// Answers false when others are in between.
+/// Returns false when others are in between.
 fn leave_in_one_piece(connection: &Connection, piece: &[ListKey]) -> Result<bool> {
     let [(job, order_at, first), .., (.., last)] = piece else { return Ok(false) };
     // How many runs of a job lie between two of them; one more than expected (?5) is enough to
@@ -56,7 +56,7 @@ fn leave_in_one_piece(connection: &Connection, piece: &[ListKey]) -> Result<bool
     Ok(delete.execute((job, order_at, first, last))? == piece.len())
 }
 
-/// What is known by heart is what is written down.
+/// The in-memory state must match the table.
 fn leave(connection: &Connection, place: ListKey) -> Result<()> {
     if connection.prepare_cached(sql!("live_delete"))?.execute(place)? == 1 {
         return Ok(());
@@ -93,7 +93,7 @@ mod tests {
         }
     }
 
-    /// Who is on the list after these have left it.
+    /// Runs on the list after these have left it.
     fn left(listed: &[Short], leaving: &[Short]) -> Result<Vec<Short>> {
         let connection = Connection::open_in_memory().unwrap();
         let table = "CREATE TABLE live (job_id BLOB, order_at INTEGER, id BLOB, seq INTEGER,

@@ -1,4 +1,4 @@
-//! What a live run waits for.
+//! Wait of a live run.
 
 use domain::id::RunId;
 use domain::run::Wait;

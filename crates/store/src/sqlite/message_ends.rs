@@ -1,4 +1,4 @@
-//! What becomes of messages when their leases end, or when they end without one.
+//! Transitions of messages whose leases end, or that end without one.
 
 use domain::audit::{AuditedRun, Event, Kind};
 use domain::id::{JobId, NodeId, RunId};
@@ -202,8 +202,8 @@ fn record_attempt(tx: &Tx<'_>, id: RunId, message: &Message, attempt: &EndedAtte
     Ok(())
 }
 
-/// A report that finds no lease was either sent before, or comes too late: then the attempt under its
-/// token ended otherwise, as a lost one for example.
+/// A report that finds no lease was either sent before, or comes too late: then the attempt under
+/// its token ended otherwise, as a lost one for example.
 fn settled_before(tx: &Tx<'_>, it: &SettledMessage) -> Result<Applied> {
     let Some(fence) = it.fence else { return Ok(Applied::Stale) };
     let end = it.result.as_ref().map(|result| result.end.name());

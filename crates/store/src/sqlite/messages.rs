@@ -204,7 +204,7 @@ fn send(
         return Ok(Sent::NoQueue);
     }
     let now = tx.now_us();
-    // What each message is: new, or one that was sent before.
+    // The id of each message: a new one, or that of the message that was sent before.
     let mut known: HashMap<&str, RunId> = HashMap::new();
     let mut ids = Vec::with_capacity(messages.len());
     let mut new: Vec<&NewMessage> = Vec::with_capacity(messages.len());
@@ -346,8 +346,8 @@ struct Dealt {
     seq: i64,
 }
 
-/// The messages that go first, and the last turn: workspaces take turns, beginning with the one that
-/// was served last if it got fewer messages than its weight, otherwise after it.
+/// The messages that go first, and the last turn: workspaces take turns, beginning with the one
+/// that was served last if it got fewer messages than its weight, otherwise after it.
 fn choose(tx: &Tx<'_>, request: &LeaseRequest, turn: &Turn, max: u32) -> Result<(Vec<i64>, Turn)> {
     if max == 0 {
         return Ok((Vec::new(), turn.clone()));
@@ -355,7 +355,7 @@ fn choose(tx: &Tx<'_>, request: &LeaseRequest, turn: &Turn, max: u32) -> Result<
     let weights: HashMap<&str, u32> =
         request.weights.iter().map(|(workspace, weight)| (workspace.as_str(), *weight)).collect();
     let weight_of = |workspace: &str| weights.get(workspace).copied().unwrap_or(1).max(1);
-    // What is left of the last turn.
+    // Rest of the weight of the workspace that was served last.
     let carry = match turn.served {
         0 => 0,
         served => weight_of(&turn.workspace).saturating_sub(served),

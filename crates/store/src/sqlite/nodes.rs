@@ -1,4 +1,4 @@
-//! Nodes: their leases, and what becomes of what they held.
+//! Nodes: their leases, and the settlement of runs that they held.
 
 use std::collections::{HashMap, HashSet};
 
@@ -24,7 +24,7 @@ use crate::{
     START_LOG_WAIT, StoreError,
 };
 
-/// Bytes of a run that is under way: its id, its turn, and since when.
+/// Bytes of a run that is under way: its id, its claim generation, and its start time.
 const START_BYTES: usize = 16 + 4 + 8;
 
 /// Whether a node may write.
@@ -55,8 +55,8 @@ pub(super) fn join(
     if let Some((old, at)) = info.acted {
         note_act(tx, old, us(at))?;
     }
-    // Nodes of a name that fell silent: they have come back as another one. Whether they were to
-    // take nothing new.
+    // Nodes of this name that missed heartbeats: this one replaces them. Returns whether they were
+    // draining.
     let sql = "UPDATE nodes SET gone_at = ?2 WHERE name = ?1 AND id <> ?3 AND dead
                AND gone_at IS NULL RETURNING draining";
     let mut back = tx.connection.prepare_cached(sql)?;
@@ -89,7 +89,8 @@ pub(super) fn join(
     Ok(Joined { outages: outages.collect::<Result<_>>()? })
 }
 
-/// The processes of nodes have ended: so do their leases, and what they had not begun goes back.
+/// The processes of nodes have ended: their leases end, and runs that they had not begun are
+/// released.
 fn replace(tx: &mut Tx<'_>, node: NodeId, replaces: &Replaces) -> Result<()> {
     match replaces {
         Replaces::None => {}
@@ -130,7 +131,7 @@ fn note_act(tx: &mut Tx<'_>, node: NodeId, at: i64) -> Result<()> {
     Ok(())
 }
 
-/// Writes down that runs begin.
+/// Records that runs begin.
 pub(super) fn begin(tx: &mut Tx<'_>, node: NodeId, grants: &[Grant]) -> Result<Vec<bool>> {
     if !is_alive(tx.connection, node)? {
         return Ok(vec![false; grants.len()]);
@@ -139,7 +140,7 @@ pub(super) fn begin(tx: &mut Tx<'_>, node: NodeId, grants: &[Grant]) -> Result<V
     for grant in grants {
         let held = tx.holdings().of_grant(node, *grant);
         if let Some(held) = &held {
-            // A run begins under the grant of this turn.
+            // A run begins under the claim of this generation.
             let sql = "UPDATE runs SET begun = turn + 1 WHERE seq = ?1 AND turn = ?2";
             let mut begin = tx.connection.prepare_cached(sql)?;
             begin.execute((held.seq, held.turn))?;
@@ -232,7 +233,7 @@ pub(super) fn record_starts(
         bytes.extend(grant.turn.to_le_bytes());
         bytes.extend(us(*at).to_le_bytes());
     }
-    // What a node executes and since when. A dead node has nothing to say.
+    // Runs under way on a node, with their start times. A dead node writes nothing.
     let sql = "INSERT INTO node_starts (node_id, starts)
                SELECT id, ?2 FROM nodes WHERE id = ?1 AND NOT dead
                ON CONFLICT (node_id) DO UPDATE SET starts = excluded.starts";
@@ -240,9 +241,9 @@ pub(super) fn record_starts(
     Ok(())
 }
 
-/// Since when runs are under way, by run and turn, as their nodes have said.
+/// Start times of runs under way, by run and claim generation, as their nodes reported them.
 pub(super) fn starts(connection: &Connection) -> Result<HashMap<(RunId, u32), Timestamp>> {
-    // What nodes execute and since when.
+    // Runs under way on all nodes, with their start times.
     let sql = "SELECT starts FROM node_starts";
     let mut query = connection.prepare_cached(sql)?;
     let mut rows = query.query([])?;
@@ -286,7 +287,7 @@ pub(super) fn leave(tx: &mut Tx<'_>, node: NodeId, begun: &[Grant]) -> Result<()
     Ok(())
 }
 
-/// What a node held and had not begun goes back.
+/// Releases the runs of a node that had not begun.
 fn release_unbegun(tx: &mut Tx<'_>, node: NodeId, begun: &[Grant]) -> Result<()> {
     let begun: HashSet<RunId> = begun.iter().map(|grant| grant.run).collect();
     for held in tx.holdings().of_node(node) {

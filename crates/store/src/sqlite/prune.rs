@@ -18,7 +18,7 @@ pub(super) fn prune(tx: &mut Tx<'_>, cut: &RetentionCutoff, limit: u32) -> Resul
         tx.connection.prepare_cached(sql!("place_forget"))?.execute((LANES,))?;
         return Ok(gone);
     };
-    // What ended long ago, of one job.
+    // Runs of one job past their retention.
     let sql = "SELECT r.seq, r.id FROM runs AS r CROSS JOIN ends AS e ON e.seq = r.seq
                WHERE r.job_id = ?1
                AND e.finished_at < CASE WHEN e.outcome IN (2, 4) THEN ?3 ELSE ?2 END
@@ -58,7 +58,7 @@ fn delete_surplus(tx: &Tx<'_>, sql: &str, values: impl Params, limit: u32) -> Re
     let mut rows = Vec::new();
     for whole in find(tx, sql, values)?.into_iter().rev() {
         let room = limit.saturating_sub(rows.len() as u32);
-        // What an ended run was split into, as far as it is there.
+        // Child runs of an ended parent run, as far as they are there.
         let sql = "SELECT r.seq, r.id FROM parts AS p CROSS JOIN runs AS r ON r.id = p.run_id
                    WHERE p.parent_id = ?1 LIMIT ?2";
         rows.extend(find(tx, sql, (whole.1, room))?);

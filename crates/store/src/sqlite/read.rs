@@ -41,7 +41,7 @@ pub(super) fn list_runs(
     Ok(Page { items, next: page.next })
 }
 
-/// Runs by id, in the order in which they are asked for.
+/// Runs by id, in the order of the ids given.
 pub(super) fn views(
     snapshot: &Connection,
     ids: impl ExactSizeIterator<Item = RunId>,
@@ -59,8 +59,7 @@ pub(super) fn views(
     Ok(items)
 }
 
-/// Where a page comes from: one walk over all runs, or the indexes of those that are asked for
-/// and rare.
+/// Sources of a page: one walk over all runs, or the indexes of rare outcomes.
 fn parts(
     snapshot: &Connection,
     filter: &RunFilter,
@@ -129,7 +128,7 @@ fn running(
     }
     found.retain(|run| run.id >= since && run.id < until);
     found.sort_unstable_by_key(|run| std::cmp::Reverse(run.id));
-    // A run whose grant is over may have another one.
+    // A run whose claim is over may have another one.
     found.dedup_by_key(|run| run.id);
     Ok(found)
 }
@@ -165,7 +164,7 @@ impl<'a> Holders<'a> {
         Holders { snapshot, known: None, starts: None }
     }
 
-    /// The holder of a run in its present turn.
+    /// The holder of a run in its current claim generation.
     fn of_run(&mut self, seq: i64, turn: u32) -> Result<Option<NodeId>> {
         let known = match self.known.take() {
             Some(known) => known,
@@ -174,7 +173,8 @@ impl<'a> Holders<'a> {
         Ok(self.known.insert(known).get(&(seq, turn)).copied())
     }
 
-    /// Since when the attempt of a run in its present turn is under way, if its node has said.
+    /// Start time of the attempt of a run in its current claim generation, if its node has reported
+    /// it.
     fn start_of(&mut self, run: RunId, turn: u32) -> Result<Option<Timestamp>> {
         let starts = match self.starts.take() {
             Some(starts) => starts,
@@ -195,8 +195,8 @@ impl<'a> Holders<'a> {
     }
 }
 
-/// A row of `view_run`, by the place of each column: to look for a column by its name costs more than
-/// to read it.
+/// A row of `view_run`, by the place of each column: to look for a column by its name costs more
+/// than to read it.
 fn view(row: &Row<'_>, now: Timestamp, holders: &mut Holders<'_>) -> Result<RunView> {
     let due_at = at(row.get(8)?)?;
     let outcome: Option<i64> = row.get(16)?;
@@ -287,8 +287,8 @@ fn attempt(row: &Row<'_>) -> Result<AttemptView> {
     })
 }
 
-/// Adds up what the tables know. What is neither queued nor waits is held, and of that the grants
-/// tell what is prepared: they are few, however many runs wait.
+/// Counts live runs from the tables. A run that is neither queued nor waiting is held, and the
+/// claims show which held runs are prepared: they are few, however many runs wait.
 pub(super) fn counts(connection: &Connection, now: Timestamp) -> Result<Counts> {
     let snapshot = connection.unchecked_transaction()?;
     let jobs: i64 = snapshot.prepare_cached(sql!("count_jobs"))?.query_row([], |row| row.get(0))?;
@@ -302,7 +302,7 @@ pub(super) fn counts(connection: &Connection, now: Timestamp) -> Result<Counts> 
             let counts = [count(0)?, count(1)?, count(2)?, count(3)?, count(4)?, count(5)?];
             Ok((counts, row.get(6)?, [count(7)?, count(8)?]))
         })?;
-    // Whether a grant is for a run whose time has not come.
+    // Whether a claim is for a run whose time has not come.
     let sql = "SELECT 1 FROM runs WHERE seq = ?1 AND turn = ?2 AND due_at > ?3";
     let mut is_prepared = snapshot.prepare_cached(sql)?;
     let mut prepared = 0;

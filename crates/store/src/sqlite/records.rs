@@ -30,8 +30,8 @@ impl Records for SqliteStore {
     }
 }
 
-/// Applies statements in the open transaction. None, and nothing is written, if one of them did
-/// not write what it was expected to.
+/// Applies statements in the open transaction. None, and nothing is written, if one of them did not
+/// have its expected result.
 pub(super) fn apply(tx: &Tx<'_>, statements: &[Statement]) -> Result<Option<Vec<RecordAnswer>>> {
     let go = |sql| tx.connection.prepare_cached(sql)?.execute([]);
     let guards = statements.iter().any(|statement| statement.expected().is_some());

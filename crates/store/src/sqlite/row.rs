@@ -54,7 +54,7 @@ pub(super) fn job(row: &Row<'_>) -> Result<Job> {
     })
 }
 
-/// The columns that every query of live runs begins with; the turn is the last of them.
+/// The columns that every query of live runs begins with; the claim generation is the last of them.
 pub(super) fn claimed(row: &Row<'_>, fence: i64) -> Result<ClaimedRun> {
     let id = RunId(row.get(0)?);
     let lane = row.get(7)?;

@@ -1,6 +1,6 @@
-//! Many rows by one statement. Its cursors stay where the last row went, so that rows which come
-//! in the order of a tree are put next to each other without a search from the root, and what a
-//! statement costs by itself is paid once for all of them.
+//! Many rows by one statement. Its cursors stay at the last row, so that rows which come in the
+//! order of a tree are put next to each other without a search from the root, and the fixed cost of
+//! a statement is paid once for all of them.
 
 use rusqlite::{CachedStatement, Connection, ToSql};
 
@@ -9,7 +9,7 @@ use crate::Result;
 /// Rows of one statement.
 const ROWS: usize = 25;
 
-/// Inserts rows; the statement is that of one row, with a `?` for each value. Answers how many
+/// Inserts rows; the statement is that of one row, with a `?` for each value. Returns how many
 /// were written.
 pub(super) fn insert<T>(
     connection: &Connection,

@@ -101,7 +101,7 @@ impl Current {
     }
 }
 
-/// Records a run that waits from the beginning. Answers false when its id is known already.
+/// Records a run that waits from the beginning. Returns false when its id is known already.
 pub(super) fn submit_waiting(tx: &mut Tx<'_>, run: &NewRun, wait: Wait) -> Result<bool> {
     let new = insert(tx, vec![run])?;
     audit_log::insert_requested(tx, new.iter().map(|new| new.run))?;
@@ -112,7 +112,7 @@ pub(super) fn submit_waiting(tx: &mut Tx<'_>, run: &NewRun, wait: Wait) -> Resul
     Ok(true)
 }
 
-/// Records runs that workers pull: no node claims them. Answers the number and the place in line of
+/// Records runs that workers pull: no node claims them. Returns the number and the place in line of
 /// each.
 pub(super) fn submit_pulled(tx: &mut Tx<'_>, runs: Vec<&NewRun>) -> Result<Vec<(i64, i64)>> {
     let count = runs.len();
@@ -131,7 +131,7 @@ pub(super) fn submit_parts(tx: &mut Tx<'_>, parts: &[NewRun]) -> Result<()> {
     enqueue(tx, &new)
 }
 
-/// Records a run that can be claimed. Answers false when its id is known already.
+/// Records a run that can be claimed. Returns false when its id is known already.
 pub(super) fn submit_one(tx: &mut Tx<'_>, run: &NewRun) -> Result<bool> {
     let new = insert(tx, vec![run])?;
     audit_log::insert_requested(tx, new.iter().map(|new| new.run))?;
@@ -139,7 +139,7 @@ pub(super) fn submit_one(tx: &mut Tx<'_>, run: &NewRun) -> Result<bool> {
     Ok(!new.is_empty())
 }
 
-/// Records the runs of steps. The node holds those that it has room for from the beginning.
+/// Records the runs of steps. The node claims those that it has slots for at once.
 pub(super) fn submit_steps(
     tx: &mut Tx<'_>,
     runs: &[NewRun],
@@ -182,8 +182,8 @@ struct New<'a> {
 fn insert<'a>(tx: &mut Tx<'_>, runs: Vec<&'a NewRun>) -> Result<Vec<New<'a>>> {
     let mut new: Vec<New<'_>> = Vec::with_capacity(runs.len());
     for (place, run) in runs.into_iter().enumerate() {
-        // What is due already takes its turn by when it came, not by a time in the past: a run
-        // that has begun meanwhile was not preceded by it.
+        // A run that is due already is ordered by its arrival, not by a time in the past: it did
+        // not precede a run that has begun meanwhile.
         let order_at = us(run.due_at).max(tx.order());
         let lane = lane_of(tx.connection, &run.place, run.slot, run.priority)?;
         new.push(New { run, place, seq: tx.next_number(), order_at, lane });

@@ -74,8 +74,8 @@ fn recorded(connection: &Connection) -> Result<Vec<Recorded>> {
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
-/// Applies what is missing. Refuses a file that a newer release has written, and one that was made
-/// before the first release.
+/// Applies missing migrations. Refuses a file that a newer release has written, and one that was
+/// made before the first release.
 pub(super) fn migrate(connection: &mut Connection) -> Result<()> {
     let runner = embedded::migrations::runner();
     lineage::check(runner.get_migrations(), &recorded(connection)?, "an empty data folder")?;

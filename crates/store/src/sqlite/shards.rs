@@ -1,4 +1,4 @@
-//! Shards, who owns them, and runs that are split into parts.
+//! Shards, their owners, and runs that are split into child runs.
 
 use domain::cluster::{Leadership, Placement};
 use domain::id::{NodeId, ObjectId, RunId, TenantId, UserId};
@@ -109,7 +109,7 @@ impl Shards for SqliteStore {
     }
 }
 
-/// What a node offers as the owner of shards.
+/// Shards that a node owns, as it offers them to claims.
 pub(super) fn owned(connection: &Connection, node: NodeId) -> Result<Vec<String>> {
     let sql = "SELECT shard_id FROM shard_owners WHERE node_id = ?1";
     let mut query = connection.prepare_cached(sql)?;
@@ -120,9 +120,9 @@ pub(super) fn owned(connection: &Connection, node: NodeId) -> Result<Vec<String>
 
 /// Whether a run has parts that have not ended, or steps that are left.
 pub(super) fn has_live_parts(connection: &Connection, run: RunId) -> Result<bool> {
-    // A part that has not ended is looked for among the last parts, then among the first, then among
-    // all: they mostly end in the order of their numbers or in none, and then this costs the same
-    // however many there are.
+    // A part that has not ended is looked for among the last parts, then among the first, then
+    // among all: they mostly end in the order of their numbers or in none, and then this costs the
+    // same however many there are.
     macro_rules! is_live_among {
         ($parts:literal) => {
             concat!(
@@ -173,8 +173,7 @@ fn split_new(tx: &mut Tx<'_>, run: &NewRun, parts: &[NewRun]) -> Result<bool> {
 }
 
 fn record(tx: &mut Tx<'_>, parent: RunId, parts: &[NewRun]) -> Result<()> {
-    // A claim does not tell who asked for the run.
-    // Who asked for a run.
+    // A claim does not include the user that requested the run.
     let sql = "SELECT requested_by FROM runs WHERE id = ?1";
     let mut query = tx.connection.prepare_cached(sql)?;
     let user: Option<Uuid> = query.query_row((parent.0,), |row| row.get(0))?;

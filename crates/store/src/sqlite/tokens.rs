@@ -1,9 +1,9 @@
-//! The fencing tokens that jobs see: drawn when a start is decided, larger each time.
+//! The fencing tokens that jobs see: allocated when a start is decided, larger each time.
 //!
-//! A token is drawn from memory, so that a start costs no write. The counter is written along with
-//! the groups of commands, and when the file is opened it goes on behind everything that can have
-//! been drawn: at the next multiple of a second's tokens after the written one, or at the present second,
-//! whichever is later. The second matters after a restore of an older copy.
+//! A token is allocated in memory, so that a start costs no write. The counter is written along
+//! with the groups of commands, and when the file is opened it continues behind everything that can
+//! have been allocated: at the next multiple of a second's tokens after the written one, or at the
+//! current second, whichever is later. The second matters after a restore of an older copy.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -17,9 +17,9 @@ use crate::{TOKEN_BITS, token_floor};
 pub(super) struct Tokens(AtomicI64);
 
 impl Tokens {
-    /// Goes on behind what was drawn before, and writes that down.
+    /// Continues after the tokens that were allocated before, and writes that to disk.
     pub fn open(connection: &Connection, now: Timestamp) -> Result<Self> {
-        // The latest fencing token that was written down.
+        // The latest fencing token that was written.
         let sql = "SELECT token FROM meta";
         let written: i64 = connection.query_row(sql, [], |row| row.get(0))?;
         let first = (((written >> TOKEN_BITS) + 1) << TOKEN_BITS).max(token_floor(now));

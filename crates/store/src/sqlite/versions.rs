@@ -22,7 +22,7 @@ pub(super) fn keep(
     Ok(())
 }
 
-/// Forgets the versions of a job that are too old when it gets this one.
+/// Deletes the versions of a job that are too old when it gets this one.
 pub(super) fn forget_old(tx: &Tx<'_>, job: JobId, version: u32) -> Result<()> {
     if let Some(oldest) = forgotten_before(version) {
         let sql = "DELETE FROM job_versions WHERE job_id = ?1 AND version <= ?2";

@@ -1,8 +1,8 @@
-//! Who goes on when a run has ended: the next in line of its job, and the jobs that depend on it.
+//! Wake-ups after the end of a run: the next run in line of its job, and runs of dependent jobs.
 //!
-//! A run decides to wait by what its holder saw; what it waits for may happen before the decision
-//! arrives, and no end would wake it then. So every end leaves the number of the latest fence
-//! behind: a wait under an older grant may have missed it, and looks again instead.
+//! A node decides that a run waits by the facts it read; the awaited event may happen before the
+//! decision arrives, and no later end would wake the run. So every end records the latest fence: a
+//! wait under an older claim may have missed the event, and the run is claimed again instead.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::Result;
 use crate::pools::POOLS_CLEAR;
 use crate::records::Statement;
 
-/// Jobs whose runs made room, and what their last ends were.
+/// Jobs whose waiting runs may go on, and their last ends.
 #[derive(Default)]
 pub(super) struct Freed {
     jobs: BTreeMap<JobId, Room>,
@@ -56,9 +56,9 @@ impl Freed {
         self.jobs.entry(job).or_default().places += 1;
     }
 
-    /// Wakes the runs that waited for this, and says which. The caller takes so many with the same
-    /// call: beyond the places that are free, no more are woken, so that no other node takes one
-    /// that has to wait for those before it.
+    /// Wakes the runs that waited for this, and returns them. The caller claims so many with the
+    /// same call: beyond the free places, no more are woken, so that no other node claims one that
+    /// has to wait for those before it.
     pub fn wake(self, tx: &mut Tx<'_>, taken_at_once: u32) -> Result<Vec<Uuid>> {
         let mut woken = Vec::new();
         let mut upstream_known = tx.connection.prepare_cached(sql!("upstream_known"))?;
@@ -86,7 +86,7 @@ impl Freed {
     }
 }
 
-/// Wakes the first in a line of a job, all of them when `places` is negative, and says which.
+/// Wakes the first in a line of a job, all of them when `places` is negative, and returns them.
 pub(super) fn line(tx: &Tx<'_>, job: JobId, wait: Wait, places: i64) -> Result<Vec<Uuid>> {
     let waiting = waiting(tx, sql!("waiting_line"), (job.0, places, wait as u8))?;
     waiting.iter().try_for_each(|run| wake(tx, run))?;
@@ -99,14 +99,14 @@ pub(super) fn changed(tx: &Tx<'_>, job: JobId) -> Result<()> {
     waiting.iter().try_for_each(|run| wake(tx, run))
 }
 
-/// Wakes runs that waited long enough, and says how many.
+/// Wakes runs that waited long enough, and returns their number.
 pub(super) fn expired(tx: &Tx<'_>) -> Result<u64> {
     let waiting = waiting(tx, sql!("waiting_expired"), (tx.now_us(),))?;
     waiting.iter().try_for_each(|run| wake(tx, run))?;
     Ok(waiting.len() as u64)
 }
 
-/// Calls runs in line for pools that have places for them, and wakes those that wait. Answers how
+/// Calls runs in line for pools that have places for them, and wakes those that wait. Returns how
 /// many.
 pub(super) fn pools(tx: &Tx<'_>) -> Result<u64> {
     if !has_pool_line(tx.connection)? {
@@ -170,8 +170,8 @@ fn waiting_in(connection: &Connection, sql: &str, about: impl Params) -> Result<
     Ok(waiting.collect::<rusqlite::Result<_>>()?)
 }
 
-/// A run can be claimed again. One that stood aside for other jobs gets in line anew: a run that has
-/// begun since is before it.
+/// A run can be claimed again. One that stood aside for other jobs gets in line anew: a run that
+/// has begun since is before it.
 pub(super) fn wake(tx: &Tx<'_>, run: &Waiting) -> Result<()> {
     let stood_aside = run.wait == Wait::Upstream as u8;
     let order_at = if stood_aside { run.order_at.max(tx.order()) } else { run.order_at };
@@ -184,8 +184,8 @@ pub(super) fn wake(tx: &Tx<'_>, run: &Waiting) -> Result<()> {
     Ok(())
 }
 
-/// Whether what a run of the job waits for may have happened since its grant, or the job may have
-/// changed.
+/// Whether the event that a run of the job waits for may have happened since its claim, or the job
+/// may have changed.
 pub(super) fn is_over(
     tx: &Tx<'_>,
     wait: Wait,

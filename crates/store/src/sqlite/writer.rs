@@ -1,4 +1,4 @@
-//! The one thread that writes: what waits is applied together and shares a commit.
+//! The one thread that writes: waiting commands are applied together and share a commit.
 //!
 //! ```text
 //!   caller ─┐
@@ -9,9 +9,9 @@
 //! An answer leaves only after the commit. A command that fails is rolled back to its savepoint,
 //! or to the beginning if nothing was written before it, and its neighbours go on. A command that
 //! changes much is the last one of its commit: those behind it are no reason to keep its caller
-//! waiting. When the commit itself fails (disk full, failed fsync), no caller gets
-//! a yes, and the connection is opened anew: after a failed fsync, what the old one believes
-//! about the file is worth nothing.
+//! waiting. When the commit itself fails (disk full, failed fsync), no caller gets a success, and
+//! the connection is opened anew: after a failed fsync, the state of the old connection cannot be
+//! trusted.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,8 +33,8 @@ use crate::{Result, StoreError};
 /// Commands that share a commit at most.
 const GROUP_MAX: usize = 512;
 
-/// With so many changed rows, a group is large enough: a caller that waits for its answer could go on
-/// meanwhile.
+/// With so many changed rows, a group is large enough: a caller that waits for its answer could go
+/// on meanwhile.
 const GROUP_ROWS: u64 = 1_000;
 
 /// The caller's side.
@@ -44,7 +44,7 @@ pub(super) struct Writer {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What a command sees: the open transaction, the time, and the counters.
+/// Context of a command: the open transaction, the time, and the counters.
 pub(super) struct Tx<'a> {
     pub connection: &'a Connection,
     /// The time of the whole group; it never goes back.
@@ -53,7 +53,7 @@ pub(super) struct Tx<'a> {
 }
 
 impl Tx<'_> {
-    /// A number for a grant or a run, larger than all before it.
+    /// A number for a claim or a run, larger than all before it.
     pub fn next_number(&mut self) -> i64 {
         self.counters.fence += 1;
         self.counters.dirty = true;
@@ -66,7 +66,7 @@ impl Tx<'_> {
         if due_at <= self.now { self.counters.tokens.draw() } else { 0 }
     }
 
-    /// Who holds what.
+    /// Claims of all nodes.
     pub fn holdings(&mut self) -> &mut Holdings {
         &mut self.counters.holdings
     }
@@ -76,7 +76,7 @@ impl Tx<'_> {
         self.counters.ends.note(job, self.counters.fence);
     }
 
-    /// Whether that may have happened after the grant with this fence was given.
+    /// Whether that may have happened after the claim with this fence was made.
     pub fn ended_since(&self, job: JobId, fence: i64) -> bool {
         self.counters.ends.since(job, fence)
     }
@@ -86,12 +86,12 @@ impl Tx<'_> {
         self.counters.changes.note(job, self.counters.fence);
     }
 
-    /// Whether that may have happened after the grant with this fence was given.
+    /// Whether that may have happened after the claim with this fence was made.
     pub fn changed_since(&self, job: JobId, fence: i64) -> bool {
         self.counters.changes.since(job, fence)
     }
 
-    /// The place in line of what this group of commands brings.
+    /// The order of the items of this group of commands.
     pub fn order(&self) -> i64 {
         self.counters.order
     }
@@ -138,7 +138,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         self.queue = None;
         if let Some(thread) = self.thread.take() {
-            // It has nothing to say: what went wrong was answered and logged.
+            // Its result carries nothing: errors were answered and logged.
             let _ = thread.join();
         }
     }
@@ -172,7 +172,7 @@ impl<T: Send, F: FnOnce(&mut Tx<'_>) -> Result<T> + Send> Command for Call<T, F>
             (None, Some(outcome)) => outcome,
             (None, None) => Err(StoreError::Unavailable("the command was not applied".into())),
         };
-        // A caller that went away does not want to know.
+        // The caller may have gone away.
         let _ = self.reply.send(answer);
     }
 }
@@ -221,7 +221,7 @@ fn reopen_if(
     Ok(())
 }
 
-/// Applies the first commands of a group, and commits. Answers how many.
+/// Applies the first commands of a group, and commits. Returns how many.
 fn apply_group(
     connection: &Connection,
     clock: &dyn Clock,
@@ -238,7 +238,7 @@ fn apply_group(
     let (mut applied, mut written) = (0, false);
     for command in group.iter_mut() {
         let mut tx = Tx { connection, now: counters.clock, counters: &mut *counters };
-        // What comes first has nothing before it that must stay.
+        // The first command of a group needs no savepoint: nothing before it must be kept.
         let guard = written;
         if guard {
             connection.prepare_cached("SAVEPOINT command")?.execute([])?;

@@ -1,5 +1,5 @@
-//! What a store must offer to be tested: a fresh database for each test, and more than one handle
-//! to it.
+//! Requirements on a store under test: a fresh database for each test, and more than one handle to
+//! it.
 
 use std::path::PathBuf;
 use std::sync::Arc;

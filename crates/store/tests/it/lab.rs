@@ -1,4 +1,4 @@
-//! Short words for what every test needs: nodes, jobs, runs, and the ends of grants.
+//! Helpers of all tests: nodes, jobs, runs, and the ends of claims.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,17 +35,17 @@ pub fn minutes(minutes: i64) -> SignedDuration {
     SignedDuration::from_mins(minutes)
 }
 
-/// So many process slots, and none for calls of endpoints.
+/// A number of process slots, and none for calls of endpoints.
 pub fn processes(count: u32) -> PerSlot<u32> {
     PerSlot { process: count, http: 0 }
 }
 
-/// Room for so many due runs.
+/// A claim request for so many due runs.
 pub fn want(due: u32) -> ClaimRequest {
     ClaimRequest { due: processes(due), ..ClaimRequest::default() }
 }
 
-/// Room for so many runs that are due within an hour.
+/// A claim request for so many runs that are due within an hour.
 pub fn want_soon(soon: u32) -> ClaimRequest {
     ClaimRequest { soon, ahead: seconds(3_600), ..ClaimRequest::default() }
 }
@@ -58,7 +58,7 @@ pub fn reason(code: ReasonCode, text: &str) -> Reason {
     Reason { code, text: text.to_owned() }
 }
 
-/// Somebody's wish that a run ends.
+/// Reason of a cancellation request.
 pub fn stop() -> Reason {
     reason(ReasonCode::CancelRequested, "by hand")
 }
@@ -150,7 +150,7 @@ pub fn lost(node: NodeId, claimed: &ClaimedRun) -> (NodeId, Finish) {
     (node, finish)
 }
 
-/// The grant ends without an attempt.
+/// The claim ends without an attempt.
 pub fn untried(claimed: &ClaimedRun, verdict: Verdict) -> Finish {
     Finish::untried(claimed.grant, verdict)
 }
@@ -202,13 +202,13 @@ impl<B: Bench> Lab<B> {
         node
     }
 
-    /// Ends a node's lease in the past; the next reaping buries it.
+    /// Ends a node's lease in the past; the next reaping declares it dead.
     pub async fn expire(&self, node: NodeId) {
         let renewed = self.store.renew(node, seconds(-1)).await.unwrap();
         assert!(renewed.is_some(), "the node was alive");
     }
 
-    /// An enabled job that only runs when somebody asks; not stored yet.
+    /// An enabled job that runs only on request; not stored yet.
     pub async fn draft(&self, name: &str) -> Job {
         let now = self.now().await;
         Job {
@@ -263,7 +263,7 @@ impl<B: Bench> Lab<B> {
         self.store.jobs_by_id(&[job.id]).await.unwrap().pop()
     }
 
-    /// A run that somebody asks for; not stored yet.
+    /// A requested run; not stored yet.
     pub fn run(&self, job: &Job, due_at: Timestamp) -> NewRun {
         NewRun {
             id: RunId::of_request(due_at, self.id().as_u128()),

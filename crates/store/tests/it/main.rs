@@ -1,4 +1,4 @@
-//! One suite for every store, and what only one of them can show.
+//! One suite for every store, and tests of a single store.
 //!
 //! [`suite`] holds the promises of the `Store` trait, written once; each runs as
 //! `sqlite::<verb>::<promise>` and as `postgres::<verb>::<promise>`, on a database of its own.

@@ -14,7 +14,7 @@ use crate::bench::Bench;
 pub struct PostgresBench {
     server: &'static Server,
     database: String,
-    /// How it is reached by stores, if not as the server says.
+    /// Address for stores, if it is not the server's own.
     way: Option<String>,
 }
 

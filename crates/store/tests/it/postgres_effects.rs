@@ -1,5 +1,5 @@
 //! Exactly-once SQL jobs: the statements of a job and the record of them are one commit, and the
-//! store goes by the record, wherever the node of the attempt died.
+//! store follows the record, wherever the node of the attempt died.
 
 use domain::job::Job;
 use domain::run::{ClaimedRun, Outcome, RunState};
@@ -73,7 +73,7 @@ async fn a_node_that_dies_before_the_commit_leaves_nothing() {
     work(&client, &run, run.grant.turn, SECRET).await.unwrap();
     lab.expire(node).await;
     lab.store.reap(9).await.unwrap();
-    // What ends the claim waits for the transaction, and finds that it left nothing.
+    // The end of the claim waits for the transaction, and finds that it left no effect.
     let store = lab.store.clone();
     let settled = [lost_run(node, &run)];
     let dead = tokio::spawn(async move { store.settle_lost(&settled).await.unwrap() });
@@ -110,7 +110,7 @@ async fn a_commit_whose_node_dies_counts() {
 }
 
 /// The transaction commits while the claim is being ended: one of the two comes first, and the
-/// other one goes by it.
+/// other one follows it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_while_the_node_is_declared_dead_counts() {
     let (lab, job, client) = bench().await;

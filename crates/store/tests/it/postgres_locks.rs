@@ -43,7 +43,7 @@ impl Dice {
     }
 }
 
-/// What the tasks share.
+/// State that the tasks share.
 struct Stage {
     jobs: Vec<Job>,
     runs: Vec<Vec<NewRun>>,
@@ -212,7 +212,7 @@ async fn plan(store: Arc<PostgresStore>, stage: Arc<Stage>) {
     }
 }
 
-/// A reaper. Answers how many runs it settled.
+/// A reaper. Returns how many runs it settled.
 async fn reap(store: &PostgresStore) -> usize {
     let reaped = store.reap(50).await.unwrap();
     let settled: Vec<_> = reaped.lost.iter().map(|it| lost(it.node, &it.run)).collect();
@@ -221,7 +221,7 @@ async fn reap(store: &PostgresStore) -> usize {
 }
 
 /// How many deadlocks the server has found in this database, once every store is closed: a session
-/// reports what it has counted at its end at the latest.
+/// reports its counts at its end at the latest.
 async fn deadlocks(look: &Client) -> i64 {
     let sessions = "SELECT 1 FROM pg_stat_activity
                     WHERE datname = current_database() AND pid <> pg_backend_pid()";

@@ -1,4 +1,4 @@
-//! What only a server can do: lose connections, start anew after a crash, keep transactions waiting.
+//! Behaviour of a server: lost connections, restart after a crash, blocked transactions.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -77,7 +77,7 @@ async fn work(
     }
 }
 
-/// Two processes work while the server is troubled, so many times. A trouble says whether it was
+/// Two processes work while the server has faults, so many times. A fault returns whether it was
 /// one.
 async fn troubled(
     bench: PostgresBench,
@@ -144,7 +144,7 @@ async fn process(url: &str) -> store::Result<(Client, i32)> {
     Ok((client, row.get(0)))
 }
 
-/// A process of the server dies: it throws everybody out and starts anew.
+/// A process of the server dies: the server closes all connections and restarts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crash_of_the_server_loses_no_work() {
     let server: &'static Server = Box::leak(Box::new(Server::start()));
@@ -180,8 +180,8 @@ async fn put_forward(look: &Client, seconds: i64) {
     look.batch_execute(&later).await.unwrap();
 }
 
-/// A change has read the clock before a tick's time and commits after it. Who looks in between must
-/// not be told that the tick may start.
+/// A change has read the clock before a tick's time and commits after it. A node that reads facts
+/// in between must not see that the tick may start.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tick_that_vanishes_does_not_start_meanwhile() {
     let bench = PostgresBench::empty().await;
@@ -192,7 +192,7 @@ async fn a_tick_that_vanishes_does_not_start_meanwhile() {
     lab.submit(std::slice::from_ref(&tick)).await;
     let held = lab.claim(node, want_soon(1)).await.remove(0);
 
-    // What a change writes last has to wait.
+    // The last write of a change is blocked.
     let (other, look) = (lab.bench.connect().await, lab.bench.connect().await);
     other.batch_execute("BEGIN; LOCK TABLE punctual.audit IN SHARE MODE").await.unwrap();
     (job.state, job.version) = (JobState::Paused, 2);
@@ -210,7 +210,7 @@ async fn a_tick_that_vanishes_does_not_start_meanwhile() {
     let reader = Arc::clone(&lab.store);
     let about = question(&held);
     let looking = tokio::spawn(async move { reader.facts(node, &[about]).await.unwrap() });
-    // It may answer, or wait for the change. Either is right, as long as what it says is true.
+    // It may answer, or wait for the change. Either is right, as long as the answer is true.
     held_up(&look, 2, || looking.is_finished()).await;
     other.batch_execute("ROLLBACK").await.unwrap();
     let facts = looking.await.unwrap();
@@ -222,8 +222,8 @@ async fn a_tick_that_vanishes_does_not_start_meanwhile() {
     lab.close().await;
 }
 
-/// A run has ended, and its transaction is not over. Who is handed a run now that depends on it, and
-/// does not see the end, must be found by it or find it.
+/// A run has ended, and its transaction is not over. A node that claims a dependent run now, and
+/// does not see the end, must be woken by it or find it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_end_under_way_is_not_missed() {
     let bench = PostgresBench::empty().await;
@@ -231,7 +231,7 @@ async fn an_end_under_way_is_not_missed() {
     let lab = Lab::new(bench, store);
     let (node, cause) = (lab.node().await, lab.job("cause").await);
     let effect = lab.job_after("effect", &[&cause]).await;
-    // What both of them know.
+    // Both connections have read this end.
     let before = lab.started(node, &cause).await;
     lab.finish(node, completed(node, &before)).await;
     let of_cause = |held| FactsFor { upstream: vec![cause.id], ..question(held) };
@@ -239,7 +239,7 @@ async fn an_end_under_way_is_not_missed() {
     let known = lab.store.facts(node, &[of_cause(&first)]).await.unwrap().remove(0).upstream;
     let second = lab.due(&effect).await;
 
-    // What an end writes last has to wait.
+    // The last write of an end is blocked.
     let (other, look) = (lab.bench.connect().await, lab.bench.connect().await);
     let lock = "BEGIN; SELECT * FROM punctual.last_ends FOR UPDATE";
     other.batch_execute(lock).await.unwrap();
@@ -266,7 +266,7 @@ async fn an_end_under_way_is_not_missed() {
     lab.close().await;
 }
 
-/// A run ends, its transaction is not over, and somebody sends it again. It does not run again.
+/// A run ends, its transaction is not over, and a client sends it again. It does not run again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_sent_again_while_it_ends_does_not_run_again() {
     let bench = PostgresBench::empty().await;
@@ -301,7 +301,7 @@ async fn what_is_sent_again_while_it_ends_does_not_run_again() {
     lab.close().await;
 }
 
-/// A node that is about to be declared dead is not handed the runs that it submits.
+/// A node that is about to be declared dead does not claim the runs that it submits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_is_being_declared_dead_is_handed_nothing() {
     let bench = PostgresBench::empty().await;

@@ -5,8 +5,8 @@ use tokio_postgres::SimpleQueryMessage;
 use crate::bench::Bench;
 use crate::postgres_bench::PostgresBench;
 
-/// A hundred thousand completed runs of one tenant and ten jobs, every seventh of them late, and four
-/// dead letters.
+/// A hundred thousand completed runs of one tenant and ten jobs, every seventh of them late, and
+/// four dead letters.
 const HISTORY: &str = "
     INSERT INTO history (
         id, job_id, tenant_id, scheduled_for, due_at, finished_at, job_version, coalesced, attempts, lost,
@@ -58,7 +58,7 @@ async fn a_page_looks_at_few_blocks() {
     let lists = [
         ("of tenant", include_str!("../../sql/postgres/list_of_tenant.sql"), tenant.as_str()),
         ("of job", include_str!("../../sql/postgres/list_of_job.sql"), &format!("{:0>32}", 3)),
-        // Whoever does not stop at the end of this job's entries runs through all the others.
+        // A scan that does not stop at the end of this job's entries reads all the others.
         ("of nobody", include_str!("../../sql/postgres/list_of_job.sql"), &last),
     ];
     let types = "uuid, uuid, uuid, bigint, smallint[], smallint, bigint, smallint[]";

@@ -1,5 +1,5 @@
-//! The partitions of history: what is old goes with them, what has to stay stays, and nothing that
-//! goes on notices.
+//! The partitions of history: old rows are dropped with them, rows that have to stay stay, and
+//! running work is not disturbed.
 //!
 //! The tests set the store's clock: it is a function of the database.
 
@@ -49,7 +49,7 @@ async fn turn_clock(client: &Client, by: SignedDuration) {
     client.batch_execute(&clock).await.unwrap();
 }
 
-/// The numbers of the partitions, oldest first. They leave nothing out, and are what the server has.
+/// The numbers of the partitions, oldest first. They have no gaps, and match the server's.
 async fn partitions(client: &Client) -> Vec<i32> {
     let rows = client
         .query("SELECT number, first, until FROM history_ranges ORDER BY first", &[])
@@ -68,7 +68,7 @@ async fn partitions(client: &Client) -> Vec<i32> {
     numbers
 }
 
-/// What is kept for 30 days, and failures for 90.
+/// Retention of 30 days, and of 90 days for failures.
 async fn usual(lab: &Lab<PostgresBench>) -> RetentionCutoff {
     let now = lab.now().await;
     RetentionCutoff {
@@ -196,8 +196,8 @@ async fn retention_drops_partitions_and_keeps_what_has_to_stay() {
     }
     assert!(there[WEEKS - 5..].iter().all(|there| *there), "{there:?}");
     assert!(!there[..WEEKS - 6].iter().any(|there| *there), "{there:?}");
-    // The rest of the old weeks is one partition; there are five or six weeks, what is next, and what
-    // is later.
+    // The rest of the old weeks is one partition; there are five or six weeks, the next one, and
+    // the later ones.
     let numbers = partitions(&client).await;
     assert!(numbers.len() <= 10, "{numbers:?}");
     for (table, there) in tables.iter().zip(&there) {

@@ -1,5 +1,5 @@
-//! Tables fill and empty faster than the server counts them. Whatever it takes them for, nobody reads
-//! all live runs, all jobs or all history to do something about a few.
+//! Tables fill and empty faster than the server counts them. Whatever the planner estimates, no
+//! statement reads all live runs, all jobs or all history to change a few rows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,14 +17,14 @@ use crate::lab::{
 };
 use crate::postgres_bench::PostgresBench;
 
-/// Live runs; and from a few times this many rows on, somebody has read them all.
+/// Live runs; a few times this many rows read means that a statement has read them all.
 const LIVE: usize = 10_000;
 
 /// Only a broken store takes longer.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// So often everything is done: a server plans the first five times for the values at hand, and then
-/// once for any.
+/// So often everything is done: a server plans the first five times for the values at hand, and
+/// then once for any.
 const ROUNDS: usize = 8;
 
 const READ: &str = "
@@ -46,7 +46,7 @@ async fn read_in_turn(look: &Client) -> i64 {
     look.query_one(READ, &[]).await.unwrap().get(0)
 }
 
-/// What nodes and callers do all the time.
+/// Operations that nodes and clients call all the time.
 async fn usual_day(lab: &Lab<PostgresBench>, store: &PostgresStore, node: NodeId, jobs: &[Job]) {
     let past = lab.ago(60).await;
     for round in 0..ROUNDS {
@@ -71,7 +71,7 @@ async fn usual_day(lab: &Lab<PostgresBench>, store: &PostgresStore, node: NodeId
         });
         let done: Vec<_> = done.collect();
         store.complete_and_claim(node, &done, ClaimRequest::default()).await.unwrap();
-        // What was ended before is found in history.
+        // An ended run is found in history.
         store.complete_and_claim(node, &done, ClaimRequest::default()).await.unwrap();
         store.cancel(runs[9].id, &stop()).await.unwrap();
         store.run(runs[10].id).await.unwrap();

@@ -1,4 +1,4 @@
-//! Databases that cannot be a store: each is refused with what is wrong and what to do.
+//! Databases that cannot be a store: each is refused with a cause and a hint.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -21,7 +21,7 @@ async fn connect(url: &str) -> Client {
     client
 }
 
-/// What is said instead of a store.
+/// Error message of a refused connection.
 async fn refused(url: &str) -> String {
     let store = PostgresStore::connect(url, PostgresOptions::default()).await;
     match store.err() {
@@ -158,7 +158,7 @@ async fn what_is_wrong_is_said() {
 }
 
 /// Stands between a client and a server as PgBouncer does with `ignore_startup_parameters =
-/// options`: the server never hears of the settings that a session asks for. Answers where.
+/// options`: the server never gets the settings of the session. Returns its address.
 fn forgetful(server: String) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();

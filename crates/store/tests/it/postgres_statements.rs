@@ -18,8 +18,8 @@ async fn executed(client: &Client) -> Vec<(String, i64)> {
     rows.iter().map(|row| (row.get(0), row.get(1))).collect()
 }
 
-/// Runs that come together are recorded, audited and claimed by one statement, also those that a user
-/// requests.
+/// Runs that come together are recorded, audited and claimed by one statement, also those that a
+/// user requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_requested_run_costs_one_statement() {
     let setup = Setup::default().set("shared_preload_libraries=pg_stat_statements");
@@ -33,7 +33,7 @@ async fn a_requested_run_costs_one_statement() {
     for by in [None, Some(UserId::ADMIN)] {
         for count in [1, 20] {
             let mut least = None;
-            // What a store does besides can only add to the count.
+            // Other work of a store can only add to the count.
             for _ in 0..5 {
                 let mut runs: Vec<NewRun> = Vec::new();
                 for _ in 0..count {

@@ -19,7 +19,7 @@ use crate::postgres_bench::PostgresBench;
 /// Only a broken store takes longer.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Nobody comes in without TLS, and nobody into one of the databases without a certificate.
+/// No client connects without TLS, and none to one of the databases without a certificate.
 const HBA: &str = "\
 local all all trust
 hostssl certified all 127.0.0.1/32 cert
@@ -107,7 +107,7 @@ impl Bed {
         let address = self.server.address();
         let (number, port) = address.split_once(':').unwrap();
         let parameters = parameters.replace("DIR", self.path().to_str().unwrap());
-        // The name is for the certificate, the number for the way: nobody is asked for it.
+        // The name is for the certificate, the number for the connection: no resolver is needed.
         format!(
             "postgres://postgres:{PASSWORD}@{host}:{port}/{database}?hostaddr={number}&{parameters}"
         )
@@ -226,7 +226,7 @@ async fn signals_travel_over_tls() {
     tokio::time::timeout(PATIENCE, told).await.expect("the other store hears of it");
 }
 
-/// As it is with libpq: who renews a certificate need not restart anything.
+/// As with libpq: a renewed certificate needs no restart.
 #[tokio::test]
 async fn files_are_read_for_every_connection() {
     let bed = Bed::start().await;

@@ -1,9 +1,10 @@
-//! The tables: what the migrations make of nothing is written down, an old database with data
-//! becomes the same, and one from the future or from before the first release is refused.
+//! The tables: the result of all migrations is a recorded dump, an old database with data becomes
+//! the same, and one from the future or from before the first release is refused.
 //!
-//! The dump of a released version with data is a file of `tests/data`, named `<store>_v<number>.sql`
-//! after its newest migration. Before a migration is added, `WRITE_DUMP=1 cargo test -p punctual-store schema`
-//! writes the dump of the tables as they are; from then on it never changes.
+//! The dump of a released version with data is a file of `tests/data`, named
+//! `<store>_v<number>.sql` after its newest migration. Before a migration is added, `WRITE_DUMP=1
+//! cargo test -p punctual-store schema` writes the dump of the tables as they are; from then on it
+//! never changes.
 #![expect(
     clippy::disallowed_methods,
     reason = "UPDATE_GOLDEN, WRITE_DUMP and the folder are in the environment"
@@ -138,7 +139,7 @@ async fn furnish<B: Bench>(lab: &Lab<B>) {
     lab.expire(node).await;
 }
 
-/// Whatever the release that wrote it: what was there is there, and work goes on.
+/// Whatever release wrote it: its rows are there, and work goes on.
 async fn goes_on<S: Store + Alerts>(store: Arc<S>) {
     let found =
         store.list_jobs(&JobFilter::of_tenant(TenantId::DEFAULT), None, 9).await.unwrap().items;

@@ -1,5 +1,4 @@
-//! What only the embedded store can show: one file, one process, a clock that is handed in, and
-//! disks that fail.
+//! Behaviour of the embedded store: one file, one process, an injected clock, and disks that fail.
 
 mod child;
 mod clock;

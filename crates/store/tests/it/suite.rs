@@ -1,8 +1,8 @@
-//! The promises of a store, a file for each verb or group of verbs.
+//! The promises of a store, a file for each operation or group of operations.
 //!
 //! A promise is a function of a [`Lab`](crate::lab::Lab); the list at the end of this file makes a
-//! test of it for every store. A function that is missing there is an unused one, and the
-//! compiler says so.
+//! test of it for every store. A function that is missing there is an unused one, and the compiler
+//! reports it.
 
 mod alert;
 mod audit;

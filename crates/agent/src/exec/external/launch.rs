@@ -22,7 +22,7 @@ use crate::sandbox::spec::{self, Command, Ended, HelperMessage, Limits, Spec};
 use crate::sandbox::{Feature, Report};
 use crate::stop::Stop;
 
-/// How long the helpers may take to kill what they were told to kill.
+/// How long the helpers may take to kill processes after a request.
 const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long output that is still under way is waited for when everything has ended.
@@ -52,7 +52,7 @@ pub(super) struct HelperMessages {
     pub refused: Option<(String, String)>,
     pub ended: Option<Ended>,
     pub swept: u32,
-    /// Whether nothing of the command is left, and nothing more is to be said about it.
+    /// Whether no process of the command is left, and no message about it will follow.
     pub is_over: bool,
 }
 
@@ -64,7 +64,7 @@ pub(super) struct CommandEnding {
     pub was_killed: bool,
     /// Bytes of the two streams.
     pub bytes: [u64; 2],
-    /// All that it said, unless that is too much for a result.
+    /// Its whole output, unless that is too long for a result.
     pub said: Option<Vec<u8>>,
     /// The end of its complaints.
     pub last_words: Vec<u8>,
@@ -259,7 +259,7 @@ impl Ender<'_, '_> {
     ) {
         let end = stop.requested().await;
         let _ = stopped.set(end);
-        // A helper that cannot be told has ended.
+        // A helper that cannot be reached has ended.
         let _ = self.writer.write_all(&[spec::TERMINATE]).await;
         sleep(if end == AttemptEnd::Lost { grace.min(LOST_GRACE) } else { grace }).await;
         was_killed.store(true, Ordering::Relaxed);
@@ -300,7 +300,7 @@ impl StreamReader {
         self.keep(&output.end(self.stream));
     }
 
-    /// Keeps what may be shown of the beginning and of the end.
+    /// Keeps the beginning and the end, as far as they may be shown.
     fn keep(&mut self, bytes: &[u8]) {
         let free = (RESULT_BYTES_MAX + 1).saturating_sub(self.first.len());
         self.first.extend(&bytes[..bytes.len().min(free)]);
@@ -309,7 +309,7 @@ impl StreamReader {
         self.last.drain(..excess);
     }
 
-    /// The last line that says something.
+    /// The last line that is not blank.
     fn last_line(&self) -> Vec<u8> {
         let bytes: Vec<u8> = self.last.iter().copied().collect();
         let lines = bytes.split(|byte| matches!(byte, b'\n' | b'\r'));

@@ -37,7 +37,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(crate) struct Launcher(tokio::sync::Mutex<Option<Current>>);
 
-/// The launcher that is used, and what the root directory of its commands was built from.
+/// The current launcher, and the layout that the root directory of its commands was built from.
 struct Current {
     running: Arc<RunningLauncher>,
     mounted: Vec<Stamp>,
@@ -56,7 +56,7 @@ pub(super) struct RunningLauncher {
     idle: Mutex<Vec<Init>>,
 }
 
-/// An init process: what is between the agent and a command.
+/// An init process: the parent of a command, connected to the agent.
 pub(super) struct Init {
     pub socket: UnixStream,
     uses: u32,
@@ -100,7 +100,7 @@ impl Launcher {
 }
 
 impl Current {
-    /// Whether the copied files are what they were, as far as that was looked at lately.
+    /// Whether the copied files are unchanged, as far as that was checked lately.
     fn is_up_to_date(&mut self, wanted: &ConfiguredPaths<'_>) -> bool {
         if self.looked.elapsed() < LOOK_EVERY {
             return true;
@@ -136,8 +136,7 @@ impl RunningLauncher {
         Ok(RunningLauncher { socket, ready, has_group_limits, idle })
     }
 
-    /// Starts a command: an init process gets its description, and its ends of what the command
-    /// talks through.
+    /// Starts a command: an init process gets its description, and its ends of the command's pipes.
     pub(super) async fn start(&self, spec: &[u8], group: Option<OwnedFd>) -> io::Result<Streams> {
         let (stdout, their_stdout) = io::pipe()?;
         let (stderr, their_stderr) = io::pipe()?;
@@ -175,7 +174,7 @@ impl RunningLauncher {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
-    /// Keeps an init process for another command. It must have nothing more to say.
+    /// Keeps an init process for another command. It must have no message left to send.
     pub(super) fn release(&self, init: Init) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if self.ready.is_reusable && init.uses < USES_MAX && idle.len() < IDLE_MAX {

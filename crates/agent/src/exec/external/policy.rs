@@ -28,7 +28,7 @@ const NEVER: &[&str] = &[
     "TRACEPARENT",
     "HOME",
     "TMPDIR",
-    // Shells.
+    // Variables of shells.
     "BASH_*",
     "BASHOPTS",
     "SHELL",
@@ -44,7 +44,7 @@ const NEVER: &[&str] = &[
     "INPUTRC",
     "TERMCAP",
     "TERMINFO*",
-    // Languages.
+    // Variables of language runtimes.
     "PYTHON*",
     "PYENV_*",
     "VIRTUAL_ENV",
@@ -166,8 +166,8 @@ const NEVER: &[&str] = &[
     "GIT_TEMPLATE_DIR",
 ];
 
-/// The file of a command, without any link, and what the command is to be called. A command is a
-/// path, or a path beneath an allowed folder, or the last part of an allowed file.
+/// The file of a command, with links resolved, and the name of the command. A command is a path, or
+/// a path beneath an allowed folder, or the last part of an allowed file.
 pub(super) fn command(allow: &[PathBuf], text: &str) -> Result<(PathBuf, String), Failure> {
     let not_allowed = |why: &str| {
         let allowed: Vec<_> = allow.iter().map(|path| path.display().to_string()).collect();

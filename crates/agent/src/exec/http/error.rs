@@ -12,7 +12,7 @@ use crate::exec::Failure;
 use crate::guard::{Blocked, NotFound, causes, origin};
 
 impl Failure {
-    /// The endpoint was silent for too long.
+    /// The endpoint sent nothing for too long.
     pub fn silent(url: &Url, limit: Duration) -> Self {
         let host = origin(url);
         Failure::other("TIMEOUT", format!("{host} sent nothing for {} s", limit.as_secs_f64()))

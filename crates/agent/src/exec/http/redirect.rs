@@ -20,8 +20,8 @@ impl Trail {
         self.0.len()
     }
 
-    /// Turns a request into the next one, as an answer asks for. The second value tells what a
-    /// person should know about it. Whether the new target is allowed is the guard's business.
+    /// Turns a request into the next one, as a response asks for. The second value is a note for
+    /// the user. The guard decides whether the new target is allowed.
     pub fn follow(
         &mut self,
         request: &mut Request,

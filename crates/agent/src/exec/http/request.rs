@@ -26,7 +26,7 @@ const FACT: &AsciiSet = &CONTROLS.add(b'%');
 const IN_URL: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
-/// Headers that frame the message or say where it goes. They follow from the rest.
+/// Headers that frame the message or address it. They follow from the rest.
 const FRAMING: [HeaderName; 9] = [
     header::CONNECTION,
     header::CONTENT_LENGTH,
@@ -59,8 +59,7 @@ pub(super) struct RequestBody {
 }
 
 impl Request {
-    /// The request that an attempt asks for, with everything in place. The second value tells
-    /// what a person should know about it.
+    /// The complete request of an attempt. The second value is a note for the user.
     pub async fn prepare(
         action: &HttpAction,
         attempt: &Attempt<'_>,
@@ -156,8 +155,8 @@ fn ours(assignment: &Assignment) -> HeaderMap {
     headers
 }
 
-/// The URL with its secrets, which may be anywhere but in what decides where the request goes:
-/// a name that is looked up and an address that is refused are told to others.
+/// The URL with its secrets, which may be anywhere but in the host and port: a name that is looked
+/// up and an address that is refused are visible to others.
 async fn url(
     endpoint: &str,
     assignment: &Assignment,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::exec::RESULT_BYTES_MAX;
 
-/// The longest wish to be left alone that is heard. Without it an endpoint could end a job for ever.
+/// Maximum Retry-After that is accepted. Without it an endpoint could stop a job for ever.
 const RETRY_AFTER_MAX: SignedDuration = SignedDuration::from_hours(24);
 
 /// Whether a status means success.
@@ -38,7 +38,7 @@ pub(super) fn retry_after(status: StatusCode, headers: &HeaderMap) -> Option<Sig
 }
 
 /// The result of a run: JSON as it is, other text as a JSON string, everything else as a
-/// description. The second value tells what a person should know.
+/// description. The second value is a note for the user.
 pub(super) fn result(body: &[u8], content_type: Option<&str>) -> (Option<String>, Option<String>) {
     if body.is_empty() {
         return (None, None);

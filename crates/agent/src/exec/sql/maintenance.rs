@@ -11,7 +11,7 @@
 use super::script::Statement;
 use crate::exec::Failure;
 
-/// Where a statement may be carried out.
+/// Where a statement may be executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StatementPlacement {
     Transaction,

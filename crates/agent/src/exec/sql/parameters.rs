@@ -1,8 +1,7 @@
 //! Values of a job as parameters of PostgreSQL: always bound, never part of a statement's text.
 //!
-//! The server is told each value as text and reads it as the type that the statement needs, so
-//! every type works that has a text form, and a value that does not fit gets the server's own
-//! words.
+//! The server gets each value as text and reads it as the type that the statement needs, so every
+//! type works that has a text form, and a value that does not fit gets the server's own error.
 
 use std::error::Error;
 use std::fmt;
@@ -21,7 +20,7 @@ impl Bound {
     }
 }
 
-/// The driver prints parameters when it is asked to say everything; these may be secrets.
+/// The driver logs parameters at its most verbose level; these may be secrets.
 impl fmt::Debug for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("…")

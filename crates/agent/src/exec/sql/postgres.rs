@@ -6,9 +6,9 @@
 //!       connection lost here: ask anew what became of the xid ◀────────────────────────┘
 //! ```
 //!
-//! Statements that no transaction may hold, and procedures, which may end transactions
-//! themselves, are carried out without the outer one: the same settings then belong to the
-//! session, which ends with the attempt.
+//! Statements that no transaction may hold, and procedures, which may end transactions themselves,
+//! are executed without the outer one: the same settings then belong to the session, which ends
+//! with the attempt.
 
 mod address;
 mod commit;
@@ -57,7 +57,7 @@ impl AttemptProgress {
     }
 }
 
-/// Connects, and answers what is there.
+/// Connects, and returns a description of the server.
 pub(super) async fn hello(
     database: &PostgresDatabase,
     assignment: &Assignment,

@@ -21,7 +21,7 @@ impl Failure {
 /// The record of an attempt while it runs.
 pub(super) struct StatementRecord {
     output: Masked,
-    /// Statements that were carried out.
+    /// Statements that were executed.
     pub statements: u64,
     /// Rows that they changed.
     pub rows_affected: u64,
@@ -116,7 +116,7 @@ impl StatementRecord {
         self.output.write(Stream::Stderr, format!("{line}\n").as_bytes());
     }
 
-    /// The answer. `details` is what is known of the circumstances; the counts are added.
+    /// The result. `details` are the known circumstances; the counts are added.
     pub fn finish(
         self,
         done: Result<(), Failure>,

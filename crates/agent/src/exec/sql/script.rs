@@ -2,7 +2,7 @@
 //! name.
 //!
 //! It knows the server's quotes and comments and nothing of its grammar: every byte that is not a
-//! parameter reaches the server as it was written. A parser would refuse what it does not know.
+//! parameter reaches the server as it was written. A parser would refuse unknown syntax.
 
 use crate::secrets::OPEN;
 
@@ -226,7 +226,7 @@ fn name(bytes: &[u8]) -> usize {
     }
 }
 
-/// The length of a number, with what is glued to it.
+/// The length of a number, with the characters glued to it.
 fn number(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|byte| is_of_name(**byte) || **byte == b'.').count()
 }

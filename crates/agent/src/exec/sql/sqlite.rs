@@ -42,7 +42,7 @@ impl SqliteDatabase {
         SqliteDatabase { file: file.into(), busy_timeout: Duration::from_secs(30) }
     }
 
-    /// Looks whether the file can be opened, and answers what is there. It makes no file.
+    /// Checks whether the file can be opened, and returns its description. It creates no file.
     pub(super) async fn hello(&self) -> Result<String, String> {
         let file = self.file.clone();
         let look = move || -> Result<String, String> {
@@ -143,7 +143,7 @@ impl Drop for StopOnDrop {
     }
 }
 
-/// The script, if SQLite can do what the job wants.
+/// The script, if SQLite supports the settings of the job.
 fn allowed<'t>(attempt: &Attempt<'_>, task: SqlTask<'t>) -> Result<&'t str, Failure> {
     let script = match task {
         SqlTask::Script(script) => script,
@@ -179,7 +179,7 @@ impl SqliteWork {
         let rules = Rules::apply(&mut connection).map_err(|error| failure(&error))?;
         let commands = match script::read(&self.script) {
             Ok(statements) => maintenance::for_sqlite(&statements)?,
-            // SQLite has parameters by number, and says itself what is wrong with them.
+            // SQLite has parameters by number, and reports errors about them itself.
             Err(_) => None,
         };
         let done = match commands {

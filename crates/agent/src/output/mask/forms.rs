@@ -1,4 +1,4 @@
-//! The forms in which a value may turn up in what is kept.
+//! The forms in which a value may appear in output.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
@@ -19,8 +19,8 @@ const IN_FORM: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 /// Encoded forms from this length on are also found with line breaks or separators in them.
 const BROKEN_MIN: usize = 8;
 
-/// So many characters of an encoded form come before a line break in it. Fewer would hold back the
-/// ends of many lines.
+/// Minimum number of characters of an encoded form before a line break in it. Fewer would hold back
+/// the ends of many lines.
 const BEFORE_BREAK: usize = 4;
 
 /// The most bytes of a line break or separator: the end of a line, and the space that begins the
@@ -34,7 +34,7 @@ pub(super) struct Form {
     breaks: Breaks,
 }
 
-/// What may stand between the characters of a form.
+/// Separators that are allowed between the characters of a form.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Breaks {
     Nothing,
@@ -164,7 +164,7 @@ fn base32(value: &[u8]) -> Vec<Vec<u8>> {
     forms
 }
 
-/// The value alone, and what is the same of it whatever stands before and behind it.
+/// The value alone, and its encoded part that does not depend on the text before and behind it.
 fn base64(value: &[u8]) -> Vec<Vec<u8>> {
     let mut forms = Vec::new();
     for engine in [&STANDARD, &URL_SAFE] {
@@ -195,7 +195,7 @@ fn lower_hex(encoded: &str) -> String {
     text
 }
 
-/// As a part of a JSON string: with what must be escaped, and with all that may be.
+/// As a part of a JSON string: with the required escapes, and with all possible ones.
 fn json(value: &str) -> Vec<Vec<u8>> {
     let quoted = serde_json::Value::from(value).to_string();
     let plain = quoted[1..quoted.len() - 1].to_owned();
@@ -212,7 +212,7 @@ fn json(value: &str) -> Vec<Vec<u8>> {
         }
         text
     };
-    // A text in JSON in JSON: what is kept of an answer may be quoted once more.
+    // A text in JSON in JSON: a stored response may be quoted once more.
     let twice = serde_json::Value::from(plain.as_str()).to_string();
     let twice = twice[1..twice.len() - 1].to_owned();
     // Some libraries escape what means something in HTML as well.

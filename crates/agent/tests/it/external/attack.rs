@@ -1,4 +1,4 @@
-//! Attacks of a user who may write the command and tries to reach the machine beyond the sandbox.
+//! Attacks by a user that may write the command and tries to reach the machine beyond the sandbox.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -13,8 +13,8 @@ use testbed::postgres::Server;
 
 use super::{World, has, open_to_all};
 
-/// Tries to connect to every address on its standard input, and says how that went. An address
-/// that begins with `@` lies in no folder.
+/// Tries to connect to every address on its standard input, and prints the results. An address that
+/// begins with `@` lies in no folder.
 const CONNECT: &str = r#"
 import errno, json, socket, sys
 addresses = json.load(sys.stdin)["addresses"]

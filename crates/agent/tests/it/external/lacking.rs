@@ -1,5 +1,5 @@
-//! Kernels that lack something: it is said, it is refused where it is required, and whatever else
-//! there is still holds.
+//! Kernels that lack a feature: it is reported, it is refused where it is required, and the other
+//! restrictions still hold.
 
 use agent::sandbox::{Feature, Level};
 use agent::{Network, Stop};

@@ -1,4 +1,4 @@
-//! The process that starts commands: what is changed on the machine reaches it, and it may die.
+//! The process that starts commands: changes on the machine reach it, and it may die.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -20,7 +20,7 @@ async fn run(world: &World, agent: &Agent, job: &Assignment) -> Outcome {
     world.run_by(agent, job, Stop::new(requests)).await
 }
 
-/// The launchers that this process has started, and what they have started.
+/// The launchers that this process has started, and their children.
 fn launchers() -> Vec<Pid> {
     let own = std::process::id().to_string();
     let mut found = Vec::new();
@@ -86,7 +86,7 @@ fn children(of: i32) -> Vec<i32> {
     children.collect()
 }
 
-/// An agent in a process of its own, which carries an assignment out, and again when it is told to.
+/// An agent in a process of its own, which executes an assignment, and again on request.
 struct Other {
     process: Child,
     stdin: ChildStdin,

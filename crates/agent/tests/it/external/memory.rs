@@ -4,7 +4,7 @@ use agent::sandbox::Level;
 
 use super::{World, has};
 
-/// Takes memory in each way that there is, far beyond the limit, and says how that went.
+/// Takes memory in each possible way, far beyond the limit, and prints the results.
 const TAKE: &str = r#"
 import ctypes, errno, mmap, os
 libc = ctypes.CDLL(None, use_errno=True)

@@ -97,7 +97,7 @@ async fn a_command_that_is_swapped_for_a_link_does_not_start() {
             assert_eq!(outcome.stdout, "allowed\n");
             started += 1;
         } else {
-            // The file itself, or nothing: never what the link leads to.
+            // The file itself, or nothing: never the target of the link.
             assert_eq!(outcome.stdout, "", "{:?}", outcome.result);
             let is_late = outcome.result.message.contains("changed while it was looked at");
             *(if is_late { &mut caught } else { &mut looked_through }) += 1;

@@ -1,5 +1,5 @@
-//! Nothing reaches what is not allowed. A sink counts, and the same way in with permission shows
-//! that it would have been reached.
+//! No request reaches a target that is not allowed. A sink counts, and the same request with
+//! permission shows that it would have been reached.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -168,7 +168,7 @@ async fn a_name_that_changes_its_mind_is_followed_only_to_what_was_checked() {
             ended.assert_failed("TARGET_NOT_ALLOWED", "rebinding.example (127.0.0.1)");
         }
     }
-    // One lookup for each connection: what was checked is what was connected to.
+    // One lookup for each connection: the checked address is the one that was connected to.
     assert_eq!(asked.load(Ordering::SeqCst), 10);
     assert_eq!((public.connections(), private.connections()), (5, 0));
 }

@@ -1,4 +1,5 @@
-//! Answers without an end, of every kind: what is read is bounded, and so is what they can send.
+//! Endless responses of every kind: the bytes that are read are bounded, and so are those that an
+//! endpoint can send.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use super::{agent, allowing, assignment, execute, run};
 /// Bytes that the buffers of two sockets may hold besides those that were read.
 const BUFFERS: usize = 16 << 20;
 
-/// A server that begins an answer and never stops; the counter tells what it could send.
+/// A server that begins a response and never stops; the counter has the bytes that it could send.
 async fn flooding(head: impl Into<Vec<u8>>, part: Vec<u8>) -> (Server, Arc<AtomicUsize>) {
     let sent = Arc::new(AtomicUsize::new(0));
     let (counter, head, part) = (sent.clone(), Arc::new(head.into()), Arc::new(part));

@@ -42,7 +42,7 @@ async fn a_redirect_is_followed_with_everything_on_the_same_host() {
 #[tokio::test]
 async fn another_host_gets_nothing_that_was_meant_for_the_first() {
     for (status, method) in [(307, "POST"), (308, "POST"), (302, "GET"), (303, "GET")] {
-        // Back to the first host: what was taken away stays away.
+        // Back to the first host: removed headers stay removed.
         let last = Server::answering(answer(200, &[], "")).await;
         let other = Server::answering_on(
             "127.0.0.2:0",

@@ -46,7 +46,7 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Serves one request on each connection with what the function does to it.
+    /// Serves one request on each connection with this function.
     pub async fn start<F, R>(serve: F) -> Self
     where
         F: Fn(Received, TcpStream) -> R + Send + Sync + 'static,
@@ -76,7 +76,7 @@ impl Server {
         server
     }
 
-    /// Hands over each connection before anything is read from it.
+    /// Passes each connection to the function before anything is read from it.
     pub async fn accept<F, R>(address: &str, serve: F) -> Self
     where
         F: Fn(TcpStream) -> R + Send + Sync + 'static,
@@ -142,7 +142,7 @@ pub async fn finish(socket: &mut (impl Wire + ?Sized), bytes: &[u8]) {
     }
 }
 
-/// Sends the same bytes again and again until the other side has had enough; says how many went.
+/// Sends the same bytes again and again until the other side closes; counts the bytes.
 pub async fn flood(socket: &mut (impl Wire + ?Sized), bytes: &[u8], counter: &AtomicUsize) {
     while socket.write_all(bytes).await.is_ok() {
         counter.fetch_add(bytes.len(), Ordering::SeqCst);

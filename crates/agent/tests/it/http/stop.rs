@@ -19,7 +19,7 @@ use super::{agent, allowing, assignment};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Stops an attempt when the server has sent these bytes and waits for its connection to end.
-/// Says how long the agent took to obey.
+/// Returns how long the agent took to stop.
 async fn stop_after(bytes: &'static str, end: AttemptEnd) -> Duration {
     let reached = Arc::new(Semaphore::new(0));
     let closed = Arc::new(Semaphore::new(0));

@@ -1,4 +1,4 @@
-//! Encrypted connections that are not what they seem.
+//! Encrypted connections: certificates, protocols and redirects.
 
 use std::convert::Infallible;
 use std::pin::Pin;

@@ -71,7 +71,7 @@ async fn a_flood_leaves_its_head_its_tail_and_a_note() {
     let dir = tempfile::tempdir().unwrap();
     let outputs = Outputs::new(dir.path().join("outputs"), Limits::default()).unwrap();
     let output = outputs.open(run(3), 1);
-    // Every line of 16 bytes says where it stands.
+    // Every line of 16 bytes contains its position.
     let mut block = Vec::with_capacity(1 << 16);
     for begin in (0..FLOOD).step_by(1 << 16) {
         block.clear();
@@ -91,7 +91,7 @@ async fn a_flood_leaves_its_head_its_tail_and_a_note() {
     assert!(head.ends_with(format!("{:015}\n", (5 << 20) - 16).as_bytes()));
     assert!(slice.bytes[5 << 20..].starts_with(note.as_bytes()));
     assert!(slice.bytes.ends_with(format!("{:015}\n", FLOOD - 16).as_bytes()));
-    // The tail has no hole, and a reader in the middle of the gap is told of the rest of it.
+    // The tail has no hole, and a reader in the middle of the gap gets a note about the rest of it.
     let tail = &slice.bytes[(5 << 20) + note.len()..];
     let first: u64 = std::str::from_utf8(&tail[..15]).unwrap().parse().unwrap();
     assert_eq!(first, FLOOD - tail.len() as u64);
@@ -176,7 +176,7 @@ async fn attempts_are_listed_and_deleted_with_their_run() {
     silent.finish().await.unwrap();
     assert_eq!(outputs.attempts(run(6)).unwrap(), [1, 2, 11]);
     assert!(outputs.read(run(6), 12, 0, 10, None).unwrap().is_final, "nothing is all of it");
-    // An attempt that begins again replaces what it left behind, tail and all.
+    // An attempt that begins again replaces its old files, tail and all.
     let output = outputs.open(run(6), 2);
     output.write(Stream::Stdout, b"again");
     output.finish().await.unwrap();

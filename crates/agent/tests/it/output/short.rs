@@ -1,4 +1,4 @@
-//! Short outputs: handed over, without files.
+//! Short outputs: returned, without files.
 
 use std::path::Path;
 use std::time::Duration;

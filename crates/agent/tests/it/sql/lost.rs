@@ -148,7 +148,7 @@ async fn the_fate_of_a_commit_is_found_out() {
     let ran = crash(&server, &bed, commits, running).await;
     assert_eq!((ran.result.end, ran.code()), (AttemptEnd::Failed, "CONNECTION_LOST".to_owned()));
     assert_eq!(bed.ask("SELECT count(*) FROM t").await, "0");
-    // The commit has happened, and the session ends before it can say so.
+    // The commit has happened, and the session ends before it can reply.
     let sql = "SET LOCAL synchronous_commit = on; INSERT INTO t VALUES (2)";
     let running = bed.start(assignment(script(sql)));
     let waiting = victim(&bed, "wait_event = 'SyncRep'").await;

@@ -110,7 +110,7 @@ async fn a_name_means_the_same_value_everywhere() {
     assert_eq!(ran.rows(), column("n", &values(&[3])));
     let ran = bed.sql_with(sql, json!({"least": null})).await.done();
     assert_eq!(ran.rows(), column("n", &values(&[1, 2, 3])));
-    // Where nothing tells the type, the error says what does.
+    // Where the type is unknown, the error has a hint.
     let ran = bed.sql_with("SELECT :least IS NULL", json!({"least": 3})).await;
     let (code, message) = ran.error();
     assert_eq!(code, "SQLSTATE_42P18");

@@ -92,7 +92,7 @@ async fn a_procedure_may_commit_and_a_function_is_one_transaction() {
     let ran = bed.call("breaks", json!([])).await;
     assert_eq!(ran.code(), "SQLSTATE_P0001");
     assert_eq!(bed.ask("SELECT count(*) FROM log").await, "2");
-    // In a script it cannot, and the error says what can.
+    // In a script it cannot, and the error has a hint.
     let ran = bed.sql("CALL batches()").await;
     let (code, message) = ran.error();
     assert_eq!(code, "SQLSTATE_2D000");

@@ -18,7 +18,7 @@ async fn statements_share_a_transaction_and_rows_are_counted() {
         )
         .await
         .done();
-    // Five, two and one; what is returned is not affected.
+    // Five, two and one; returned rows are not affected rows.
     assert_eq!(ran.result.message, "Query executed successfully, 8 rows affected");
     assert_eq!(ran.result.rows_affected, Some(8));
     assert_eq!(ran.rows()[2], json!({"id": 4, "name": "N4"}));

@@ -67,7 +67,7 @@ async fn a_procedure_is_stopped_too() {
     assert_eq!(bed.ask("SELECT count(*) FROM t").await, "1");
 }
 
-/// The agent is silent; the server stops by itself.
+/// The agent sends nothing; the server stops by itself.
 #[tokio::test]
 async fn the_server_knows_the_deadline() {
     let bed = Bed::postgres().await;
@@ -147,8 +147,8 @@ async fn of_two_jobs_in_a_deadlock_one_is_tried_again() {
     assert_eq!(bed.ask("SELECT sum(hits) FROM t").await, "2");
 }
 
-/// Whenever the wish comes, the answer is true: what is said to be done is there, and nothing
-/// else is.
+/// Whenever the stop request comes, the result is true: work that is reported as done is there, and
+/// nothing else is.
 #[tokio::test]
 async fn a_stop_at_any_moment_is_reported_as_it_was() {
     let bed = Bed::postgres().await;

@@ -11,7 +11,7 @@ use super::bed::{Bed, connect};
 
 const HBA: &str = "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n";
 
-/// A server with TLS and passwords, and the certificate of who vouches for it.
+/// A server with TLS and passwords, and the certificate of its authority.
 fn start() -> (Server, String) {
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

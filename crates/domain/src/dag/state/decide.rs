@@ -19,7 +19,7 @@ pub(super) enum Found<T> {
 }
 
 impl DagState {
-    /// Decides all that can be decided. Answers the changes, or the results that must be loaded
+    /// Decides all that can be decided. Returns the changes, or the results that must be loaded
     /// first: then it is called again with them.
     pub fn decide(
         &mut self,
@@ -83,7 +83,7 @@ impl DagState {
         }
     }
 
-    /// Judges a step. Answers the results that it needs first.
+    /// Judges a step. Returns the results that it needs first.
     fn judge_one(
         &mut self,
         graph: &Graph,
@@ -153,7 +153,8 @@ impl DagState {
             return None;
         }
         // A step that follows the items of another one is judged item by item once that one has its
-        // items, or as a whole if that one ended without any. Its other parents do not decide before.
+        // items, or as a whole if that one ended without any. Its other parents do not decide
+        // before.
         if key.item.is_none()
             && let Some(along) = step.along
             && !matches!(self.state(StepKey::of_step(along)), StepState::Ended(_))
@@ -444,7 +445,7 @@ fn item_of(graph: &Graph, inputs: &Inputs<'_>, key: StepKey) -> Found<Option<(St
     }
 }
 
-/// The call of a step that was released: results do not change. Answers the results that must be
+/// The call of a step that was released: results do not change. Returns the results that must be
 /// loaded first, or why the inputs cannot be resolved.
 pub fn resolve(
     graph: &Graph,

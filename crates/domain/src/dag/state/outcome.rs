@@ -45,9 +45,9 @@ impl DagState {
     }
 }
 
-/// The outcome of a DAG run; none while a step has no outcome. It is cancelled if a cancellation kept
-/// a step from its end. Otherwise it completes if no step without ALLOW FAILURE ended badly. Leaves
-/// have no special meaning.
+/// The outcome of a DAG run; none while a step has no outcome. It is cancelled if a cancellation
+/// kept a step from its end. Otherwise it completes if no step without ALLOW FAILURE ended badly.
+/// Leaves have no special meaning.
 pub fn dag_outcome(graph: &Graph, state: &DagState) -> Option<(Outcome, Option<Reason>)> {
     const SHOWN: usize = 5;
     if !state.is_over() {

@@ -199,7 +199,7 @@ fn a_cancellation_counts_if_it_kept_a_step_from_its_end() {
     early.cancel();
     early.end("a", None, Outcome::Completed);
     assert_eq!(early.outcome(), Some(Outcome::Cancelled), "b was cancelled before it started");
-    // The same records say the same, and so do the handlers of the DAG.
+    // The same records give the same state, and so do the handlers of the DAG.
     let records = early.records();
     let loaded = DagState::load(&early.graph, &early.dag, Control::Cancelling, [], &records);
     assert_eq!(dag_outcome(&early.graph, &loaded).unwrap().0, Outcome::Cancelled);

@@ -12,7 +12,7 @@ use crate::job::{JobState, Overlap};
 use crate::run::{Outcome, RunState};
 use crate::schedule::Outage;
 
-/// What decided about an ended run.
+/// Decisive step about an ended run.
 pub(super) fn ended_cause(
     subject: &Subject<'_>,
     run: &RunFacts,
@@ -206,7 +206,7 @@ fn not_run(subject: &Subject<'_>, run: &RunFacts, detail: &RunDetail) -> Cause {
             }
             let waited = detail.upstream.iter().filter(|it| !it.is_ready());
             causes.extend(waited.map(|it| format!("it waited for {}", it.words(&clock))));
-            // What the text names already was kept when it was decided.
+            // A cause that the text names already was recorded with the decision.
             let is_kept = ["no server was running", "waited for", "paused", "planned it"]
                 .iter()
                 .any(|word| text.contains(word));

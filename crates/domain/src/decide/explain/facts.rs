@@ -1,4 +1,4 @@
-//! What an explanation is made from.
+//! Facts that an explanation is made from.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -19,7 +19,7 @@ pub struct Subject<'a> {
     pub job: &'a Job,
     /// Its schedule; none if it has no scheduled times.
     pub schedule: Option<&'a Schedule>,
-    /// The zone in which times are told.
+    /// Time zone of the explanation.
     pub zone: &'a Zone,
     /// Its creation and changes, newest first.
     pub events: &'a [JobEvent],
@@ -51,7 +51,7 @@ pub struct KeptFor {
 /// A change of a job, as the audit knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobEvent {
-    /// When.
+    /// Time of the change.
     pub at: Timestamp,
     /// The user.
     pub actor: String,
@@ -90,11 +90,11 @@ impl JobEvent {
 /// A deed of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deed {
-    /// When.
+    /// Time of the action.
     pub at: Timestamp,
     /// The user.
     pub actor: String,
-    /// What the user wrote about it.
+    /// Comment of the user.
     pub text: String,
 }
 
@@ -139,7 +139,7 @@ pub struct RunFacts {
     pub node: Option<String>,
     /// Whether it is a dead letter that was not acknowledged.
     pub is_dead_letter: bool,
-    /// The name of the user who asked for it.
+    /// The name of the user that requested it.
     pub requested_by: Option<String>,
     /// The version of the job that it was made from.
     pub job_version: u32,
@@ -158,16 +158,16 @@ impl RunFacts {
     }
 }
 
-/// What else is known of a run that is explained by itself.
+/// Further facts about a run that is explained by itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunDetail {
-    /// What it waits for, if it has not ended.
+    /// Its wait, if it has not ended.
     pub live: Option<LiveFacts>,
-    /// The request to cancel it.
+    /// Cancellation request.
     pub cancel: Option<Deed>,
     /// Its ended attempts, oldest first.
     pub attempts: Vec<AttemptFacts>,
-    /// Why its first attempt began late, if that is under way and its node has said.
+    /// Why its first attempt began late, if that is under way and its node has reported it.
     pub waited: Option<String>,
     /// The run that its reason names: that had not ended, or that takes its place.
     pub named_run: Option<OtherRun>,
@@ -228,12 +228,12 @@ pub struct PartOf {
     pub owner: Option<String>,
 }
 
-/// What a live run waits for.
+/// Wait of a live run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiveFacts {
-    /// What it waits for besides its time and a node.
+    /// Its wait besides its time and a node.
     pub wait: Option<Wait>,
-    /// When that wait ends, whatever happens.
+    /// When that wait ends at the latest.
     pub wait_until: Option<Timestamp>,
     /// Its priority.
     pub priority: u8,
@@ -283,7 +283,7 @@ pub struct OtherRun {
     pub finished_at: Option<Timestamp>,
     /// The name of its node.
     pub node: Option<String>,
-    /// The name of the user who asked for it.
+    /// The name of the user that requested it.
     pub requested_by: Option<String>,
 }
 
@@ -361,6 +361,6 @@ pub struct NodeFacts {
     pub renewed_at: Timestamp,
     /// When its lease ends.
     pub lease_until: Timestamp,
-    /// The user who drained it, and when.
+    /// The user that drained it, and when.
     pub drained: Option<Deed>,
 }

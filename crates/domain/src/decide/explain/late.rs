@@ -8,7 +8,7 @@ use crate::job::JobState;
 use crate::run::Origin;
 use crate::schedule::jitter;
 
-/// A start that is later than this is told as late.
+/// A start that is later than this is reported as late.
 const LATE: SignedDuration = SignedDuration::from_secs(1);
 
 /// A run that waited for another one begins within this after that one has ended.
@@ -71,7 +71,7 @@ pub(super) fn lateness(
     Some(Lateness { by: by_length, causes })
 }
 
-/// What held up a run from when it was due until it began, or was given up.
+/// Causes of delay of a run from its due time until it began or was given up.
 pub(super) fn held_up(
     subject: &Subject<'_>,
     run: &RunFacts,
@@ -138,10 +138,10 @@ fn definition_labels(subject: &Subject<'_>) -> Option<String> {
     (!labels.is_empty()).then(|| labels.to_string())
 }
 
-/// The key of the details of an attempt under which its node keeps what it waited for.
+/// The key of the details of an attempt under which its node records the cause of delay.
 const WAITED: &str = "waited_for";
 
-/// The details of an attempt with what it waited for before it began.
+/// The details of an attempt with the cause of its delay.
 pub fn with_wait(details: Option<&str>, waited: &str) -> String {
     let details = details.and_then(|details| serde_json::from_str(details).ok());
     let mut fields = match details {
@@ -152,7 +152,7 @@ pub fn with_wait(details: Option<&str>, waited: &str) -> String {
     serde_json::Value::Object(fields).to_string()
 }
 
-/// What an attempt waited for, by its details.
+/// Recorded wait of an attempt, from its details.
 pub fn wait_in(details: Option<&str>) -> Option<String> {
     let details: serde_json::Value = serde_json::from_str(details?).ok()?;
     details[WAITED].as_str().map(str::to_owned)

@@ -33,7 +33,7 @@ impl MessageState {
     }
 }
 
-/// What is known about a message that has not ended, and about its queue.
+/// Facts about a message that has not ended, and about its queue.
 #[derive(Clone, Debug)]
 pub struct MessageFacts {
     /// The message.
@@ -123,7 +123,7 @@ pub fn message_line(facts: &MessageFacts) -> Option<MessageLine> {
     Some(MessageLine { place, workspaces_before, estimate })
 }
 
-/// Where a message stands, and what it waits for.
+/// Position of a message, and its wait.
 pub fn explain_message(facts: &MessageFacts) -> Report {
     let line = message_line(facts);
     let (queue, now) = (&facts.queue, facts.now);

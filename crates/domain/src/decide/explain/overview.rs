@@ -1,5 +1,4 @@
-//! How a job is doing: what happens now, what happened last, what was skipped and why, what it
-//! waits for and what comes next.
+//! The state of a job: current and last runs, skips with their reasons, waits, and the next times.
 
 use jiff::Timestamp;
 
@@ -20,20 +19,20 @@ use crate::schedule::Schedule;
 /// How many ended runs the health of a job is judged by.
 pub const HEALTH_RUNS: usize = 10;
 
-/// How many live runs, skips and times to come are told.
+/// Maximum number of live runs, skips and future times in an overview.
 const TOLD: usize = 3;
 
 /// How many times to come are looked at for those that run.
 const NOMINAL_TOLD: usize = 10;
 
-/// What is known of a job's runs.
+/// Facts about a job's runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OverviewFacts {
     /// Its newest runs and ledger rows, newest first.
     pub rows: Vec<RunFacts>,
     /// Details of those that [`Prospect`] asks for.
     pub details: Vec<RunDetail>,
-    /// What its next run would meet now.
+    /// Conditions that its next run would meet now.
     pub next: RunDetail,
 }
 
@@ -54,7 +53,7 @@ pub struct Prospect {
 impl Prospect {
     /// The rows that need details.
     pub fn of(rows: &[RunFacts], now: Timestamp) -> Self {
-        // A tick whose time has not come is told as a time to come.
+        // A tick whose time has not come is shown as a future time.
         let is_live = |row: &RunFacts| match row.state {
             RunState::Ended(_) => false,
             RunState::Pending => row.attempts > 0 || row.due_at <= now || !row.origin.is_tick(),
@@ -117,7 +116,7 @@ pub fn overview(subject: &Subject<'_>, facts: &OverviewFacts) -> Report {
             .map(|it| format!("runs after {}", it.words(&subject.clock())));
         lines.extend(words.map(|it| line(Aspect::Waits, None, it)));
     } else if subject.job.state == JobState::Enabled {
-        // A run that waits was told above, with the same obstacles.
+        // A run that waits was shown above, with the same obstacles.
         let ahead = match obstacles.is_empty() {
             true => prospects(subject, &facts.next),
             false => Vec::new(),

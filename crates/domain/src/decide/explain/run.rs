@@ -15,10 +15,10 @@ use crate::cluster::Class;
 use crate::job::{JobState, When};
 use crate::run::{Origin, Outcome, RunState};
 
-/// So many attempts are told, the last ones.
+/// Maximum number of attempts in an explanation: the last ones.
 const ATTEMPTS_TOLD: usize = 10;
 
-/// What is to be told of one run.
+/// Parts of the explanation of one run.
 pub(super) struct RunStory {
     pub verdict: &'static str,
     pub message: String,
@@ -37,8 +37,8 @@ pub fn explain_run(subject: &Subject<'_>, run: &RunFacts, detail: &RunDetail) ->
     }
 }
 
-/// What is told of a run when a time is explained: `others` are lines about other runs of that time.
-/// The times before and after are left to the caller.
+/// Explanation of a run as part of that of a time: `others` are lines about other runs of that
+/// time. The caller adds the times before and after.
 pub(super) fn run_report(
     subject: &Subject<'_>,
     run: &RunFacts,
@@ -73,7 +73,7 @@ pub(super) fn run_report(
     }
 }
 
-/// What a run that has not started waits for; of one whose time has not come, what may prevent it.
+/// Waits of a run that has not started; obstacles to a run whose time has not come.
 pub(super) fn waits(
     subject: &Subject<'_>,
     run: &RunFacts,
@@ -87,7 +87,7 @@ pub(super) fn waits(
     if ahead.is_empty() { vec![cause.text.clone()] } else { ahead }
 }
 
-/// What may prevent a run whose time has not come.
+/// Obstacles to a run whose time has not come.
 fn ahead(subject: &Subject<'_>, detail: &RunDetail, cause: &Cause) -> Vec<String> {
     match cause.step {
         StepName::Due => prospects(subject, detail),
@@ -160,7 +160,7 @@ pub(super) fn job_line(subject: &Subject<'_>) -> Line {
     line(Aspect::Job, None, text).code(state_word(job.state).to_uppercase())
 }
 
-/// The state of the job, who gave it that state, and the last change.
+/// The state of the job, the user that set it, and the last change.
 pub(super) fn state_line(subject: &Subject<'_>) -> Line {
     let (job, clock) = (subject.job, subject.clock());
     let since = subject.events.first().filter(|event| event.state == Some(job.state));

@@ -1,4 +1,4 @@
-//! One row a situation: what is known, and what the answer must name.
+//! One row a situation: the facts, and the required parts of the answer.
 
 mod change;
 mod late;
@@ -113,7 +113,7 @@ impl Stage {
         self
     }
 
-    /// The same with what the job was before its last change.
+    /// The same with the definition before its last change.
     fn was(mut self, old: Definition) -> Self {
         let last = self.events.iter_mut().find(|event| event.changes_definition()).unwrap();
         last.remember("daily", JobState::Paused, &old);

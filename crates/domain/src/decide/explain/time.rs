@@ -1,4 +1,4 @@
-//! Explains a time of a job: what was recorded for it, or why nothing was.
+//! Explains a time of a job: its record, or why there is none.
 
 use jiff::Timestamp;
 
@@ -9,13 +9,13 @@ use super::{Aspect, Line, Report, line, local};
 use crate::run::Origin;
 use crate::schedule::{AskedKind, AskedTime};
 
-/// So many times to come are told.
+/// Maximum number of future times in an explanation.
 const NEXT_TOLD: usize = 5;
 
-/// So many runs of the same time are told.
+/// Maximum number of runs of the same time in an explanation.
 const RUNS_TOLD: usize = 10;
 
-/// A run and what is known of it.
+/// A run and the facts about it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunAndDetail {
     /// The run.
@@ -24,7 +24,7 @@ pub struct RunAndDetail {
     pub detail: RunDetail,
 }
 
-/// What is known of a time.
+/// Facts about a time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimeFacts {
     /// The time.
@@ -33,7 +33,7 @@ pub struct TimeFacts {
     pub runs: Vec<RunAndDetail>,
     /// The last row before it.
     pub before: Option<RunFacts>,
-    /// What a run of that time would meet now.
+    /// Conditions that a run of that time would meet now.
     pub prospect: RunDetail,
 }
 
@@ -64,7 +64,7 @@ impl TimeFacts {
 /// Explains a time.
 pub fn explain_time(subject: &Subject<'_>, facts: &TimeFacts) -> Report {
     let mut runs: Vec<&RunAndDetail> = facts.runs.iter().collect();
-    // A tick comes first, then what was asked for.
+    // A tick comes first, then requested runs.
     runs.sort_by_key(|it| (!it.run.origin.is_tick(), it.run.scheduled_for, it.run.id));
     let mut report = match runs.split_first() {
         Some((first, others)) => recorded(subject, facts, first, others),

@@ -1,4 +1,4 @@
-//! What a job was at a time, by its changes.
+//! State of a job at a time, reconstructed from its changes.
 
 use jiff::Timestamp;
 
@@ -89,7 +89,7 @@ pub(super) fn state_word(state: JobState) -> &'static str {
     }
 }
 
-/// What a user did to give a job a state.
+/// Action of a user that gives a job a state.
 fn state_deed(state: JobState) -> &'static str {
     match state {
         JobState::Enabled => "resumed",

@@ -1,5 +1,4 @@
-//! Explains a time of a job without a record: why no run was or will be due, or what is to be
-//! expected of it.
+//! Explains a time of a job without a record: why no run was or will be due, or what to expect.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -204,7 +203,7 @@ fn missing(subject: &Subject<'_>, asked: &AskedTime, what: &str) -> Unrecorded {
     Unrecorded::new("DST_GAP", StepName::Scheduled, text)
 }
 
-/// What happens to a local time that happens twice.
+/// Rule for a local time that happens twice.
 pub(super) fn overlap_rule(subject: &Subject<'_>) -> String {
     let Some(Schedule::Cron(cron)) = subject.schedule.map(Schedule::base) else {
         return "the schedule of the job has no local times".to_owned();
@@ -457,7 +456,7 @@ fn to_come(subject: &Subject<'_>, facts: &TimeFacts, at: Timestamp) -> Unrecorde
     Unrecorded { obstacles, ..Unrecorded::new("PLANNED", StepName::Due, text) }
 }
 
-/// What may prevent the next run of a job.
+/// Obstacles to the next run of a job.
 pub(super) fn prospects(subject: &Subject<'_>, prospect: &RunDetail) -> Vec<String> {
     let (definition, clock) = (&subject.job.definition, subject.clock());
     let mut obstacles = Vec::new();

@@ -1,4 +1,4 @@
-//! What a run that has not ended waits for, or what it is doing.
+//! Current wait or activity of a run that has not ended.
 
 use super::facts::{
     ClusterFacts, LiveFacts, NodeFacts, PoolFacts, RunDetail, RunFacts, Subject, Upstream,
@@ -11,10 +11,10 @@ use crate::dependency::DependencyRule;
 use crate::job::{Definition, DependsOn, JobState, OnLost, Overlap};
 use crate::run::{Outcome, RunState, Wait};
 
-/// So many renewals of a lease may be missing before the node is told to be silent.
+/// Missed renewals of a lease after which an explanation mentions missed heartbeats.
 const RENEWALS_MISSED: i32 = 3;
 
-/// What decides about a live run now.
+/// Decisive step about a live run.
 pub(super) fn live_cause(subject: &Subject<'_>, run: &RunFacts, detail: &RunDetail) -> Cause {
     let clock = subject.clock();
     let definition = &subject.job.definition;
@@ -211,7 +211,7 @@ fn running(subject: &Subject<'_>, run: &RunFacts, detail: &RunDetail) -> Cause {
     Cause::new(StepName::Execution, "RUNNING", text)
 }
 
-/// The words of a request, unless they only repeat who made it.
+/// Comment of a request, unless it only repeats the actor.
 pub(super) fn said(text: &str, actor: &str) -> String {
     let repeats = text.is_empty()
         || text.contains(&format!("by {actor}"))
@@ -219,14 +219,14 @@ pub(super) fn said(text: &str, actor: &str) -> String {
     if repeats { String::new() } else { format!(" ({text})") }
 }
 
-/// Whether a node has not been heard of for so long that it may be dead.
+/// Whether a node has missed heartbeats for so long that it may be dead.
 fn is_silent(subject: &Subject<'_>, node: &NodeFacts, cluster: &ClusterFacts) -> bool {
     let silence = subject.now.duration_since(node.renewed_at);
     matches!(node.state, NodeState::Down | NodeState::Gone)
         || silence > cluster.renew_every * RENEWALS_MISSED
 }
 
-/// What a run waits for that depends on other jobs: the first that is not ready.
+/// Wait of a run for upstream jobs: the first that is not ready.
 fn upstream(clock: &Clock<'_>, definition: &Definition, upstream: &[Upstream]) -> Cause {
     let waited: Vec<&Upstream> = upstream.iter().filter(|it| !it.is_ready()).collect();
     let Some(first) = waited.first() else {
@@ -255,7 +255,7 @@ impl Upstream {
         }
     }
 
-    /// The job, what is required of it and what it is doing.
+    /// The upstream job, its required outcome and its state.
     pub(super) fn words(&self, clock: &Clock<'_>) -> String {
         let required = match self.on {
             DependsOn::Success => "to complete",

@@ -1,4 +1,4 @@
-//! What a run in a list waits for: one sentence, made from what is known of all runs of the list.
+//! Wait of a run in a list: one sentence, made from facts about all runs of the list.
 
 use super::facts::{ClusterFacts, LiveFacts, RunDetail, RunFacts, Subject};
 use super::wait::live_cause;

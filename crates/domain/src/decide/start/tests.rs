@@ -42,7 +42,7 @@ fn held() -> StartFacts {
     StartFacts { held: true, job_state: Some(JobState::Enabled), ..StartFacts::default() }
 }
 
-/// Another run of the same job; before the one in question, unless it says otherwise.
+/// Another run of the same job; before the one in question by default.
 #[derive(Clone, Copy, Debug)]
 enum Other {
     /// This node has started it.
@@ -419,7 +419,7 @@ fn the_next_attempt_waits_for_runs_that_began_since_the_last_one() {
         (Overlap::Skip, BegunHere, "wait Overlap "),
         (Overlap::CancelPrevious, Elsewhere, "wait Overlap "),
         (Overlap::Allow, BegunHere, "go"),
-        // Two runs between attempts do not wait for each other, nor for what has not begun.
+        // Two runs between attempts do not wait for each other, nor for runs that have not begun.
         (Overlap::Queue, BetweenAttempts, "go"),
         (Overlap::Queue, InLine, "go"),
         (Overlap::Queue, Queued, "go"),

@@ -1,8 +1,8 @@
 //! A [`Cron`] in words: "at 02:30 on Monday through Friday".
 //!
-//! The words come from the sets, not from the text, so that two spellings of the same schedule
-//! read the same, and a step is called "every third" only where that is exactly true. What
-//! cannot be said shortly is said as a list: nothing is rounded.
+//! The words come from the sets, not from the text, so that two spellings of the same schedule read
+//! the same, and a step is called "every third" only where that is exactly true. A set without a
+//! short description is shown as a list: nothing is rounded.
 
 use super::{Cron, DayOfMonth, Field};
 
@@ -56,7 +56,7 @@ impl Cron {
         format!("{}{}", self.time_in_words(), self.days_in_words())
     }
 
-    /// What each field matches, in the order in which the fields are written.
+    /// Values that each field matches, in the order in which the fields are written.
     ///
     /// ```
     /// use punctual_domain::schedule::{Cron, Field};

@@ -1,4 +1,4 @@
-//! The five fields, what may stand in each, and the error that points at one.
+//! The five fields, their allowed values, and the error that points at one.
 
 use std::fmt;
 use std::ops::Range;

@@ -87,7 +87,7 @@ impl<'a> Piece<'a> {
         })
     }
 
-    /// What stands before `suffix`, compared without regard to case.
+    /// Text before `suffix`, compared without regard to case.
     fn strip_suffix(self, suffix: &str) -> Option<Self> {
         let cut = self.text.len().checked_sub(suffix.len())?;
         let (text, end) = self.text.split_at(cut);

@@ -193,7 +193,7 @@ fn searches_end() {
     assert_eq!(always.next_nominal(at("2026-01-01T00:00:00Z")), Some(at("2026-01-01T00:01:00Z")));
 }
 
-/// What runs between two instants, by looking at every time and every day.
+/// Times between two instants, found by a check of every time and every day.
 fn oracle(
     base: &Schedule,
     zone_name: &str,

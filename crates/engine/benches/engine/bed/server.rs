@@ -3,7 +3,7 @@
 use anyhow::Result;
 use testbed::postgres::{Server, Setup};
 
-/// What `../shared/peers` measures with.
+/// Settings that `../shared/peers` measures with.
 const SETTINGS: [&str; 7] = [
     "max_connections=200",
     "shared_buffers=512MB",

@@ -1,4 +1,4 @@
-//! What is to be reached, beside what was measured.
+//! Goals, printed beside the measurements.
 
 use crate::args::StoreKind;
 
@@ -24,7 +24,7 @@ const GOALS: [Goal; 9] = [
     least("D3.runs_1000x40", 40_000.0, 20_000.0),
     most("D4.memory", 100.0, 100.0),
     most("D4.page", 50.0, 50.0),
-    // What Windmill publishes for 40 light tasks in a row.
+    // Published by Windmill for 40 light tasks in a row.
     most("D5.chain_40", 2.1, 2.1),
     most("D6.validate_10000", 300.0, 300.0),
     most("D7.join_end", 0.2, 0.2),

@@ -14,9 +14,9 @@ pub enum Shape {
     Fan(u32),
     /// A list of so many items.
     Items(u32),
-    /// So many steps, one at a time, and one after all of them.
+    /// A number of steps, one at a time, and one after all of them.
     Join(u32),
-    /// So many steps, one at a time.
+    /// A number of steps, one at a time.
     Apart(u32),
     /// A run with a part for each of so many rows. They end one at a time, because one is executed
     /// at a time.

@@ -67,7 +67,7 @@ impl Node {
         Ok(Some(KnownRun { is_fresh: true, ..KnownRun::from_records(header, dag, records) }))
     }
 
-    /// Decides about a DAG run. Answers what is to be written, and whether open steps are to be
+    /// Decides about a DAG run. Returns the changes to be written, and whether open steps are to be
     /// cancelled.
     pub(super) async fn decide_dag(
         &self,
@@ -334,7 +334,7 @@ impl KnownRun {
     }
 }
 
-/// The state that records say.
+/// The state that follows from records.
 pub(crate) fn load(
     dag: &CompiledDag,
     control: Control,

@@ -1,4 +1,4 @@
-//! Why a step ran, waits or did not run; decisions made again; what is wrong with records.
+//! Why a step ran, waits or did not run; replayed decisions; inconsistencies of records.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -79,7 +79,7 @@ impl Node {
         }
     }
 
-    /// What is said about a time at which nothing of a DAG run was decided.
+    /// Explanation for a time before any decision about a DAG run.
     fn not_begun(
         &self,
         run: &RunView,
@@ -204,7 +204,7 @@ impl Node {
         let mut ends: Vec<&StepRecord> = records
             .iter()
             .filter(|record| record.ended_at.is_some() && !record.is_adopted)
-            // What was decided without a run follows from the others.
+            // Steps that were decided without a run follow from the others.
             .filter(|record| {
                 record.run.is_some()
                     || matches!(code_of(record), Some(ReasonCode::Marked | ReasonCode::Approval))
@@ -364,7 +364,7 @@ impl Node {
     }
 }
 
-/// Compares decisions with what is recorded.
+/// Compares decisions with the records.
 fn compare(
     dag: &CompiledDag,
     records: &HashMap<StepKey, &StepRecord>,
@@ -461,7 +461,7 @@ fn lines(
                 format!("it was released and waits for a message from queue {queue:?}")
             }
             _ => match explanation.step.run.as_ref().map(|run| run.state) {
-                // What its run is now says nothing about that time.
+                // The current state of its run does not apply to that time.
                 Some(_) if at.is_some() => was_running.to_owned(),
                 Some(RunState::Running) => "it is running".to_owned(),
                 Some(run) => format!("it was released, and its run is {run}"),

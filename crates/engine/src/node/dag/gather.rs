@@ -86,7 +86,8 @@ impl Node {
         for (((_, header), dag), begun) in new.into_iter().zip(versions).zip(begun) {
             let run = header.run;
             if !begun {
-                // It repeats another run, or was begun by a node that has not told: a look tells.
+                // It repeats another run, or was begun by a node that has not reported it: a read
+                // shows which.
                 self.dags.note(run, DagNews::Look);
                 continue;
             }
@@ -98,7 +99,7 @@ impl Node {
         Ok(())
     }
 
-    /// What becomes of a DAG run after a look.
+    /// Next step of a DAG run after a check.
     async fn turn_of_dag(&self, it: &HeldDag) -> store::Result<Turn> {
         let id = it.run.run.id;
         if let Some(end) = self.end_of_dag(&it.job, id).await? {

@@ -9,8 +9,8 @@
 //!
 //! The message is recorded with the step before it is acknowledged. A node that dies before the
 //! record loses a lease and nothing else; one that dies after it leaves a message that is ready
-//! again when its lease ends, and the next look lets the step wait again. So no message is lost. The
-//! payload is the result of the acknowledged message, and thereby that of the step.
+//! again when its lease ends, and the next look lets the step wait again. So no message is lost.
+//! The payload is the result of the acknowledged message, and thereby that of the step.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,7 +51,7 @@ pub(super) struct Waits {
 }
 
 impl Waits {
-    /// The steps of a DAG run that wait, in place of those that were known. Answers the queues of
+    /// The steps of a DAG run that wait, in place of those that were known. Returns the queues of
     /// those that were not.
     fn replace(&mut self, run: RunId, waits: &[(JobId, StepKey)]) -> Vec<JobId> {
         let mut new = Vec::new();
@@ -115,7 +115,7 @@ impl KnownRun {
         self.state.open().into_iter().filter_map(of).collect()
     }
 
-    /// A message is for a step. Answers what is to be recorded, if it is not.
+    /// A message is for a step. Returns the record to be written, if it is not written yet.
     pub(super) fn accept(&mut self, offer: &Offer) -> Option<StepRecord> {
         let is_known = self.message_of(offer.key) == Some(offer.message);
         if !is_known && !self.waits(offer.key) {
@@ -150,8 +150,8 @@ impl KnownRun {
         Some(record.clone())
     }
 
-    /// What the end of a run means for a step that waits for a message: its time is over, unless it
-    /// has a message. None if it means nothing.
+    /// Effect of the end of a run on a step that waits for a message: its timeout is over, unless
+    /// it has a message. None if there is no effect.
     pub(super) fn time_is_over(&self, key: StepKey) -> Option<(Outcome, Reason)> {
         let StepWork::WaitForMessage { queue, timeout } = &self.dag.graph.step(key.step).step.work
         else {
@@ -292,7 +292,7 @@ impl Node {
     }
 
     /// Leases messages for steps that wait, of all queues that have some, and gives them to the
-    /// steps. Answers how many.
+    /// steps. Returns how many.
     pub async fn deal_messages(&self) -> store::Result<usize> {
         let waited = self.waited_queues();
         if waited.is_empty() {
@@ -304,7 +304,7 @@ impl Node {
         Ok(count)
     }
 
-    /// Leases messages of queues for the steps that wait for them. Answers how many.
+    /// Leases messages of queues for the steps that wait for them. Returns how many.
     pub(crate) async fn deal_messages_of(&self, queues: &[JobId]) -> store::Result<usize> {
         let mut count = 0;
         for queue in queues {

@@ -12,7 +12,7 @@ use super::REMEMBERED_MAX;
 use crate::dags::CompiledDag;
 use crate::node::Node;
 
-/// So many completed runs of each version are compared.
+/// Number of completed runs of each version that are compared.
 const RUNS: usize = 3;
 
 /// How far back runs of the version before are looked for.

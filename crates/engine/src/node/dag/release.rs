@@ -207,7 +207,8 @@ impl Node {
                 let parameters = Some(object_text(&parameters.into_iter().collect()));
                 let parameters = parameters.filter(|text| text != "{}");
                 let trigger = Trigger { parameters, ..Trigger::default() };
-                // The job declares its parameters: what does not fit is an error of the inputs.
+                // The job declares its parameters: a value that does not fit is an error of the
+                // inputs.
                 let new = match self.triggered_of(&job, trigger) {
                     Ok(new) => NewRun { id: called, ..new },
                     Err(error) => return Ok(Err(format!("{what} {name:?}: {error}"))),
@@ -250,8 +251,8 @@ impl Node {
         Ok(Some(format!("DAG calls are nested deeper than {CALLS_MAX} levels: {names} ...")))
     }
 
-    /// The names of the DAGs whose steps led to a run, the first caller first. They are as recorded:
-    /// every node finds the same ones.
+    /// The names of the DAGs whose steps led to a run, the first caller first. They are as
+    /// recorded: every node finds the same ones.
     async fn callers_of(&self, run: RunId) -> store::Result<Vec<String>> {
         let (mut names, mut run) = (Vec::new(), run);
         while run.is_called() && names.len() < CALLS_MAX {
@@ -294,8 +295,8 @@ impl Node {
         Ok(found.filter(|job| job.definition.is_queue()))
     }
 
-    /// Sends the messages of steps that were released. The id of a message is that of its step, so a
-    /// message that is sent again is known.
+    /// Sends the messages of steps that were released. The id of a message is that of its step, so
+    /// a message that is sent again is known.
     pub(super) async fn send_messages_of_steps(
         &self,
         known: &KnownRun,
@@ -528,8 +529,8 @@ impl Node {
 }
 
 impl Node {
-    /// The alert of a step. It has the id of the step's run, so it is raised once, however often the
-    /// run is attempted.
+    /// The alert of a step. It has the id of the step's run, so it is raised once, however often
+    /// the run is attempted.
     fn raise_alert(&self, run: &ClaimedRun, dag: &CompiledDag, text: String) {
         let (tenant, job) = (dag.job.tenant, dag.job.id);
         let kind = AlertKind::DagAlert;
@@ -537,8 +538,8 @@ impl Node {
         self.state().pending_alerts.push(alert);
     }
 
-    /// A result that is larger than the step allows, or than the action keeps, fails the step: those
-    /// that read it would go on with a part of it.
+    /// A result that is larger than the step allows, or than the action keeps, fails the step:
+    /// those that read it would go on with a part of it.
     pub(in crate::node) fn limit_result(&self, run: &ClaimedRun, result: &mut AttemptResult) {
         let bytes = result.result.as_ref().map_or(0, String::len);
         if bytes == 0 && !result.is_result_cut {

@@ -15,11 +15,11 @@ use crate::dags::{CompiledDag, DagRunDiff, DagRunView, StepDiff, StepView};
 use crate::error::Result;
 use crate::node::Node;
 
-/// Earlier runs whose durations tell how long steps take.
+/// Earlier runs that the durations of steps are estimated from.
 const EARLIER_RUNS: u32 = 5;
 
 impl Node {
-    /// The records of a DAG run and the state that they say, now or at a time in the past.
+    /// The records of a DAG run and the state that follows from them, now or at a time in the past.
     pub(crate) async fn recorded(
         &self,
         run: RunId,

@@ -10,19 +10,19 @@ const DAY: i64 = 24 * 60 * 60 * 1_000;
 /// when they come back.
 const AHEAD: i64 = DAY + DAY / 2;
 
-/// A partition goes when its last nominal time is so much older than it has to be: what began last
-/// has ended by then, mostly.
+/// A partition is dropped when its last nominal time is this much older than it has to be: the last
+/// runs to begin have mostly ended by then.
 const GRACE: i64 = DAY / 24;
 
 /// A partition that is larger cannot be cut in two quickly enough: its rows are read again while
 /// nothing else can be.
 const CUT_BYTES_MAX: i64 = 256 << 20;
 
-/// What stayed of old partitions is written once more up to this size, to keep partitions few. That
-/// is about a tenth of the rows that may be written at a time.
+/// Remainders of old partitions are rewritten up to this size, to keep partitions few. That is
+/// about a tenth of the rows that may be written at a time.
 const RESTS_BYTES_MAX: i64 = 4 << 20;
 
-/// So many partitions become one at a time.
+/// Maximum number of partitions that are merged at a time.
 const MERGED_MAX: usize = 8;
 
 /// Retention that is shorter is not left waiting for a whole partition.
@@ -105,15 +105,15 @@ pub(super) fn cut(ranges: &[Range], now: Timestamp, length: i64) -> Option<(&Ran
     let cut = |range: &Range| -> Vec<Uuid> {
         bounds.iter().copied().filter(|bound| range.contains(*bound)).collect()
     };
-    // What is past stays as it is.
+    // Partitions of the past stay as they are.
     let range = ranges.iter().filter(|range| milliseconds(range.until) > now).find(|range| {
         range.length() > length && range.bytes <= CUT_BYTES_MAX && !cut(range).is_empty()
     })?;
     Some((range, cut(range)))
 }
 
-/// Neighbours that should be one partition with what of them has to stay: the rest of their rows is
-/// old. What stayed of partitions before them joins them.
+/// Neighbouring partitions to be merged, with their rows that have to stay: the other rows are old.
+/// Remainders of partitions before them are merged as well.
 pub(super) fn merge(ranges: &[Range], before: Timestamp) -> Option<&[Range]> {
     let is_whole = |range: &&Range| !range.row_by_row && range.is_over(before);
     let Some(whole) = ranges.iter().position(|range| is_whole(&range)) else {

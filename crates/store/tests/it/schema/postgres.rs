@@ -131,7 +131,7 @@ async fn an_upgrade_without_an_index_is_seen() {
     bench.close().await;
 }
 
-/// What development versions recorded, in the order of their migrations.
+/// Checksums that development versions recorded, in the order of their migrations.
 const DEVELOPMENT: [&str; 14] = [
     "3448902282498672509",
     "12620970184022508035",

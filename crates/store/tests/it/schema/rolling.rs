@@ -1,7 +1,7 @@
 //! Two releases on one database, as in a rolling upgrade (docs/decisions/020-rolling-upgrades.md).
 //!
-//! There is no other release to start, so a newer one is made by hand: a column more in every table,
-//! and migrations that do not exist.
+//! There is no other release to start, so a newer one is made by hand: a column more in every
+//! table, and migrations that do not exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -61,7 +61,7 @@ async fn a_release_starts_on_tables_that_a_newer_one_has_added_to() {
     lab.close().await;
 }
 
-/// The tables say which releases they are too new for.
+/// The tables record which releases they are too new for.
 #[tokio::test]
 async fn a_release_that_is_too_old_for_the_tables_is_refused() {
     let bench = PostgresBench::open().await;
@@ -83,12 +83,12 @@ async fn a_release_that_is_too_old_for_the_tables_is_refused() {
     bench.close().await;
 }
 
-/// What statements of a release rely on.
+/// Schema that the statements of a release rely on.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Shape {
     /// Type, whether it must have a value, and whether it gets one by itself.
     columns: BTreeMap<(String, String), (String, bool, bool)>,
-    /// What refuses rows, by table.
+    /// Constraints that reject rows, by table.
     rules: BTreeSet<(String, String)>,
 }
 
@@ -121,7 +121,7 @@ impl Shape {
         shape
     }
 
-    /// What a statement that was written for `self` may stumble over in `next`.
+    /// Changes in `next` that may break a statement written for `self`.
     fn taken_away(&self, next: &Shape) -> Vec<String> {
         let mut taken = Vec::new();
         for ((table, column), (kind, must, fills)) in &self.columns {
@@ -154,8 +154,8 @@ impl Shape {
     }
 }
 
-/// Applies migrations one after the other, and says what is wrong with the first that a release
-/// before it could not live with.
+/// Applies migrations one after the other, and returns the incompatibility of the first that a
+/// release before it could not work with.
 async fn first_wrong(client: &Client, migrations: &[(i32, String)]) -> Option<String> {
     client.batch_execute("CREATE SCHEMA punctual; SET search_path = punctual").await.unwrap();
     let (mut before, mut needed, mut last) = (Shape::default(), 0, None);
@@ -183,8 +183,8 @@ async fn first_wrong(client: &Client, migrations: &[(i32, String)]) -> Option<St
     None
 }
 
-/// A migration adds. One that takes something away says so in the database, and what it takes away
-/// is not used by the release before it.
+/// A migration adds. One that removes something records it in the database, and the release before
+/// it does not use the removed part.
 #[tokio::test]
 async fn migrations_add_first_and_take_away_later() {
     let bench = PostgresBench::empty().await;
@@ -193,7 +193,7 @@ async fn migrations_add_first_and_take_away_later() {
     bench.close().await;
 }
 
-/// Migrations that do not exist: what may follow those that do, and what may not.
+/// Migrations that do not exist: valid successors of those that do, and invalid ones.
 #[tokio::test]
 async fn a_migration_that_shuts_out_the_release_before_it_is_seen() {
     let newest = PostgresStore::newest();
@@ -222,7 +222,7 @@ async fn a_migration_that_shuts_out_the_release_before_it_is_seen() {
     }
 }
 
-/// The check sees what it should.
+/// The check finds incompatibilities.
 #[tokio::test]
 async fn every_way_to_take_something_away_is_seen() {
     let bench = PostgresBench::empty().await;

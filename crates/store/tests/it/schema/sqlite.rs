@@ -26,7 +26,7 @@ fn dump(file: &Path) -> String {
     parts.join("\n")
 }
 
-/// The tables and what is in them, as statements.
+/// The tables and their rows, as statements.
 fn dump_with_rows(file: &Path) -> String {
     let connection = Connection::open(file).unwrap();
     let list = |query: &str| -> Vec<String> {
@@ -93,7 +93,7 @@ async fn an_upgrade_without_an_index_is_seen() {
     assert_ne!(dump(&file), golden("sqlite.sql"));
 }
 
-/// What development versions recorded, in the order of their migrations.
+/// Checksums that development versions recorded, in the order of their migrations.
 const DEVELOPMENT: [&str; 12] = [
     "8561119941187026958",
     "2054907362045793413",

@@ -1,4 +1,4 @@
-//! A process that works on a file until it is killed, and says what the store has answered.
+//! A process that works on a file until it is killed, and prints the store's replies.
 //!
 //! The child is this test binary again, running one test only: a test that finds itself named as
 //! a child works instead of testing.
@@ -52,7 +52,7 @@ pub fn now() -> Timestamp {
     Timestamp::now()
 }
 
-/// Submits, claims and finishes in four tasks, so many rounds each, and says what was answered.
+/// Submits, claims and finishes in four tasks, so many rounds each, and prints the replies.
 pub async fn work(file: &Path, life: u64, rounds: u64) {
     let store = match SqliteStore::open(file, Arc::new(now)) {
         Ok(store) => Arc::new(store),
@@ -160,7 +160,7 @@ fn say(lines: &[String]) {
     }
 }
 
-/// What children have said, over all their lives.
+/// Output of all children, over all their lives.
 #[derive(Default)]
 pub struct Heard {
     pub submitted: HashSet<RunId>,
@@ -173,7 +173,7 @@ pub struct Heard {
 }
 
 impl Heard {
-    /// Listens to a child: until it has said so much, or to its end.
+    /// Reads the output of a child: until it has so many replies, or to its end.
     pub fn listen(&mut self, child: &mut Child, life: u64, answers: Option<usize>) {
         self.fence_of_life = self.last_fence;
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -188,7 +188,7 @@ impl Heard {
         if answers.is_some() {
             child.kill().unwrap();
         }
-        // What it said before it died.
+        // Output before its death.
         for line in said {
             self.hear(&line, life);
         }
@@ -212,7 +212,7 @@ impl Heard {
         }
     }
 
-    /// Compares the file with what was said: nothing that was answered may be missing.
+    /// Compares the file with the printed replies: nothing that was acknowledged may be missing.
     pub async fn check(&self, file: &Path) {
         let connection = rusqlite::Connection::open(file).unwrap();
         let sound: String =

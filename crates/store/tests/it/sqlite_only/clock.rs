@@ -23,7 +23,7 @@ async fn time_does_not_go_back_with_the_clock() {
     let later = lab.run(&job, before - minutes(1));
     lab.bench.clock.set(before - minutes(60));
     assert!(lab.now().await >= before);
-    // What was due stays due, and a lease is neither shorter nor longer than it was.
+    // Due runs stay due, and a lease is neither shorter nor longer than it was.
     lab.submit(std::slice::from_ref(&later)).await;
     assert_eq!(lab.state(later.id).await, RunState::Queued);
     assert_eq!(lab.claim(node, want(1)).await.len(), 1);

@@ -1,4 +1,4 @@
-//! Copies of the file while it is written, and what becomes of one that is used.
+//! Copies of the file while it is written, and their use as a restored store.
 
 use std::sync::Arc;
 
@@ -84,8 +84,8 @@ async fn a_copy_that_nobody_wants_any_more_ends() {
     lab.close().await;
 }
 
-/// What ran when the copy was made cannot report to it, and what the copy gives out is newer than
-/// everything that the original gave out meanwhile.
+/// A run that was under way when the copy was made cannot report to it, and fences of the copy are
+/// larger than all fences that the original gave out meanwhile.
 #[tokio::test]
 async fn a_restored_store_knows_no_grant_of_before() {
     let lab = lab().await;
@@ -110,7 +110,7 @@ async fn a_restored_store_knows_no_grant_of_before() {
     assert_eq!(row.event.details, restore(row.at).details);
     assert_eq!(there.finish(node, completed(node, &held[1])).await, Applied::Stale);
     assert_eq!(there.state(held[0].run.id).await, RunState::Ended(Outcome::Completed));
-    // They are handed on as those of any node that was lost.
+    // They are settled as those of any node that was lost.
     let reaped = there.store.reap(9).await.unwrap();
     assert_eq!(reaped.lost.len(), 2);
     let dead: Vec<_> = reaped.lost.iter().map(|it| crate::lab::lost(it.node, &it.run)).collect();

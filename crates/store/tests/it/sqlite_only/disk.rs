@@ -38,7 +38,8 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Says what a test did not do here, past the harness, which shows nothing of a test that passes.
+/// Reports what a test did not do here, past the harness, which shows nothing of a test that
+/// passes.
 fn not_exercised(what: &str, why: &str) {
     let _ = std::io::stderr().write_all(format!("\nNOT EXERCISED: {what}: {why}\n").as_bytes());
 }
@@ -78,7 +79,7 @@ async fn a_full_disk_refuses_and_recovers() {
     assert!(matches!(refused.1, StoreError::Unavailable(_)), "{:?}", refused.1);
     let text = refused.1.to_string();
     assert_eq!(text.matches("unavailable").count(), 1, "{text}: a cause is named once");
-    // It stays an error, for every verb that needs room, while what is there can be read.
+    // It stays an error, for every operation that writes, while existing rows can be read.
     for _ in 0..3 {
         let again = store.submit(&refused.0, None).await;
         assert!(matches!(again, Err(StoreError::Unavailable(_))), "{again:?}");
@@ -86,8 +87,8 @@ async fn a_full_disk_refuses_and_recovers() {
     for run in &answered {
         assert!(store.run(run.id).await.unwrap().is_some());
     }
-    // Many at once share a transaction, and claims that came to nothing are not counted. Room that
-    // the journal has given back meanwhile is filled first.
+    // Many at once share a transaction, and claims that came to nothing are not counted. Space that
+    // the journal has freed meanwhile is filled first.
     while let Ok(submitted) = store.submit(&refused.0, None).await {
         let fresh = refused.0.iter().zip(submitted.accepted).filter(|(_, is_new)| *is_new);
         answered.extend(fresh.map(|(run, _)| run.clone()));
@@ -95,7 +96,7 @@ async fn a_full_disk_refuses_and_recovers() {
     }
     let mut callers = JoinSet::new();
     for _ in 0..8 {
-        // So many that they do not fit where a few of them would.
+        // More than fit where a few of them would.
         let store = Arc::clone(&store);
         let batch: Vec<NewRun> = (0..10).flat_map(|_| batch()).collect();
         let born = Some(ClaimFor { node, max: processes(20) });

@@ -1,4 +1,4 @@
-//! What a statement walks over, and that nothing stays which nobody needs.
+//! Query plans of statements, and removal of rows that are not needed any more.
 
 use domain::cluster::{Class, NodeRole};
 use domain::id::NodeId;

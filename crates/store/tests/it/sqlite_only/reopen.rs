@@ -1,4 +1,4 @@
-//! Closing and opening the file: what was answered is there, and fences go on growing.
+//! Closing and opening the file: acknowledged writes are there, and fences go on growing.
 
 use domain::bucket::Buckets;
 use domain::run::{Outcome, RunState, Wait};
@@ -72,7 +72,7 @@ async fn everything_that_was_answered_is_there() {
     );
 }
 
-/// What tenants hold is counted in memory: after opening, it is counted again.
+/// Runs held by tenants are counted in memory: after opening, they are counted again.
 #[tokio::test]
 async fn what_tenants_hold_still_counts() {
     let lab = lab().await;

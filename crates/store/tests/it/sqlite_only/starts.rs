@@ -12,8 +12,8 @@ use store::{Applied, Change, Changed, Prepared, Store};
 use crate::bench::{Bench, ManualClock, SqliteBench};
 use crate::lab::{Lab, completed, question, seconds, want_soon};
 
-/// The writer has read the clock before the tick's time and commits after it. Who looks in between
-/// must not be told that the tick may start.
+/// The writer has read the clock before the tick's time and commits after it. A node that reads
+/// facts in between must not see that the tick may start.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tick_that_vanishes_does_not_start_meanwhile() {
     let folder = tempfile::tempdir().unwrap();
@@ -52,7 +52,7 @@ async fn a_tick_that_vanishes_does_not_start_meanwhile() {
     let reader = Arc::clone(&store);
     let about = question(&held);
     let mut looking = tokio::spawn(async move { reader.facts(node, &[about]).await.unwrap() });
-    // It may answer, or wait for the change. Either is right, as long as what it says is true.
+    // It may answer, or wait for the change. Either is right, as long as the answer is true.
     let answer = tokio::time::timeout(Duration::from_millis(300), &mut looking).await;
     other.execute_batch("ROLLBACK").unwrap();
     let facts = match answer {

@@ -22,7 +22,7 @@ async fn alert<B: Bench>(lab: &Lab<B>, job: &Job, past: i64) -> Alert {
     Alert { kind: AlertKind::LateStart, tenant: job.tenant, job: job.id, run, text, at }
 }
 
-/// A run fails for the last time and waits for somebody to look at it.
+/// A run fails for the last time and becomes a dead letter.
 async fn dies<B: Bench>(lab: &Lab<B>, node: NodeId, job: &Job, past: i64) -> Finish {
     let why = reason(ReasonCode::RetriesExhausted, "attempt 4 of 4");
     dies_of(lab, node, job, past, why).await
@@ -184,7 +184,7 @@ pub async fn ordinary_ends_raise_none<B: Bench>(lab: &Lab<B>) {
         let claimed = lab.started(node, &job).await;
         lab.finish(node, ended(node, &claimed, outcome)).await;
     }
-    // What somebody cancelled needs nobody's attention.
+    // A cancelled run raises no alert.
     let claimed = lab.started(node, &job).await;
     lab.store.cancel(claimed.run.id, &stop()).await.unwrap();
     let mut finish = ended(node, &claimed, Outcome::Failed);
@@ -193,8 +193,8 @@ pub async fn ordinary_ends_raise_none<B: Bench>(lab: &Lab<B>) {
     assert_eq!(undelivered(lab, "log").await, []);
 }
 
-/// A job has recovered when its latest run completed after it had failed for good; it is told
-/// once.
+/// A job has recovered when its latest run completed after it had failed for good; the alert is
+/// raised once.
 pub async fn a_recovery_is_told_once<B: Bench>(lab: &Lab<B>) {
     let node = lab.node().await;
     let (job, other) = (lab.job("job").await, lab.job("other").await);

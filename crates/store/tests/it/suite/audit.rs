@@ -1,4 +1,5 @@
-//! The audit: rows come with what they record, are sealed in order, and tell when one was touched.
+//! The audit: rows are written with the change they record, are sealed in order, and reveal
+//! tampering.
 
 use domain::audit::{Event, Kind, Record, Seal, ended_runs, verify};
 use domain::id::{ObjectId, TenantId};
@@ -20,7 +21,7 @@ async fn all<B: Bench>(lab: &Lab<B>, tenant: TenantId) -> Vec<Record> {
     rows
 }
 
-/// What the rows of a tenant say, oldest first.
+/// Audit rows of a tenant as text, oldest first.
 async fn said<B: Bench>(lab: &Lab<B>, tenant: TenantId) -> Vec<String> {
     let say = |row: Record| {
         let Event { actor, kind, outcome, .. } = row.event;
@@ -46,7 +47,7 @@ async fn record<B: Bench>(lab: &Lab<B>, count: usize) {
     lab.store.record(&events).await.unwrap();
 }
 
-/// Seals up to so many rows, as a node does. Answers whether it was the first.
+/// Seals up to so many rows, as a node does. Returns whether it was the first.
 async fn seal<S: AuditLog>(store: &S, tenant: TenantId, limit: u32) -> bool {
     let rows = store.unsealed(limit).await.unwrap();
     let head = store.chain(tenant).await.unwrap().head;
@@ -66,7 +67,7 @@ pub async fn what_is_done_is_recorded_with_it<B: Bench>(lab: &Lab<B>) {
     as_author("anna".to_owned(), async {
         let mut job = lab.job("job").await;
         lab.update(&mut job, Prepared::Keep).await;
-        // What was refused was not done.
+        // A refused change leaves no row.
         let taken = lab.draft("job").await;
         assert!(matches!(lab.change(&taken, None, Prepared::Keep).await, Changed::NameTaken(_)));
         let stale = lab.change(&job, Some(7), Prepared::Keep).await;
@@ -193,7 +194,7 @@ pub async fn runs_that_end_together_are_one_row<B: Bench>(lab: &Lab<B>) {
     ];
     let finished_at = done.iter().map(|finish| finish.attempt.clone()).collect::<Vec<_>>();
     lab.store.complete_and_claim(node, &done, ClaimRequest::default()).await.unwrap();
-    // Sent again, it says nothing new.
+    // Sent again, it adds no row.
     lab.store.complete_and_claim(node, &done, ClaimRequest::default()).await.unwrap();
     let lists = async |tenant| -> Vec<Record> {
         let rows = all(lab, tenant).await.into_iter();
@@ -279,7 +280,7 @@ pub async fn a_forgotten_beginning_leaves_its_hash<B: Bench>(lab: &Lab<B>) {
     let prune = async |before, limit| {
         lab.store.prune_audit(TenantId::DEFAULT, before, limit).await.unwrap()
     };
-    // What is not sealed is not forgotten.
+    // Rows that are not sealed are not pruned.
     assert_eq!(prune(later, 10).await, 0);
     seal(lab.store.as_ref(), TenantId::DEFAULT, 4).await;
     assert_eq!(prune(lab.ago(60).await, 10).await, 0);
@@ -292,12 +293,12 @@ pub async fn a_forgotten_beginning_leaves_its_hash<B: Bench>(lab: &Lab<B>) {
     let rows = lab.store.sealed(TenantId::DEFAULT, 0, 10).await.unwrap();
     assert_eq!(rows.len(), 3);
     assert_eq!(verify(anchor, &rows), Ok(head));
-    // The last old row stays: its hash proves that what was before it was old as well.
+    // The last old row stays: its hash proves that the rows before it were old as well.
     assert_eq!(prune(later, 10).await, 2);
     assert_eq!(prune(later, 10).await, 0);
     let Chain { anchor, .. } = lab.store.chain(TenantId::DEFAULT).await.unwrap();
     assert_eq!(anchor.number, 5);
-    // The chain goes on behind what is gone.
+    // The chain goes on behind the pruned rows.
     record(lab, 1).await;
     seal(lab.store.as_ref(), TenantId::DEFAULT, 10).await;
     let rows = lab.store.sealed(TenantId::DEFAULT, 0, 10).await.unwrap();
@@ -331,7 +332,8 @@ pub async fn rows_are_found_by_what_they_say<B: Bench>(lab: &Lab<B>) {
     assert_eq!(found(AuditFilter::of(tenant(9)), None, 10).await, [] as [String; 0]);
 }
 
-/// Who has read rows that another one seals, and reads the chain's end only after that, is too late.
+/// A node that read rows before another node sealed them, and the end of the chain after that, is
+/// refused.
 pub async fn what_is_sealed_is_not_sealed_again<B: Bench>(lab: &Lab<B>) {
     record(lab, 4).await;
     let seen = lab.store.unsealed(2).await.unwrap();

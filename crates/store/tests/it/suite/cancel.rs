@@ -1,4 +1,4 @@
-//! Cancelling: at once when nobody holds the run, by its holder otherwise, and for good.
+//! Cancelling: at once when no node holds the run, by its holder otherwise, and for good.
 
 use domain::id::RunId;
 use domain::run::{Outcome, ReasonCode, RunState, Wait};
@@ -35,7 +35,7 @@ pub async fn a_run_that_nobody_holds_ends_at_once<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.claim(node, want(9)).await, []);
     let untouched = lab.view(queued.id).await;
     assert_eq!((untouched.attempts, untouched.fence, untouched.node), (0, None, None));
-    // The attempt that was made before is still told.
+    // The attempt that was made before is still shown.
     let tried = lab.view(retrying.run.id).await;
     assert_eq!((tried.attempts, tried.fence), (1, Some(retrying.token)));
     assert_eq!(tried.error.as_deref(), Some("EXIT_1"));
@@ -62,7 +62,7 @@ pub async fn the_holder_is_told<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.store.renew(node, minutes(1)).await.unwrap().unwrap().cancel, []);
 }
 
-/// Whatever the holder says, the run ends as cancelled, with the reason of who asked for it.
+/// Whatever the holder reports, the run ends as cancelled, with the reason of the request.
 pub async fn a_cancelled_run_never_ends_otherwise<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     let why = reason(ReasonCode::CancelRequested, "Ada asked for it");
@@ -146,7 +146,7 @@ pub async fn what_has_ended_cannot_be_cancelled<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.store.cancel(unknown, &stop()).await.unwrap(), Cancelled::NotFound);
 }
 
-/// Many hands at once: each run is either cancelled or completed, and both sides agree on which.
+/// Many callers at once: each run is either cancelled or completed, and both sides agree on which.
 pub async fn a_cancel_that_races_the_end_has_one_answer<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     let handle = lab.bench.handle().await;

@@ -1,4 +1,4 @@
-//! Claims: who gets a run, when, and under which fence.
+//! Claims: the node that gets a run, when, and under which fence.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ pub async fn no_more_is_claimed_than_wanted<B: Bench>(lab: &Lab<B>) {
     assert_eq!(ids(&lab.claim(node, want(2)).await), ids_of(&runs[4..]));
 }
 
-/// Room for prepared runs takes what becomes due inside the look-ahead, earliest first.
+/// A claim of prepared runs takes those that become due inside the look-ahead, earliest first.
 pub async fn soon_is_what_becomes_due_within_the_look_ahead<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     let now = lab.now().await;
@@ -134,8 +134,8 @@ pub async fn a_later_grant_of_a_run_has_a_larger_fence_and_turn<B: Bench>(lab: &
     }
 }
 
-/// A claim may begin where the one before ended, but not for long: what is given back, and what
-/// comes late with an early time, has its turn before the others are through.
+/// A claim may begin where the one before ended, but not for long: released runs, and runs that
+/// come late with an early time, are claimed before the others are through.
 pub async fn large_claims_find_what_comes_back<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     let due_at = lab.ago(3_600).await;
@@ -210,7 +210,7 @@ pub async fn every_run_ends_once_among_many_nodes<B: Bench>(lab: &Lab<B>) {
             let mut fences = Vec::new();
             while ended.load(Ordering::SeqCst) < RUNS {
                 fences.extend(mine.iter().map(|claimed| claimed.grant.fence));
-                // Every fifth is given back, and comes again to whoever asks first.
+                // Every fifth is released, and goes to the first node that claims it.
                 let done: Vec<_> = mine
                     .iter()
                     .enumerate()

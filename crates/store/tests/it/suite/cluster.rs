@@ -41,7 +41,7 @@ async fn job_of<B: Bench>(lab: &Lab<B>, name: &str, class: Class, run_on: &str) 
     job
 }
 
-/// A run of a job that became due a minute ago, with what the job asks for.
+/// A run of a job that became due a minute ago, with the placement request of the job.
 async fn due<B: Bench>(lab: &Lab<B>, job: &Job) -> NewRun {
     let run = NewRun { place: job.definition.place(), ..lab.run(job, lab.ago(60).await) };
     lab.submit(std::slice::from_ref(&run)).await;
@@ -228,7 +228,7 @@ pub async fn only_the_leader_of_the_present_epoch_gets_its_runs<B: Bench>(lab: &
     }
     let held = placed(lab, leader, Some(leadership.epoch)).await.remove(0);
     assert_eq!(held.run.id, run.id);
-    // The leader falls silent in the middle of it.
+    // The leader misses heartbeats in the middle of it.
     lab.expire(leader).await;
     lab.store.reap(9).await.unwrap();
     let next = lab.store.take_leadership(other).await.unwrap();
@@ -257,7 +257,7 @@ pub async fn a_changed_job_takes_its_runs_along<B: Bench>(lab: &Lab<B>) {
     job.definition.run_on = "zone=eu".parse().unwrap();
     lab.update(&mut job, Prepared::Keep).await;
     let held = placed(lab, node, None).await.remove(0);
-    // What is held goes back to where it belongs now.
+    // A released run goes back to the lane of its current definition.
     job.definition.run_on = Labels::default();
     lab.update(&mut job, Prepared::Keep).await;
     lab.finish(node, untried(&held, Verdict::Release)).await;
@@ -313,7 +313,7 @@ pub async fn a_run_waits_for_a_majority_of_an_epoch<B: Bench>(lab: &Lab<B>) {
     let some = Quorum { led: true, acknowledged: 1, schedulers: 3 };
     assert_eq!(lab.store.quorum(run).await.unwrap(), some);
     assert_eq!(lab.claim(agent, want(9)).await, []);
-    // The leader changes: what was acknowledged before does not count any more.
+    // The leader changes: earlier acknowledgements do not count any more.
     lab.store.leave(nodes[0], &[]).await.unwrap();
     lab.store.take_leadership(nodes[2]).await.unwrap();
     assert_eq!(lab.store.acknowledge_runs(nodes[2]).await.unwrap(), 0);
@@ -413,7 +413,7 @@ pub async fn a_node_that_comes_back_is_one_node<B: Bench>(lab: &Lab<B>) {
     assert_eq!(state_of(lab, second).await, NodeState::Gone);
     let third = scheduler(lab, "a").await;
     assert_eq!(state_of(lab, third).await, NodeState::Active);
-    // It is back before anybody missed it.
+    // It is back before any node missed it.
     let fourth = scheduler(lab, "a").await;
     lab.expire(third).await;
     lab.store.reap(9).await.unwrap();
@@ -489,7 +489,7 @@ pub async fn a_place_can_be_asked_for_again_after_its_runs_are_gone<B: Bench>(la
     };
     for _ in 0..2 {
         let run = due(lab, &job).await;
-        // What is still needed stays, whatever goes.
+        // Placements that are still needed stay, whatever is pruned.
         assert_eq!(lab.store.prune(&all, 99).await.unwrap(), 0);
         let held = placed(lab, here, None).await;
         assert_eq!(ids(&held), [run.id]);
@@ -504,14 +504,14 @@ pub async fn a_place_can_be_asked_for_again_after_its_runs_are_gone<B: Bench>(la
     assert!(held[0].run.place.is_leader());
 }
 
-/// A run that asks for something of its node is heard of at every handle, and a plain one is not
-/// taken for it.
+/// A run with a placement request is hinted at to every handle, and a plain run is not taken for
+/// one.
 pub async fn who_waits_for_placed_runs_hears_of_them<B: Bench>(lab: &Lab<B>) {
     let (job, other) = (lab.job("job").await, lab.bench.handle().await);
     let due_at = lab.ago(60).await;
     for (handle, mut first) in [(&lab.store, true), (&other, false)] {
         let mut hint = std::pin::pin!(handle.placed());
-        // Hints may be missing, so what they are about is repeated.
+        // Hints may be missing, so their cause is repeated.
         let told = async {
             loop {
                 let mut run = lab.run(&job, due_at);

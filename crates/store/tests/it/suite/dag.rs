@@ -131,7 +131,7 @@ pub async fn a_decision_counts_if_its_revision_is_the_present_one<B: Bench>(lab:
     let stored = lab.store.run(one.id).await.unwrap().unwrap();
     assert_eq!((stored.state, stored.origin), (RunState::Queued, Origin::Step));
     assert_eq!(stored.parameters, one.parameters);
-    // A record that has changed takes the place of the one before; what did not change stays.
+    // A changed record replaces the one before; the others stay.
     let mut ended = record(0, Some(&one), now);
     ended.outcome = Some(Outcome::Completed);
     ended.ended_at = Some(now);
@@ -194,7 +194,7 @@ pub async fn the_last_step_wakes_its_dag_run<B: Bench>(lab: &Lab<B>) {
     assert_eq!(found, [(one.id, done), (run.run.id, RunState::Queued)]);
     let claimed = lab.store.complete_and_claim(node, &[], want(9)).await.unwrap().claimed;
     assert_eq!(claimed.iter().map(|it| it.run.id).collect::<Vec<_>>(), [run.run.id]);
-    // A DAG run that is over does not wait, even if its holder has not heard of it.
+    // A DAG run that is over does not wait, even if its holder does not know it yet.
     let wait = Verdict::Wait(Wait::Parts, Some(now + seconds(600)));
     let told = [Finish::untried(claimed[0].grant, wait)];
     let applied = lab.store.complete_and_claim(node, &told, want(0)).await.unwrap().applied;
@@ -246,7 +246,8 @@ pub async fn racing_decisions_are_written_one_after_the_other<B: Bench>(lab: &La
         let (store, runs) = (Arc::clone(&lab.store), Arc::clone(&runs));
         tasks.push(tokio::spawn(async move {
             for step in (0..STEPS).filter(|step| step % 3 == part) {
-                // All runs in one batch, in another order each time; what was too late is repeated.
+                // All runs in one batch, in another order each time; those that were too late are
+                // repeated.
                 let mut left: Vec<NewRun> = runs.to_vec();
                 left.rotate_left(step as usize % RUNS);
                 while !left.is_empty() {

@@ -1,4 +1,4 @@
-//! Dead letters: they are listed and counted until somebody sees to them.
+//! Dead letters: they are listed and counted until they are settled.
 
 use domain::alert::AlertKind;
 use domain::id::RunId;
@@ -49,7 +49,7 @@ pub async fn dead_letters_are_counted_up_to_a_number<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.store.count_dead_letters(tenant(9), 9).await.unwrap(), 0);
 }
 
-/// A tenant is told when the first one comes, and not again until there were none.
+/// The alert is raised for the first dead letter of a tenant, and not again until there were none.
 pub async fn waiting_dead_letters_raise_one_alert<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     let mut elsewhere = lab.draft("elsewhere").await;

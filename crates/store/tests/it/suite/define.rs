@@ -1,4 +1,4 @@
-//! Defining jobs: names, versions, and what becomes of runs that were prepared.
+//! Defining jobs: names, versions, and prepared runs.
 
 use std::sync::Arc;
 
@@ -300,7 +300,7 @@ pub async fn due_jobs_are_those_of_some_buckets<B: Bench>(lab: &Lab<B>) {
         assert_eq!(ids(&due.jobs), ids(&own[..7]));
         let early = own.iter().filter(|job| job.next_run.unwrap() < now + seconds(100)).count();
         let due = lab.store.due_jobs(seconds(99), 300, &share).await.unwrap();
-        // Time passes meanwhile on a clock that nobody can stop.
+        // Time passes meanwhile on a clock that the test cannot stop.
         assert!(ids(&own).starts_with(&ids(&due.jobs)) && due.jobs.len() >= early);
     }
     assert_eq!(lab.store.due_jobs(minutes(60), 300, &Buckets::NONE).await.unwrap().jobs, []);

@@ -1,4 +1,4 @@
-//! Facts: what a holder knows about a run at the moment it should start.
+//! Facts: the rows that the start of a held run depends on.
 
 use domain::decide::start::StartFacts;
 use domain::id::{JobId, NodeId};
@@ -93,7 +93,7 @@ pub async fn earlier_runs_stand_in_one_line<B: Bench>(lab: &Lab<B>) {
         let origins = known.earlier.iter().map(|earlier| earlier.origin);
         assert!(origins.eq(runs[..place].iter().map(|run| run.origin)));
     }
-    // Whoever has ended is not in the line any more.
+    // An ended run is not in the line any more.
     lab.finish(node, completed(node, &held[0])).await;
     let known = facts(lab, node, about_earlier(&held[2])).await;
     assert_eq!(known.earlier.iter().map(|run| run.id).collect::<Vec<_>>(), [runs[1].id]);
@@ -127,7 +127,7 @@ pub async fn a_late_batch_keeps_its_order<B: Bench>(lab: &Lab<B>) {
     }
 }
 
-/// What other nodes hold and is due may have begun. Of two that no node has decided about, one sees
+/// A due run of another node may have begun. Of two runs that no node has decided about, one sees
 /// the other.
 pub async fn what_other_nodes_hold_is_told<B: Bench>(lab: &Lab<B>) {
     let (node, other) = (lab.node().await, lab.node().await);

@@ -1,4 +1,4 @@
-//! The end of grants: outcomes, retries, and writes that come too late.
+//! The end of claims: outcomes, retries, and writes that come too late.
 
 use domain::id::NodeId;
 use domain::job::{Job, JobState, When};
@@ -120,7 +120,7 @@ pub async fn a_batch_answers_in_its_order<B: Bench>(lab: &Lab<B>) {
         Applied::Ended(Outcome::Timeout),
     ];
     assert_eq!(exchanged.applied, expected);
-    // What the call gave back can be claimed by the same call.
+    // Runs that the call released can be claimed by the same call.
     let mut again = ids(&exchanged.claimed);
     again.sort();
     assert_eq!(again, [runs[0].id, runs[2].id]);
@@ -143,8 +143,8 @@ pub async fn a_retry_is_due_after_its_delay<B: Bench>(lab: &Lab<B>) {
     assert_eq!(again.run.due_at, view.due_at);
 }
 
-/// Failed, lost, given back, failed, completed: every attempt is listed under its own fence, and
-/// the last one belongs to the run's own record too.
+/// Failed, lost, released, failed, completed: every attempt is listed under its own fence, and the
+/// last one belongs to the run's own record too.
 pub async fn attempts_are_listed_in_order<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     let first = lab.started(node, &job).await;
@@ -199,7 +199,7 @@ pub async fn a_live_run_shows_its_last_attempt<B: Bench>(lab: &Lab<B>) {
     assert_eq!(listed, [view]);
 }
 
-/// Everything a holder could send under a grant that is over.
+/// Everything a holder could send under a claim that is over.
 async fn refuses<B: Bench>(lab: &Lab<B>, node: NodeId, old: &ClaimedRun, how: &str) {
     let before = lab.view(old.run.id).await;
     let mut attempts = lab.store.attempts(old.run.id).await.unwrap();
@@ -234,7 +234,7 @@ pub async fn a_grant_that_is_over_writes_nothing<B: Bench>(lab: &Lab<B>) {
     lab.finish(node, untried(&old, Verdict::Release)).await;
     refuses(lab, node, &old, "a release").await;
     let held = lab.claim_one(node).await;
-    // The same node holds it again: its older grant is as worthless as another node's.
+    // The same node holds it again: its older claim is as invalid as another node's.
     refuses(lab, node, &old, "a new grant").await;
     let until = Some(lab.ago(1).await);
     lab.finish(node, untried(&held, Verdict::Wait(Wait::Upstream, until))).await;
@@ -289,7 +289,7 @@ pub async fn an_end_may_change_the_state_of_the_job<B: Bench>(lab: &Lab<B>) {
         let mut stored = stored.unwrap();
         assert_eq!((stored.state, stored.next_run), (state, None));
         assert!(stored.version > job.version, "a change based on the old state must be refused");
-        // Sent again, it does not undo what a person did meanwhile.
+        // Sent again, it does not undo a change of a user meanwhile.
         stored.state = JobState::Paused;
         lab.update(&mut stored, Prepared::Keep).await;
         lab.finish(node, finish).await;

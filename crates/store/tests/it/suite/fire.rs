@@ -1,4 +1,4 @@
-//! Firing: a plan is recorded once, and only if the job still is what was planned.
+//! Firing: a plan is recorded once, and only if the job is unchanged since.
 
 use std::sync::Arc;
 

@@ -132,7 +132,7 @@ pub async fn the_last_runs_of_jobs_are_told<B: Bench>(lab: &Lab<B>) {
         lab.finish(node, ended(node, &run, outcome)).await;
     }
     let last = lab.store.list_runs(&RunFilter::of_job(busy.id), None, 1).await.unwrap().items;
-    // What was not carried out is no last run, and what goes on is none yet.
+    // Skipped runs and live runs are not the last run of their job.
     let run = lab.started(node, &busy).await;
     lab.finish(node, skipped(&run, Outcome::Skipped)).await;
     lab.started(node, &busy).await;
@@ -153,7 +153,7 @@ pub async fn the_recent_ends_of_jobs_are_told<B: Bench>(lab: &Lab<B>) {
     }
     let run = lab.started(node, &busy).await;
     lab.finish(node, skipped(&run, Outcome::Skipped)).await;
-    // What goes on has not ended.
+    // A live run has not ended.
     lab.started(node, &busy).await;
     let listed = RunFilter { states: states(), ..RunFilter::of_job(busy.id) };
     let listed = lab.store.list_runs(&listed, None, 9).await.unwrap().items;

@@ -1,4 +1,5 @@
-//! History of any time: what ended is there, in order and once, however far its time is from now.
+//! History of any time: ended runs are there, in order and once, however far their time is from
+//! now.
 
 use domain::id::{NodeId, RunId, TenantId};
 use domain::job::Job;
@@ -110,8 +111,8 @@ pub async fn a_run_of_any_time_is_recorded_once<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.claim(node, want(9)).await, []);
 }
 
-/// What ended a moment ago stays, however old its time is, and what ended long ago goes with all that
-/// belongs to it.
+/// A run that has just ended stays, however old its nominal time is; one that ended long ago is
+/// deleted with all its rows.
 pub async fn retention_goes_by_the_end_and_not_by_the_time<B: Bench>(lab: &Lab<B>) {
     let (node, job, times) = (lab.node().await, lab.job("job").await, times(lab).await);
     let retried_run = due(lab, &job, &times[1..2]).await.remove(0);

@@ -1,5 +1,5 @@
-//! Identity: names are unique where they count, changes name what they are based on, and what
-//! belongs to what is gone goes with it.
+//! Identity: names are unique in their scope, changes name the version they are based on, and
+//! dependent rows are removed with their owner.
 
 use domain::access::{
     ApiKey, Award, Awarded, Entry, Kind, Privilege, Privileges, QueueGrant, QueueRight, Record,
@@ -195,7 +195,7 @@ pub async fn what_belongs_to_a_user_goes_with_them<B: Bench>(lab: &Lab<B>) {
     let of_ann = EntryFilter { owner: Some(ann.id), ..keys };
     assert_eq!(lab.store.list_entries(&of_ann, None, 9).await.unwrap().items, []);
     assert_eq!(lab.store.reach(ann.id.0).await.unwrap(), EffectiveGrants::default());
-    // Nobody makes a key for somebody who is gone.
+    // No key can be made for a deleted user.
     let late = Entry::Key(key(lab, &ann));
     assert_eq!(lab.store.put_entry(&late, None).await.unwrap(), Recorded::Conflict(0));
     lab.store.remove_entry(bob.id.0, None).await.unwrap();
@@ -364,7 +364,7 @@ pub async fn expired_keys_are_forgotten_after_a_day<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.store.forget_keys(9).await.unwrap(), 0);
 }
 
-/// What the audit of a tenant says, oldest first.
+/// Audit rows of a tenant as text, oldest first.
 async fn audited<B: Bench>(lab: &Lab<B>, tenant: TenantId) -> Vec<String> {
     let mut rows = lab.store.audit(&AuditFilter::of(tenant), None, 100).await.unwrap();
     rows.reverse();
@@ -400,7 +400,7 @@ pub async fn changes_of_identity_are_recorded_with_them<B: Bench>(lab: &Lab<B>) 
         let session = ApiKey { session: true, label: "login".to_owned(), ..key(lab, &ann) };
         put(lab, &Entry::Key(long.clone())).await;
         put(lab, &Entry::Key(session.clone())).await;
-        // What was refused, or changed nothing, was not done.
+        // A change that was refused, or changed nothing, leaves no row.
         assert_eq!(lab.store.award(&awards[0]).await.unwrap(), GrantOutcome::Known);
         assert!(!lab.store.revoke(awards[1].id()).await.unwrap());
         let twin = Entry::User(user_of(lab, tenant.id, "ann"));
@@ -510,7 +510,7 @@ pub async fn a_tenant_has_no_more_runs_at_work_than_it_may<B: Bench>(lab: &Lab<B
     job.tenant = acme.id;
     lab.create(&job).await;
     let runs: Vec<_> = (0..4).map(|n| lab.run(&job, now - minutes(60 - n))).collect();
-    // Not even who asks for a run gets it at once.
+    // Not even the node that submits a run gets it at once.
     let claim = Some(store::ClaimFor { node, max: processes(9) });
     assert_eq!(lab.store.submit(&runs, claim).await.unwrap().claimed, []);
     lab.submit(&[lab.run(&job, now + minutes(1))]).await;

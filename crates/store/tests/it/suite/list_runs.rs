@@ -49,7 +49,7 @@ async fn end<B: Bench>(lab: &Lab<B>, node: NodeId, ends: &[(&NewRun, Outcome)]) 
     lab.store.complete_and_claim(node, &done, ClaimRequest::default()).await.unwrap();
 }
 
-/// A run dies and waits for somebody to look at it.
+/// A run dies and becomes a dead letter.
 pub async fn dead<B: Bench>(lab: &Lab<B>, node: NodeId, job: &Job) -> RunId {
     let claimed = lab.started(node, job).await;
     let mut finish = ended(node, &claimed, Outcome::Failed);

@@ -347,7 +347,7 @@ pub async fn a_message_is_cancelled<B: Bench>(lab: &Lab<B>) {
     let lease = [(leased[0].id, leased[0].fence)];
     let extended = extend(lab, &queue, &lease, minutes(5)).await;
     assert!(extended[0].is_some_and(|it| it.is_cancelled));
-    // Whatever its worker says, it ends cancelled.
+    // Whatever its worker reports, it ends cancelled.
     let reports = [done(&queue, &leased[0]), retried(&queue, &leased[1], seconds(1))];
     assert_eq!(settle(lab, &reports).await, [Applied::Ended(Outcome::Cancelled); 2]);
     assert_eq!(depth(lab, &queue).await, [0; 4]);

@@ -105,7 +105,7 @@ impl Numbers {
 }
 
 /// Whatever is sent and leased: no workspace is served twice before each other one that had a ready
-/// message all the time was served once, limits hold, and nothing is handed out twice.
+/// message all the time was served once, limits hold, and nothing is leased twice.
 pub async fn no_workspace_waits_longer_than_a_round<B: Bench>(lab: &Lab<B>) {
     let test = testbed::this_test!("no_workspace_waits_longer_than_a_round");
     for seed in test.seeds(&[7], 1) {

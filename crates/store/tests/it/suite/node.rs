@@ -1,4 +1,4 @@
-//! Nodes: leases, leaving, and what becomes of the runs of a node that fell silent.
+//! Nodes: leases, leaving, and the runs of a node that missed heartbeats.
 
 use domain::cluster::{NodeRole, NodeState};
 use domain::id::NodeId;
@@ -36,7 +36,7 @@ pub async fn a_late_renewal_is_refused<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.store.renew(node, minutes(1)).await.unwrap(), None);
 }
 
-/// A start that was written down is told when the node is lost, under the same grant only.
+/// A recorded start is reported when the node is lost, under the same claim only.
 pub async fn a_start_that_was_written_down_is_known<B: Bench>(lab: &Lab<B>) {
     let (node, other, job) = (lab.node().await, lab.node().await, lab.job("job").await);
     let begun = lab.started(node, &job).await;
@@ -95,7 +95,7 @@ pub async fn a_time_without_a_scheduler_is_recorded<B: Bench>(lab: &Lab<B>) {
     let before = lab.now().await;
     lab.store.retire(second).await.unwrap();
     let retired = lab.now().await;
-    // It waits for what it runs, and renews its lease meanwhile.
+    // It waits for its runs, and renews its lease meanwhile.
     assert!(lab.store.renew(second, minutes(1)).await.unwrap().is_some());
     lab.store.retire(second).await.unwrap();
     lab.store.leave(second, &[]).await.unwrap();
@@ -194,8 +194,8 @@ pub async fn a_join_releases_what_the_process_before_had_not_begun<B: Bench>(lab
     );
 }
 
-/// A node that leaves gives back what it had not begun. An end that the store never heard of is
-/// that of a lost attempt, and not a run that was never tried.
+/// A node that leaves releases the runs that it had not begun. A begun run without a recorded end
+/// is a lost attempt, and not a run that was never attempted.
 pub async fn a_node_that_leaves_keeps_what_it_had_begun<B: Bench>(lab: &Lab<B>) {
     let (node, other, job) = (lab.node().await, lab.node().await, lab.job("job").await);
     let begun = lab.started(node, &job).await;
@@ -211,8 +211,8 @@ pub async fn a_node_that_leaves_keeps_what_it_had_begun<B: Bench>(lab: &Lab<B>) 
     assert_eq!(lab.store.reap(9).await.unwrap().lost, []);
 }
 
-/// What schedulers held that ended with all others is not lost before their folders could tell
-/// what had begun.
+/// Runs of schedulers that all stopped together are not lost before the start logs show which runs
+/// had begun.
 pub async fn after_an_outage_reapers_wait_for_start_logs<B: Bench>(lab: &Lab<B>) {
     let (one, two, job) = (lab.node().await, lab.node().await, lab.job("job").await);
     let before = lab.now().await;
@@ -338,7 +338,7 @@ pub async fn only_runs_of_dead_nodes_can_be_settled_as_lost<B: Bench>(lab: &Lab<
     let claimed = lab.started(node, &job).await;
     let applied = lab.store.settle_lost(&[lost(node, &claimed)]).await.unwrap();
     assert_eq!(applied, [Applied::Stale]);
-    // A lease that has ended does not declare the node dead: what was done is still taken.
+    // A lease that has ended does not declare the node dead: its results are still accepted.
     lab.expire(node).await;
     assert_eq!(lab.store.settle_lost(&[lost(node, &claimed)]).await.unwrap(), [Applied::Stale]);
     let applied = lab.finish(node, completed(node, &claimed)).await;
@@ -432,7 +432,7 @@ pub async fn a_node_that_leaves_returns_its_runs_untouched<B: Bench>(lab: &Lab<B
     lab.store.leave(NodeId(lab.id()), &[]).await.unwrap();
 }
 
-/// A node whose answer was lost can ask what it was.
+/// A node whose reply was lost can read its claims.
 pub async fn a_node_can_ask_what_it_holds<B: Bench>(lab: &Lab<B>) {
     let (node, other, job) = (lab.node().await, lab.node().await, lab.job("job").await);
     assert_eq!(lab.store.held(node).await.unwrap(), []);

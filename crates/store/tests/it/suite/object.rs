@@ -1,4 +1,5 @@
-//! Things with a name: one of a kind in a tenant, changed only by who has seen them.
+//! Named resources: a name is unique by kind and tenant, and a change names the version it is based
+//! on.
 
 use domain::id::{ObjectId, TenantId};
 use domain::object::{Object, ObjectKind};
@@ -64,7 +65,7 @@ pub async fn a_name_is_one_of_a_kind<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.store.put_object(&again, 0).await.unwrap(), Put::NameTaken);
     let renamed = Object { name: "sales".into(), ..other.clone() };
     assert_eq!(lab.store.put_object(&renamed, 1).await.unwrap(), Put::NameTaken);
-    // The same name for something else, or somebody else.
+    // The same name for another kind, or another tenant.
     made(lab, &Object { kind: ObjectKind::AlertChannel, ..again.clone() }).await;
     let elsewhere = Object { id: ObjectId(Uuid::from_u128(4)), tenant: tenant(9), ..again };
     let elsewhere = made(lab, &elsewhere).await;
@@ -74,7 +75,7 @@ pub async fn a_name_is_one_of_a_kind<B: Bench>(lab: &Lab<B>) {
     assert_eq!(named(TenantId::DEFAULT, "sales").await, Some(sales.id));
     assert_eq!(named(tenant(9), "sales").await, Some(elsewhere.id));
     assert_eq!(named(TenantId::DEFAULT, "Sales").await, None);
-    // Nobody changes or removes what is somebody else's.
+    // No tenant changes or removes an object of another one.
     let stolen = Object { tenant: TenantId::DEFAULT, name: "mine".into(), ..elsewhere.clone() };
     assert_eq!(lab.store.put_object(&stolen, 1).await.unwrap(), Put::Conflict(0));
     let removed = lab.store.remove_object(TenantId::DEFAULT, elsewhere.id, 1).await.unwrap();
@@ -126,7 +127,7 @@ pub async fn racing_objects_share_no_name<B: Bench>(lab: &Lab<B>) {
             tokio::join!(lab.store.put_object(&first, 0), handle.put_object(&second, 0));
         let won = [first.unwrap(), second.unwrap()].map(|put| matches!(put, Put::Done(_)));
         assert_eq!(won.iter().filter(|won| **won).count(), 1);
-        // Two others want the same name for what they have.
+        // Two others want the same name for their objects.
         let first = made(lab, &object(lab, 300 + round, &format!("a {round}")).await).await;
         let second = made(lab, &object(lab, 400 + round, &format!("b {round}")).await).await;
         let renamed = |object: Object| Object { name: format!("c {round}"), ..object };

@@ -42,7 +42,7 @@ pub async fn tenants_take_turns<B: Bench>(lab: &Lab<B>) {
     assert_eq!(ids(&lab.claim(node, want(6)).await), expected);
 }
 
-/// Who holds much already comes after who holds little, on whichever node it is held.
+/// A tenant that holds many runs comes after one that holds few, on whichever node they are held.
 pub async fn what_a_tenant_holds_counts<B: Bench>(lab: &Lab<B>) {
     let (node, other, job) = (lab.node().await, lab.node().await, lab.job("job").await);
     let now = lab.now().await;
@@ -105,7 +105,7 @@ pub async fn a_tenant_holds_no_more_than_it_may<B: Bench>(lab: &Lab<B>) {
     let claimed = lab.claim(node, limited).await;
     assert_eq!(ids(&claimed), [crowd[0].id, single.id, crowd[1].id]);
     assert_eq!(lab.claim(other, limited).await, [], "the limit holds for all nodes together");
-    // An end makes room for one.
+    // An end frees a slot for one.
     let exchanged =
         lab.store.complete_and_claim(node, &[completed(node, &claimed[0])], limited).await.unwrap();
     assert_eq!(ids(&exchanged.claimed), [crowd[2].id]);

@@ -19,7 +19,7 @@ pub async fn a_short_output_is_kept_with_its_attempt<B: Bench>(lab: &Lab<B>) {
     let silent = lab.started(node, &job).await;
     lab.finish(node, saying(retried(node, &first, seconds(0)), b"one\0")).await;
     let second = lab.claim_one(node).await;
-    // Nothing is kept of who has no right to the run any more.
+    // No output is kept from a node whose claim has ended.
     let stale = saying(completed(node, &first), b"late");
     assert_eq!(lab.finish(node, stale).await, Applied::Stale);
     lab.finish(node, saying(ended(node, &second, Outcome::Failed), b"two")).await;
@@ -60,7 +60,8 @@ pub async fn a_node_tells_since_when_runs_are_under_way<B: Bench>(lab: &Lab<B>) 
     lab.finish(node, finish).await;
     assert_eq!(lab.state(first.run.id).await, RunState::Pending);
     assert_eq!(since(first.run.id).await, Some(began));
-    // What a node says replaces what it said before, and another turn is another attempt.
+    // Output of a node replaces its earlier output, and another claim generation is another
+    // attempt.
     let again = retried(other, &second, seconds(0));
     lab.finish(other, again).await;
     let third = lab.claim_one(node).await;
@@ -69,7 +70,7 @@ pub async fn a_node_tells_since_when_runs_are_under_way<B: Bench>(lab: &Lab<B>) 
     assert_eq!(since(third.run.id).await, Some(at + seconds(3)));
     lab.store.record_starts(node, &[]).await.unwrap();
     assert_eq!(since(third.run.id).await, None);
-    // A node that is gone says nothing.
+    // A node that is gone writes nothing.
     lab.store.leave(other, &[]).await.unwrap();
     lab.store.record_starts(other, &[(third.grant, at)]).await.unwrap();
     assert_eq!(since(third.run.id).await, None);

@@ -105,7 +105,8 @@ pub async fn a_place_that_becomes_free_goes_to_the_first_in_line<B: Bench>(lab: 
     assert_eq!(usage(lab, "mutex").await, (1, 2));
 }
 
-/// A pool that was made smaller: a run that needs more than all of it waits, and no other behind it.
+/// A pool that was made smaller: a run that needs more than all of it waits, and no other behind
+/// it.
 pub async fn a_run_that_no_pool_can_hold_lets_others_pass<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     pool(lab, "small", 2).await;

@@ -1,4 +1,4 @@
-//! What becomes of prepared runs, and of the next time, when a job changes.
+//! Prepared runs and the next time of a job after a change.
 
 use domain::job::{Job, JobState};
 use domain::run::RunState;
@@ -55,7 +55,7 @@ pub async fn prepared_runs_may_vanish<B: Bench>(lab: &Lab<B>) {
     lab.submit(std::slice::from_ref(&asked)).await;
     job.next_run = Some(times[3] + minutes(7));
     lab.update(&mut job, Prepared::Drop).await;
-    // What is due, and what somebody asked for, stays.
+    // Due runs and requested runs stay.
     assert_eq!(remaining(lab, &job).await, [times[0], times[2]]);
     assert_eq!(lab.state(asked.id).await, RunState::Pending);
     assert_eq!(lab.stored(&job).await.unwrap().next_run, job.next_run);
@@ -91,7 +91,7 @@ pub async fn a_run_that_was_tried_is_not_prepared<B: Bench>(lab: &Lab<B>) {
     assert_eq!(remaining(lab, &job).await, times[..1]);
 }
 
-/// A holder of a prepared run that vanished finds out, and its old grant stays worthless when the
+/// A holder of a prepared run that vanished finds out, and its old claim stays invalid when the
 /// same tick is planned and claimed again.
 pub async fn a_grant_of_a_vanished_run_is_worthless<B: Bench>(lab: &Lab<B>) {
     let (mut job, times) = prepared(lab).await;
@@ -104,7 +104,7 @@ pub async fn a_grant_of_a_vanished_run_is_worthless<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.finish(node, completed(node, &held[1])).await, Applied::Stale);
     let live = lab.store.counts().await.unwrap().live;
     assert_eq!((live.queued, live.running, live.pending), (1, 0, 0), "the first is due");
-    // The plan is made again; whoever asks gets the runs.
+    // The plan is made again; the next claim gets the runs.
     let fire = RecordPlan {
         job: job.id,
         version: job.version,
@@ -142,8 +142,8 @@ pub async fn a_tick_whose_time_has_come_is_not_prepared<B: Bench>(lab: &Lab<B>) 
     assert_eq!(lab.stored(&job).await.unwrap().next_run, Some(times[1]));
 }
 
-/// What can vanish is early, and nothing else: who is told that a run is held and not early may
-/// start it, and it has a record whatever becomes of its job.
+/// Only a tick that is early can vanish: a node that reads that a run is held and not early may
+/// start it, and the run has a record whatever happens to its job.
 pub async fn a_tick_is_early_until_its_time_has_come<B: Bench>(lab: &Lab<B>) {
     let (mut job, times) = prepared(lab).await;
     let node = lab.node().await;
@@ -204,7 +204,7 @@ pub async fn a_schedule_does_not_change_before_it_is_planned<B: Bench>(lab: &Lab
         assert_eq!(answer, Changed::VersionConflict(1), "{prepared:?}");
         assert_eq!(lab.stored(&job).await, Some(job.clone()));
     }
-    // What leaves the schedule alone is no problem.
+    // A change that leaves the schedule alone is accepted.
     assert_eq!(lab.change(&changed, Some(1), Prepared::Keep).await, Changed::Done);
     assert_eq!(lab.stored(&job).await.unwrap().next_run, Some(late));
     let planned = RecordPlan {

@@ -1,4 +1,4 @@
-//! Pruning: history goes by age and by number, in small portions, and nothing else goes.
+//! Pruning: history is deleted by age and by number, in small portions, and nothing else is.
 
 use domain::id::{NodeId, RunId};
 use domain::job::{Job, JobState, Retention};
@@ -88,7 +88,7 @@ pub async fn failures_are_kept_longer<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.store.prune(&old, 99).await.unwrap(), 2);
 }
 
-/// A job that says how long its own history is kept is not cut with the others.
+/// A job with a retention of its own is not pruned with the others.
 pub async fn a_job_with_its_own_rule_is_left_alone<B: Bench>(lab: &Lab<B>) {
     let (node, now) = (lab.node().await, lab.now().await);
     let rules = [
@@ -130,7 +130,7 @@ pub async fn rules_of_jobs_are_listed_by_id<B: Bench>(lab: &Lab<B>) {
             _ => expected.push((job.id, rule)),
         }
     }
-    // One that is gone keeps its rule for what it has left.
+    // A deleted job keeps its rule for the rest of its history.
     let mut gone = lab.draft("gone").await;
     gone.definition.retention.days = Some(9);
     lab.create(&gone).await;
@@ -145,8 +145,8 @@ pub async fn rules_of_jobs_are_listed_by_id<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.store.retention_rules(Some(rest[1].0), 9).await.unwrap(), []);
 }
 
-/// The history of a deleted job follows its rule, what still goes on included, and nobody asks for
-/// the rule when nothing is left.
+/// The history of a deleted job follows its rule, live runs included, and the rule is not read any
+/// more when nothing is left.
 pub async fn a_deleted_job_has_a_rule_until_nothing_is_left<B: Bench>(lab: &Lab<B>) {
     let (node, now) = (lab.node().await, lab.now().await);
     let (mut job, other) = (lab.job("job").await, lab.job("other").await);

@@ -16,7 +16,7 @@ use crate::lab::{
     Lab, completed, minutes, retried, seconds, stop, tenant, untried, want, want_soon,
 };
 
-/// What a live run is doing follows from its time, its holder and its wait.
+/// The state of a live run follows from its time, its holder and its wait.
 pub async fn the_state_of_a_live_run_is_derived<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     let now = lab.now().await;
@@ -189,7 +189,7 @@ pub async fn counts_tell_what_there_is<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.store.live(job.tenant).await.unwrap(), live, "a tenant's are counted alike");
 }
 
-/// Somebody who waits for a change hears of one.
+/// A waiter for changes is woken by one.
 pub async fn a_change_is_heard_of<B: Bench>(lab: &Lab<B>) {
     let handle = lab.bench.handle().await;
     let mut heard = pin!(handle.changed());

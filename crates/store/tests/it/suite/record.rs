@@ -79,7 +79,7 @@ pub async fn parameters_have_a_type_also_when_they_are_null<B: Bench>(lab: &Lab<
         Param::Bytes(None),
         Param::Uuid(None),
     ];
-    // Nothing but the parameter itself tells its type.
+    // Only the parameter itself has a type.
     let sql = "SELECT $1, $2, $3, $4, $5 WHERE $1 IS NULL OR $1 < {now}";
     let read = async |params: &[Param]| -> Row {
         lab.store.query(Statement::new(sql, params.to_vec())).await.unwrap().remove(0)

@@ -1,4 +1,4 @@
-//! Requests that are sent again: one of them is carried out, the others get its answer.
+//! Requests that are sent again: one of them is executed, the others get its response.
 
 use domain::id::TenantId;
 use store::{Answer, IdempotencyKeys, RequestState};

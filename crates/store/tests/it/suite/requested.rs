@@ -1,4 +1,4 @@
-//! Who asked for a run: kept with it for ever, and recorded in the audit by the same commit.
+//! The user that requested a run: kept with the run, and audited in the same commit.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ async fn asked<B: Bench>(lab: &Lab<B>, job: &Job, by: Option<UserId>) -> NewRun 
     NewRun { requested_by: by, ..lab.run(job, lab.ago(60).await) }
 }
 
-/// What the audit of a tenant lists, in the order of its rows: the actor and the runs.
+/// Requests in the audit of a tenant, in the order of its rows: the actor and the runs.
 async fn audited<B: Bench>(lab: &Lab<B>, of: TenantId) -> Vec<(String, Vec<RequestedRun>)> {
     let filter = AuditFilter { kinds: vec![Kind::RunsRequested], ..AuditFilter::of(of) };
     let rows = lab.store.audit(&filter, None, 100).await.unwrap();
@@ -97,7 +97,7 @@ pub async fn a_run_tells_who_asked_for_it_until_its_end_and_after<B: Bench>(lab:
     let ended = lab.store.ended(since, until, 10).await.unwrap();
     let ended: BTreeMap<RunId, _> = ended.iter().map(|run| (run.id, run.requested_by)).collect();
     assert_eq!(ended, runs.iter().map(|run| (run.id, run.requested_by)).collect());
-    // What only one user asked for.
+    // Runs that only one user requested.
     let alone = [asked(lab, &job, Some(bob)).await, asked(lab, &job, Some(bob)).await];
     lab.submit(&alone).await;
     assert_eq!((who(&alone[0]).await, who(&alone[1]).await), (Some(bob), Some(bob)));
@@ -123,14 +123,15 @@ pub async fn who_asked_is_audited_with_the_runs<B: Bench>(lab: &Lab<B>) {
     assert_eq!((submitted.accepted, submitted.claimed.len()), (vec![true; 5], 5));
     let mut ours = audited(lab, TenantId::DEFAULT).await;
     ours.sort_by_key(|row| std::cmp::Reverse(row.0.len()));
-    // A user who is not there any more is named by their id.
+    // A deleted user is named by their id.
     let expected = [
         (gone.to_string(), listed(&[&runs[2]])),
         ("ann".to_owned(), listed(&[&runs[0], &runs[1]])),
     ];
     assert_eq!(ours, expected);
     assert_eq!(audited(lab, tenant(9)).await, [("ann".to_owned(), listed(&[&runs[3]]))]);
-    // Sent again while they run, beside a new one, and after their end: only the new one is told.
+    // Sent again while they run, beside a new one, and after their end: only the new one is
+    // audited.
     let new = asked(lab, &job, Some(ann)).await;
     let batch = [runs[0].clone(), new.clone(), runs[3].clone()];
     assert_eq!(lab.store.submit(&batch, born).await.unwrap().accepted, [false, true, false]);
@@ -142,7 +143,7 @@ pub async fn who_asked_is_audited_with_the_runs<B: Bench>(lab: &Lab<B>) {
     let after: Vec<_> = audited(lab, TenantId::DEFAULT).await.split_off(2);
     assert_eq!(after, [("ann".to_owned(), listed(&[&new]))]);
     assert_eq!(audited(lab, tenant(9)).await.len(), 1);
-    // Rows that list runs are found by whoever asks about a job.
+    // Rows that list runs are found by a filter for a job.
     let its = AuditFilter { job: Some(job.id), ..AuditFilter::of(TenantId::DEFAULT) };
     let rows = lab.store.audit(&its, None, 100).await.unwrap();
     assert!(rows.iter().any(|row| row.event.kind == Kind::RunsRequested));

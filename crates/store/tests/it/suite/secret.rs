@@ -1,4 +1,5 @@
-//! Secrets: they change for who has seen them, belong to one scope, and are listed without values.
+//! Secrets: a change names the version it is based on, a secret belongs to one scope, and lists
+//! show no values.
 
 use domain::id::{JobId, ObjectId, TenantId};
 use domain::job::JobState;
@@ -97,7 +98,7 @@ pub async fn lists_of_secrets_hold_no_values<B: Bench>(lab: &Lab<B>) {
         (own, "A"),
         (Scope::Cluster, "C"),
         (Scope::Tenant(tenant(9)), "D"),
-        // Those of objects are not for people.
+        // Those of objects are not listed.
         (Scope::Object(TenantId::DEFAULT, ObjectId(Uuid::from_u128(6))), ":a"),
         (Scope::Object(TenantId::CLUSTER, ObjectId(Uuid::from_u128(6))), ":a"),
     ] {

@@ -1,4 +1,4 @@
-//! Settings: what the cluster agrees on changes only for who has seen it.
+//! Settings of the cluster: a change names the version it is based on.
 
 use domain::id::TenantId;
 use domain::run::Wait;

@@ -1,4 +1,4 @@
-//! Shards and who owns them, and runs that are split into parts.
+//! Shards and their owners, and runs that are split into child runs.
 
 use domain::cluster::{NodeRole, Placement};
 use domain::id::{NodeId, ObjectId, RunId, TenantId};
@@ -105,7 +105,7 @@ pub async fn only_the_leader_moves_shards_and_each_move_has_a_larger_fence<B: Be
     assert_eq!(assign((first.0, first.1 + 1), step(0, Some(other))).await, None);
     assert_eq!(assign(first, step(0, Some(other))).await, Some(1));
     assert_eq!(owner(lab, one).await, Ownership { node: Some(other), fence: 1 });
-    // Who saw an older owner moves nothing.
+    // A leader that saw an older owner moves no shard.
     assert_eq!(assign(first, step(0, Some(first.0))).await, Some(0));
     assert_eq!(assign(first, step(1, None)).await, Some(1));
     assert_eq!(owner(lab, one).await, Ownership { node: None, fence: 2 });
@@ -117,7 +117,7 @@ pub async fn only_the_leader_moves_shards_and_each_move_has_a_larger_fence<B: Be
     let next = lab.store.take_leadership(other).await.unwrap();
     assert_eq!(assign((other, next.epoch), step(2, Some(other))).await, Some(1));
     assert_eq!(owner(lab, one).await, Ownership { node: Some(other), fence: 3 });
-    // What is gone has no owner, and gets none.
+    // A deleted shard has no owner, and gets none.
     let gone = lab.store.remove_object(TenantId::DEFAULT, one, 1).await.unwrap();
     assert_eq!(gone, Set::Done(0));
     assert_eq!(assign((other, next.epoch), step(3, Some(other))).await, Some(0));
@@ -142,7 +142,7 @@ pub async fn only_the_owner_is_handed_the_runs_of_a_shard<B: Bench>(lab: &Lab<B>
     assert_eq!(held[0].run.place, Placement::from_shard(one));
     assert_eq!(held[0].run.parameters.as_deref(), Some("{\"n\":0}"));
     assert_eq!((held[0].run.origin, &held[0].run.shard), (Origin::Part, &one.to_string()));
-    // It moves: what was handed out stays with its holder, what comes goes to the new owner.
+    // It moves: claimed runs stay with their holder, later ones go to the new owner.
     give(lab, first, one, first.0).await;
     give(lab, first, two, other).await;
     assert_eq!(
@@ -152,7 +152,7 @@ pub async fn only_the_owner_is_handed_the_runs_of_a_shard<B: Bench>(lab: &Lab<B>
     assert_eq!(placed(lab, first.0).await, []);
     let rest = placed(lab, other).await;
     assert_eq!(rest[0].run.id, parts[1].id);
-    // The owner falls silent: nobody is handed its run before somebody else owns the shard.
+    // The owner misses heartbeats: no node gets its run before another node owns the shard.
     lab.expire(other).await;
     let reaped = lab.store.reap(9).await.unwrap();
     let settled: Vec<_> = reaped.lost.iter().map(|it| lost(it.node, &it.run)).collect();
@@ -229,7 +229,7 @@ pub async fn a_split_run_waits_for_the_last_of_its_parts<B: Bench>(lab: &Lab<B>)
     assert_eq!(outcomes, expected);
     let again = lab.claim_one(node).await;
     assert_eq!(again.run.id, id);
-    // Whoever wants to wait for what is over does not wait.
+    // A wait for child runs that have all ended ends at once.
     lab.wait(node, &again, Wait::Parts, None).await;
     let again = lab.claim_one(node).await;
     assert_eq!(again.run.id, id);
@@ -246,7 +246,7 @@ pub async fn who_waits_for_parts_that_end_in_the_same_call_goes_on<B: Bench>(lab
     assert_eq!(part.run.id, parts[0].id);
     let waits = untried(&run, Verdict::Wait(Wait::Parts, None));
     let mut ends = completed(node, &part);
-    // Of what has nothing to say, a store may write many at a time.
+    // A store may write many plain ends at a time.
     for attempt in ends.attempt.iter_mut() {
         attempt.result = AttemptResult::completed();
     }
@@ -286,7 +286,7 @@ pub async fn parts_stand_in_nobodys_way<B: Bench>(lab: &Lab<B>) {
     let facts = FactsFor { others: true, ..question(&next) };
     let facts = lab.store.facts(node, &[facts]).await.unwrap().remove(0);
     assert_eq!(facts.earlier.iter().map(|earlier| earlier.id).collect::<Vec<_>>(), [run.run.id]);
-    // The end of a part is not the end of a run: nobody who waits for one hears of it.
+    // The end of a child run is not the end of its parent: no waiter for the parent is woken.
     lab.finish(node, completed(node, &part)).await;
     assert_eq!(lab.state(dependent.run.id).await, RunState::Pending);
     let facts = FactsFor { upstream: vec![job.id], ..question(&next) };
@@ -320,7 +320,7 @@ pub async fn parts_are_forgotten_with_their_run<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.store.parts(&[RunId(Uuid::nil())]).await.unwrap(), []);
 }
 
-/// So many runs are kept as a job says, however many parts each of them has.
+/// As many runs are kept as the job's rule allows, however many child runs each of them has.
 pub async fn the_newest_runs_are_kept_with_their_parts<B: Bench>(lab: &Lab<B>) {
     let node = lab.node().await;
     let mut job = lab.draft("job").await;

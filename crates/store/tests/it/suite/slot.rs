@@ -72,7 +72,7 @@ pub async fn many_runs_of_one_kind_hold_up_none_of_the_other<B: Bench>(lab: &Lab
     assert_eq!(lab.claim(node, slots(4, 7)).await.len(), 7);
 }
 
-/// What a tenant holds of one kind of slot does not cost it turns for the other.
+/// Runs of one kind of slot do not count against the tenant's share of the other kind.
 pub async fn tenants_share_each_kind_for_itself<B: Bench>(lab: &Lab<B>) {
     let (node, worker, caller) =
         (lab.node().await, lab.job("works").await, caller(lab, "calls").await);
@@ -158,7 +158,7 @@ pub async fn a_changed_action_moves_the_runs_of_its_job<B: Bench>(lab: &Lab<B>) 
         lab.update(&mut job, Prepared::Keep).await;
         assert_eq!(claim(want(9)).await, [], "{labels}");
         assert_eq!(ids(&claim(slots(0, 9)).await), [runs[1].id], "{labels}");
-        // What was held when the job changed goes back to where it belongs now.
+        // A run that was held when the job changed is released to the lane of the new definition.
         lab.finish(node, untried(&held[0], Verdict::Release)).await;
         assert_eq!(claim(want(9)).await, [], "{labels}");
         assert_eq!(ids(&claim(slots(0, 9)).await), [runs[0].id], "{labels}");
@@ -183,7 +183,7 @@ pub async fn a_limit_counts_every_kind<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.claim(node, limited).await, []);
 }
 
-/// What is prepared starts by itself, so nothing is handed out ahead where tenants are counted.
+/// A prepared run starts without another claim, so a tenant with a limit gets runs only when due.
 pub async fn a_counted_tenant_is_handed_nothing_ahead<B: Bench>(lab: &Lab<B>) {
     let eu = NodeInfo { labels: "zone=eu".parse().unwrap(), ..NodeInfo::named("eu") };
     let node = domain::id::NodeId(lab.id());
@@ -251,7 +251,7 @@ pub async fn tenants_share_by_their_tiers<B: Bench>(lab: &Lab<B>) {
         [Tier::Standard].iter().chain(&Tier::ALL).map(|tier| tier.weight() as usize).collect();
     assert_eq!(weights, [4, 1, 4, 16]);
     for round in 1..=2 {
-        // What was claimed before counts as well.
+        // Runs that were claimed before count as well.
         let claimed = match round {
             1 => lab.claim(node, want(25)).await,
             _ => lab.store.claim_placed(node, None, want(25)).await.unwrap(),

@@ -33,7 +33,7 @@ fn ids(runs: &[RunView]) -> Vec<RunId> {
     runs.iter().map(|run| run.id).collect()
 }
 
-/// What history has of a job, in the order that is promised.
+/// Ended runs of a job, in the promised order.
 async fn expected<B: Bench>(lab: &Lab<B>, job: JobId) -> Vec<RunView> {
     let all = lab.store.list_runs(&RunFilter::of_job(job), None, 999).await.unwrap().items;
     let mut ended: Vec<_> =

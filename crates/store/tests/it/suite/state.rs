@@ -13,7 +13,7 @@ use crate::lab::{
     Lab, completed, ended, lost, minutes, retried, seconds, skipped, stop, untried, want, want_soon,
 };
 
-/// What was seen to happen.
+/// Transitions that were observed.
 struct Seen<'l, B: Bench> {
     lab: &'l Lab<B>,
     node: NodeId,
@@ -32,7 +32,7 @@ impl<B: Bench> Seen<'_, B> {
         done
     }
 
-    /// The end of a grant.
+    /// The end of a claim.
     async fn finish(&mut self, event: Event, finish: Finish) {
         let (lab, node) = (self.lab, self.node);
         self.step(finish.grant.run, event, lab.finish(node, finish)).await;
@@ -94,7 +94,7 @@ async fn prepared<B: Bench>(seen: &mut Seen<'_, B>) {
     let claimed = seen.claim(&run, want_soon(1)).await;
     seen.finish(Event::Release, untried(&claimed, Verdict::Release)).await;
     lab.store.cancel(run.id, &stop()).await.unwrap();
-    // Its time comes in the hands of its holder, or while no node holds it.
+    // Its time comes while a node holds it, or while no node does.
     for is_held in [true, false] {
         let run = seen.submitted(1).await;
         if is_held {
@@ -137,7 +137,7 @@ async fn given_back<B: Bench>(seen: &mut Seen<'_, B>) {
     lab.finish(node, completed(node, &claimed)).await;
 }
 
-/// The node of a run is lost, and the job asks what becomes of the run.
+/// The node of a run is lost, and the job asks an operator to decide.
 async fn held<B: Bench>(seen: &mut Seen<'_, B>) {
     let (lab, node) = (seen.lab, seen.node);
     for answer in

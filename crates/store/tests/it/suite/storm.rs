@@ -1,4 +1,4 @@
-//! Everything at once: many tasks use every verb on the same few jobs, and the promises hold.
+//! Everything at once: many tasks use every operation on the same few jobs, and the promises hold.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl Dice {
     }
 }
 
-/// What a task has seen.
+/// Observations of a task.
 #[derive(Default)]
 struct Seen {
     fences: Vec<i64>,
@@ -128,7 +128,7 @@ async fn work<S: Store>(store: Arc<S>, mut dice: Dice, runs: Vec<NewRun>, past: 
     seen
 }
 
-/// Buries the dead and settles what they held.
+/// Declares nodes dead and settles their runs.
 async fn settle_all_lost<S: Store>(store: &S) -> usize {
     let reaped = store.reap(50).await.unwrap();
     let settled: Vec<_> = reaped.lost.iter().map(|it| lost(it.node, &it.run)).collect();
@@ -136,7 +136,7 @@ async fn settle_all_lost<S: Store>(store: &S) -> usize {
     settled.len()
 }
 
-/// Somebody who cancels, changes, prunes and reads, until the work is over.
+/// Cancels, changes, prunes and reads until the work is over.
 async fn trouble<S: Store>(
     store: Arc<S>,
     mut dice: Dice,
@@ -181,7 +181,7 @@ async fn trouble<S: Store>(
     seen
 }
 
-/// Takes what is left, whoever held it, until nothing is.
+/// Takes all remaining runs, whichever node held them, until there are none.
 async fn sweep<B: Bench>(lab: &Lab<B>) -> Vec<i64> {
     let node = lab.node().await;
     let mut fences = Vec::new();
@@ -277,15 +277,16 @@ async fn take_turns<S: Store>(store: Arc<S>, node: NodeId, upstream: HashMap<Job
         let questions: Vec<_> = held.iter().map(about).collect();
         let facts = store.facts(node, &questions).await.unwrap();
         let done = held.iter().zip(&facts).map(|(held, facts)| decided(node, held, facts));
-        // Each by itself: who asks or waits besides passes other locks than who only ends.
+        // Each by itself: a call that also claims or waits takes other locks than one that only
+        // ends runs.
         for finish in done {
             store.complete_and_claim(node, &[finish], ClaimRequest::default()).await.unwrap();
         }
     }
 }
 
-/// Runs end while others begin to wait for just that. Nobody waits with a limit here, so whoever is
-/// missed waits for ever.
+/// Runs end while others begin to wait for their ends. No wait has a limit here, so a run whose
+/// wake-up is missed waits for ever.
 pub async fn no_wake_up_is_lost<B: Bench>(lab: &Lab<B>) {
     let past = lab.ago(60).await;
     let mut nodes = Vec::new();
@@ -301,7 +302,7 @@ pub async fn no_wake_up_is_lost<B: Bench>(lab: &Lab<B>) {
         let runs: Vec<_> = of(&line, 4).chain(of(&cause, 2)).chain(of(&effect, 4)).collect();
         let runs = runs.into_iter().map(|run| NewRun { id: lab.run(&line, past).id, ..run });
         let mut runs: Vec<_> = runs.collect();
-        // Everybody's turn comes at another time in each round.
+        // Each run comes at another position in each round.
         let first = round % runs.len();
         runs.rotate_left(first);
         for (n, run) in runs.iter_mut().enumerate() {

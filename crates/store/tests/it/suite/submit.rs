@@ -18,7 +18,7 @@ pub async fn a_run_is_recorded_once<B: Bench>(lab: &Lab<B>) {
     let other = lab.run(&job, lab.ago(30).await);
     let batch = [run.clone(), run.clone(), other.clone()];
     assert_eq!(lab.store.submit(&batch, None).await.unwrap().accepted, [true, false, true]);
-    // Again while it waits, while somebody holds it, and after its end.
+    // Again while it waits, while a node holds it, and after its end.
     assert_eq!(lab.store.submit(&batch, None).await.unwrap().accepted, [false; 3]);
     let claimed = lab.claim(node, want(1)).await.remove(0);
     assert_eq!(lab.store.submit(&batch, None).await.unwrap().accepted, [false; 3]);
@@ -59,7 +59,7 @@ pub async fn the_first_that_are_due_are_born_claimed<B: Bench>(lab: &Lab<B>) {
         assert_eq!(lab.state(run.id).await, RunState::Running);
     }
     assert_eq!(lab.state(later.id).await, RunState::Pending);
-    // They end like any other, and what was left is for everybody.
+    // They end like any other, and the rest can be claimed by any node.
     let claimed = lab.claim(lab.node().await, want(9)).await;
     assert_eq!(ids(&claimed), [due[3].id]);
     let finish = completed(node, &submitted.claimed[1]);
@@ -83,7 +83,8 @@ pub async fn a_known_run_is_not_claimed_by_sending_it_again<B: Bench>(lab: &Lab<
     );
 }
 
-/// A node that is unknown, has left or is declared dead gets nothing; the run is recorded all the same.
+/// A node that is unknown, has left or is declared dead gets nothing; the run is recorded all the
+/// same.
 pub async fn a_dead_node_gets_none_of_what_it_submits<B: Bench>(lab: &Lab<B>) {
     let job = lab.job("job").await;
     let stranger = NodeId(lab.id());
@@ -136,7 +137,7 @@ pub async fn racing_submits_record_a_run_once<B: Bench>(lab: &Lab<B>) {
     assert_eq!(counts.live.running + counts.live.queued, 50);
 }
 
-/// However many there are, and whoever writes them.
+/// However many there are, and whichever node writes them.
 pub async fn a_large_batch_records_each_run_once<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     let due_at = lab.ago(60).await;
@@ -158,8 +159,8 @@ pub async fn a_large_batch_records_each_run_once<B: Bench>(lab: &Lab<B>) {
     assert!(held.contains(&known.id) && accepted.iter().all(|id| held.contains(id)));
 }
 
-/// A caller may have read the job long ago: the store records no run of what the job is not any
-/// more, and says so.
+/// A caller may have read the job long ago: the store records no run of an outdated version, and
+/// reports it.
 pub async fn a_run_of_another_version_of_its_job_is_not_recorded<B: Bench>(lab: &Lab<B>) {
     let node = lab.node().await;
     let (mut job, other) = (lab.job("job").await, lab.job("other").await);
@@ -198,7 +199,7 @@ pub async fn a_run_of_another_version_of_its_job_is_not_recorded<B: Bench>(lab: 
     let submitted = lab.store.submit(&many, born).await.unwrap();
     assert_eq!(submitted.stale, [old.id]);
     assert_eq!(submitted.accepted.iter().filter(|new| **new).count(), 601);
-    // What was recorded before the job changed is known, whatever version it is sent with.
+    // A run that was recorded before the job changed is known, whatever version it is sent with.
     lab.update(&mut job, Prepared::Keep).await;
     let known = NewRun { job_version: job.version, ..batch[1].clone() };
     let submitted = lab.store.submit(&[known], None).await.unwrap();

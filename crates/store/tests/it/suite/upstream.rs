@@ -1,4 +1,4 @@
-//! Dependencies: who is woken by the end of another job, or by a change of its own.
+//! Dependencies: runs that are woken by the end of another job, or by a change of their own job.
 
 use domain::bucket::Buckets;
 use domain::job::{Dependency, Job, JobState, When};
@@ -94,7 +94,7 @@ pub async fn a_job_that_runs_after_others_becomes_due<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.stored(&job).await.unwrap().next_run, Some(next));
 }
 
-/// What a run waits for may go out of its definition, or have happened before it came in.
+/// An awaited job may leave the definition, or have ended before it entered the definition.
 pub async fn a_changed_job_looks_again<B: Bench>(lab: &Lab<B>) {
     let node = lab.node().await;
     let (never, done) = (lab.job("never").await, lab.job("done").await);
@@ -132,7 +132,7 @@ pub async fn the_line_of_a_changed_job_looks_again<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.state(held[4].run.id).await, RunState::Running);
 }
 
-/// Whoever stood aside for other jobs gets in line anew: behind what has begun since.
+/// A run that waited for other jobs gets in line anew: behind runs that have begun since.
 pub async fn who_stood_aside_gets_in_line_anew<B: Bench>(lab: &Lab<B>) {
     let node = lab.node().await;
     let upstream = lab.job("upstream").await;

@@ -132,7 +132,7 @@ pub async fn times_reach_their_limits<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.store.reap(9).await.unwrap().dead, [short]);
 }
 
-/// A time has microseconds; what is finer is cut, and a plan finds its time all the same.
+/// A time has microseconds; finer digits are cut, and a plan finds its time all the same.
 pub async fn finer_times_are_cut<B: Bench>(lab: &Lab<B>) {
     let mut job = lab.draft("job").await;
     let fine = lab.ago(60).await + SignedDuration::from_nanos(789);

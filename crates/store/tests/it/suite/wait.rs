@@ -146,7 +146,7 @@ pub async fn a_backfill_waits_in_a_line_of_its_own<B: Bench>(lab: &Lab<B>) {
     assert_eq!(ids(&woken), [held[3].run.id]);
 }
 
-/// Two ends in one call make room for two.
+/// Two ends in one call wake two.
 pub async fn each_end_wakes_one<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     let held = lab.line(node, &job, 5).await;
@@ -158,7 +158,7 @@ pub async fn each_end_wakes_one<B: Bench>(lab: &Lab<B>) {
     assert_eq!(ids(&exchanged.claimed), [held[2].run.id, held[3].run.id]);
 }
 
-/// A run makes room in whichever way it ends: also cancelled in line, or lost with its node.
+/// A run wakes the next in whichever way it ends: also cancelled in line, or lost with its node.
 pub async fn every_kind_of_end_wakes_the_next<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     let held = lab.line(node, &job, 4).await;
@@ -173,7 +173,7 @@ pub async fn every_kind_of_end_wakes_the_next<B: Bench>(lab: &Lab<B>) {
         lab.finish(node, skipped(&held[0], Outcome::Skipped)).await,
         Applied::Ended(Outcome::Skipped)
     );
-    // The woken one is cancelled before anybody takes it.
+    // The woken run is cancelled before any node claims it.
     assert_eq!(lab.store.cancel(held[1].run.id, &stop()).await.unwrap(), Cancelled::Ended);
     let next = lab.claim_one(doomed).await;
     assert_eq!(next.run.id, held[2].run.id);
@@ -187,7 +187,7 @@ pub async fn every_kind_of_end_wakes_the_next<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.state(last.run.id).await, RunState::Queued);
 }
 
-/// Who waits for other jobs stands in nobody's way.
+/// A run that waits for other jobs does not block its line.
 pub async fn stepping_aside_wakes_the_next<B: Bench>(lab: &Lab<B>) {
     let (node, job) = (lab.node().await, lab.job("job").await);
     let held = lab.line(node, &job, 3).await;
@@ -197,7 +197,7 @@ pub async fn stepping_aside_wakes_the_next<B: Bench>(lab: &Lab<B>) {
     assert_eq!(lab.claim_one(node).await.run.id, held[1].run.id);
 }
 
-/// What a run decides to wait for may happen before the decision arrives.
+/// The awaited event may happen before the decision to wait arrives.
 pub async fn a_wait_for_what_has_happened_is_none<B: Bench>(lab: &Lab<B>) {
     let (node, other) = (lab.node().await, lab.node().await);
     let upstream = lab.job("upstream").await;
@@ -275,7 +275,7 @@ pub async fn the_end_of_a_run_hands_on_as_many_in_line_as_asked_for<B: Bench>(la
         let exchanged = lab.store.complete_and_claim(node, &done, want(wanted)).await.unwrap();
         let next: Vec<_> = waiting.iter().map(|held| held.run.id).collect();
         assert_eq!(ids(&exchanged.claimed), next[..expected], "{followers:?} {wanted}");
-        // Each end makes room for one; another node finds those and no more.
+        // Each end wakes one; another node finds those and no more.
         let others = followers.len().saturating_sub(expected);
         let left = ids(&lab.claim(lab.node().await, want(99)).await);
         assert_eq!(left, next[expected..expected + others], "{followers:?} {wanted}");

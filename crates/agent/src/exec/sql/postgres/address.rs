@@ -23,7 +23,7 @@ impl PostgresDatabase {
     /// The database at an address such as `postgres://user@host/name`. Its password may be a
     /// reference, `${secrets.NAME}`.
     ///
-    /// Over a network TLS is required unless the address says `sslmode=disable`. There is no
+    /// Over a network TLS is required unless the address has `sslmode=disable`. There is no
     /// `prefer`: an attacker on the path could answer that the server has no TLS. The name and the
     /// chain of a certificate are always checked, so the weaker modes do not exist.
     pub fn parse(url: &str) -> Result<Self, DatabaseError> {

@@ -1,4 +1,4 @@
-//! The end of a transaction, and what became of it when the answer is lost.
+//! The end of a transaction, and its status when the reply is lost.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::session::AttemptSession;
 use super::work::Work;
 use crate::exec::Failure;
 
-/// How long the server has to say what became of a commit whose answer was lost.
+/// How long the server has to return the status of a commit whose reply was lost.
 const INQUIRY: Duration = Duration::from_secs(20);
 
 /// The background processes of the server. After a crash they have other ids.
@@ -32,7 +32,7 @@ enum TransactionState {
 }
 
 impl Work<'_, '_> {
-    /// Under which number the server keeps what the present transaction wrote.
+    /// Transaction id of the current transaction, if it has written.
     pub async fn written(&self) -> Result<Option<TransactionId>, Failure> {
         // As a number, because the type of ids is younger than some servers.
         let sql = format!("SELECT pg_catalog.txid_current_if_assigned(), {HELPERS}");

@@ -60,7 +60,7 @@ pub(super) fn describe(error: &Error, of: Option<(&str, &Statement)>) -> Failure
     Failure { code: ErrorCode::SqlState(code.to_owned()), message }
 }
 
-/// The parameter that an error is about: the server says which one it could not read.
+/// The parameter that an error is about: the server names the one that it could not read.
 fn bad_parameter(db: &DbError, statement: &Statement) -> Option<(String, String)> {
     let context = db.where_()?;
     let (_, after) = context.split_once("portal parameter $")?;
@@ -105,7 +105,7 @@ pub(super) fn commit_unknown(error: &Error) -> Failure {
     )
 }
 
-/// A call outside of a transaction: what the procedure committed stays.
+/// A call outside of a transaction: commits of the procedure stay.
 pub(super) fn of_procedure(failure: Failure) -> Failure {
     match &failure.code {
         ErrorCode::Other(name) if name == "CONNECTION_LOST" => Failure::other(

@@ -62,14 +62,15 @@ fn statements_of(script: &str) -> Result<Vec<Statement>, Failure> {
     })
 }
 
-/// Whether a script may be carried out, as far as its text alone tells.
+/// Whether a script may be executed, judged by its text alone.
 pub(in crate::exec::sql) fn permitted(script: &str, run_as: Option<&str>) -> Result<(), Failure> {
     let statements = statements_of(script)?;
     maintenance::share_a_transaction(&statements)?;
     statements.iter().try_for_each(|statement| refuse(statement, run_as))
 }
 
-/// Refuses what would end the transaction, leave the role, or wait for a client that we are not.
+/// Refuses statements that would end the transaction, leave the role, or wait for input of a
+/// client.
 fn refuse(statement: &Statement, run_as: Option<&str>) -> Result<(), Failure> {
     let words: Vec<&str> = statement.words.iter().map(String::as_str).collect();
     let (name, problem) = match words.as_slice() {

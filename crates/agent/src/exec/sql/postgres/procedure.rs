@@ -67,8 +67,8 @@ impl ProcedureCall {
         Ok(ProcedureCall { schema: parts.pop(), name, arguments })
     }
 
-    /// Looks the routine up. One that is not there is called all the same: the server says best
-    /// what is wrong.
+    /// Looks the routine up. A missing one is called all the same: the error of the server is the
+    /// most specific one.
     pub async fn find(&self, session: &AttemptSession) -> Result<ResolvedCall, Failure> {
         let rows = session.client.query(CANDIDATES, &[&self.name, &self.schema]).await;
         let rows = rows.map_err(|error| describe(&error, None))?;

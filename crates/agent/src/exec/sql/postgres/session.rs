@@ -1,5 +1,5 @@
 //! A connection for one attempt: notices of the server go to the output, and when the attempt is
-//! dropped the server is told to cancel.
+//! dropped a cancel request is sent to the server.
 
 use std::future::poll_fn;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub(super) struct AttemptSession {
     guard: CancelGuard,
 }
 
-/// Ends the connection, and what the server does for it.
+/// Ends the connection, and the server's work for it.
 struct CancelGuard {
     token: CancelToken,
     tls: Tls,
@@ -72,12 +72,12 @@ impl AttemptSession {
         Ok(session)
     }
 
-    /// Tells the server to stop what it is doing for us.
+    /// Sends a cancel request to the server.
     pub fn cancel(&self) {
         self.guard.cancel();
     }
 
-    /// Says goodbye, and waits until everything that the server said is written.
+    /// Closes the connection, and waits until all notices of the server are written.
     pub async fn close(self) {
         let AttemptSession { client, mut guard } = self;
         guard.is_over = true;
@@ -108,7 +108,7 @@ impl Drop for CancelGuard {
     }
 }
 
-/// Writes what the server says besides.
+/// Writes a notice of the server to the output.
 fn show(notice: &DbError, output: &Masked) {
     let mut text = format!("{}: {}\n", notice.severity(), notice.message());
     for (label, part) in [("DETAIL", notice.detail()), ("HINT", notice.hint())] {

@@ -185,7 +185,7 @@ fn interval(raw: &[u8]) -> Option<String> {
     Some(text)
 }
 
-/// An address, with the length of its network where that says something.
+/// An address, with the length of its network where that is significant.
 fn address(raw: &[u8], always: bool) -> Option<String> {
     let (bits, bytes) = (*raw.get(1)?, raw.get(4..)?);
     let (address, all) = match bytes.len() {

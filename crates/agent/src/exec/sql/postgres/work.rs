@@ -96,7 +96,7 @@ impl Work<'_, '_> {
         }
     }
 
-    /// Carries the statements out, and says under which number the server keeps what they wrote.
+    /// Executes the statements, and returns the transaction id of their writes.
     async fn in_transaction(
         &self,
         statements: &Statements<'_>,
@@ -113,7 +113,7 @@ impl Work<'_, '_> {
         self.written().await
     }
 
-    /// Records, in the transaction of the statements, that they were carried out. The store's function
+    /// Records, in the transaction of the statements, that they were executed. The store's function
     /// refuses if the claim of the attempt has ended.
     async fn record_effect(&self) -> Result<(), Failure> {
         let Some(effect) = &self.attempt.assignment.effect else { return Ok(()) };
@@ -155,13 +155,13 @@ impl Work<'_, '_> {
         Ok(())
     }
 
-    /// Tells the session about the run, limits its time and takes the role on; for the present
-    /// transaction only, or for as long as the session lives.
+    /// Sets the facts about the run, the time limit and the role in the session; for the present
+    /// transaction only, or for the whole session.
     async fn prepare(&self, local: bool) -> Result<(), Failure> {
         let assignment = self.attempt.assignment;
         let mut names: Vec<&str> = FACTS.iter().map(|fact| fact.setting).collect();
         let mut values: Vec<String> = FACTS.iter().map(|fact| (fact.value)(assignment)).collect();
-        // The server stops by itself when we no longer can tell it to.
+        // The server stops by itself when no cancel request can be sent.
         names.push("statement_timeout");
         values.push(statement_timeout(remaining(assignment)).to_string());
         let sql = "SELECT pg_catalog.set_config(name, value, $3)

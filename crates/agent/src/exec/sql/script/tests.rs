@@ -26,7 +26,7 @@ fn scripts() {
         ("SELECT :größe", "SELECT $1 <größe>"),
         ("WHERE t>:a AND t<=:b", "WHERE t>$1 AND t<=$2 <a,b>"),
         ("IN (:a,:b)", "IN ($1,$2) <a,b>"),
-        // Quotes.
+        // Placeholders in quoted text.
         ("SELECT ':a;', \":b;\"", "SELECT ':a;', \":b;\" <>"),
         ("SELECT 'it''s :a', :b", "SELECT 'it''s :a', $1 <b>"),
         ("SELECT 'a\\', :b", "SELECT 'a\\', $1 <b>"),
@@ -36,7 +36,7 @@ fn scripts() {
         ("SELECT U&'d\\0061t:a'", "SELECT U&'d\\0061t:a' <>"),
         ("SELECT \"a\"\"; :b\", :c", "SELECT \"a\"\"; :b\", $1 <c>"),
         ("SELECT 'open :a; ", "SELECT 'open :a;  <>"),
-        // Dollars.
+        // Placeholders in dollar-quoted text.
         ("DO $$ BEGIN :a; END $$; SELECT :b", "DO $$ BEGIN :a; END $$ <> | SELECT $1 <b>"),
         ("DO $x$ $$ ; $y$ :a $x$", "DO $x$ $$ ; $y$ :a $x$ <>"),
         ("SELECT a$b$c, :d", "SELECT a$b$c, $1 <d>"),
@@ -44,7 +44,7 @@ fn scripts() {
         ("SELECT '$1', $$ $1 $$", "SELECT '$1', $$ $1 $$ <>"),
         ("DO $$ open ; :a", "DO $$ open ; :a <>"),
         ("SELECT ${secrets.KEY}, :a", "SELECT $1, $2 <${secrets.KEY},a>"),
-        // Comments.
+        // Placeholders in comments.
         ("SELECT 1 -- :a;\n, :b", "SELECT 1 -- :a;\n, $1 <b>"),
         ("SELECT /* :a; /* ; */ :b */ :c", "SELECT /* :a; /* ; */ :b */ $1 <c>"),
         ("SELECT 1 /* open ; :a", "SELECT 1 /* open ; :a <>"),

@@ -112,7 +112,7 @@ fn several_fields_are_told_by_name_and_states_apart_from_definitions() {
     // Fields whose values are long are named without them.
     let long = Stage::hourly().changed("01:30", "bob", enabled, "parameters").was(old());
     has("long", &state_of(&long), &["; parameters changed at 01:30:00Z by bob, version 2"]);
-    // A pause afterwards does not hide what was changed before it.
+    // A pause afterwards does not hide earlier changes.
     let stage = Stage::hourly()
         .changed("01:30", "bob", enabled, "priority")
         .changed("01:40", "eve", paused, "status")
@@ -122,7 +122,7 @@ fn several_fields_are_told_by_name_and_states_apart_from_definitions() {
     let stage = stage.changed("01:50", "ann", enabled, "status");
     let told = ["enabled since 01:50:00Z by ann; created", "priority changed at 01:30:00Z by bob"];
     has("resumed", &state_of(&stage), &told);
-    // What the version before was is not known any more.
+    // The version before is not known any more.
     let forgotten = Stage::hourly().changed("01:30", "bob", enabled, "priority");
     has("forgotten", &state_of(&forgotten), &["; priority changed at 01:30:00Z by bob, version 2"]);
 }

@@ -2,7 +2,7 @@ use super::*;
 use crate::job::DependsOn;
 
 /// A situation of a run: the stage, the run, its details, the verdict with the step that decided,
-/// and what the message must name.
+/// and the required parts of the message.
 pub struct Row(
     pub &'static str,
     pub Stage,

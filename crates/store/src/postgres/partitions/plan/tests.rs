@@ -5,8 +5,8 @@ fn noon(day: i64) -> Timestamp {
     Timestamp::from_millisecond(day * DAY + DAY / 2).unwrap()
 }
 
-/// Partitions that follow each other: their first days and sizes, and whether they are pruned row by
-/// row. The last one has no end.
+/// Partitions that follow each other: their first days and sizes, and whether they are pruned row
+/// by row. The last one has no end.
 fn partitions(of: &[(i64, i64, bool)]) -> Vec<Range> {
     let mut ranges: Vec<Range> = of
         .iter()
