@@ -423,6 +423,34 @@ async fn decisions_are_explained_replayed_and_verified() {
     assert_eq!(diff.steps[0].name, "a", "the first step that differs");
 }
 
+#[tokio::test]
+async fn runs_of_different_definitions_differ_in_their_steps() {
+    let house = House::open().await;
+    let job = house.dag("etl", vec![step("a", &[]), step("b", &["a"]), step("c", &["a"])]).await;
+    let old = house.run(&job).await;
+    assert_eq!(house.ended(old).await, Outcome::Completed);
+    let by = house.engine.by(&house.admin);
+    let slower = Step { result_bytes: Some(1_000), ..step("b", &["a"]) };
+    let steps = vec![step("a", &[]), slower, step("d", &["a"])];
+    let dag = Some(Box::new(Dag { steps, ..Dag::default() }));
+    let definition = Definition { dag, ..job.definition.clone() };
+    let edit = |job: &mut domain::job::Job| {
+        job.definition = definition;
+        Ok::<_, engine::EngineError>(())
+    };
+    let job = by.alter_job(job.id, edit).await.unwrap();
+    let new = house.run(&job).await;
+    assert_eq!(house.ended(new).await, Outcome::Completed);
+    let diff = by.diff_dag_runs(old, new).await.unwrap();
+    let found: Vec<_> = diff
+        .steps
+        .iter()
+        .map(|it| (it.name.as_str(), it.states.0.is_some(), it.states.1.is_some()))
+        .collect();
+    assert_eq!(found, [("b", true, true), ("c", true, false), ("d", false, true)]);
+    assert!(diff.steps.iter().all(|it| it.definitions.0 != it.definitions.1));
+}
+
 fn calling(name: &str, dag: &str) -> Step {
     let work = StepWork::Dag { dag: dag.into(), parameters: BTreeMap::new() };
     Step { work, ..step(name, &[]) }

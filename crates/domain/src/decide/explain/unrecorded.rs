@@ -60,6 +60,17 @@ pub(super) fn unrecorded(subject: &Subject<'_>, facts: &TimeFacts) -> Report {
     }
 }
 
+/// A time of the schedule that has no run, beside the one that a report is about.
+pub(super) fn unrecorded_line(
+    subject: &Subject<'_>,
+    facts: &TimeFacts,
+    schedule: &Schedule,
+    at: Timestamp,
+) -> Line {
+    let found = of_tick(subject, facts, schedule, at);
+    line(Aspect::Run, Some(at), found.cause.text).code(found.verdict)
+}
+
 /// The steps of a time that has no run.
 fn steps(subject: &Subject<'_>, at: Timestamp, cause: &Cause) -> Vec<Line> {
     let clock = subject.clock();
