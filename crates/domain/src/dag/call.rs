@@ -186,7 +186,9 @@ impl StepCall {
             for (source, value) in &self.values {
                 let value = match value {
                     number if exact_number::digits(number).is_some() => number.clone(),
-                    Value::Array(_) | Value::Object(_) => Value::String(exact_number::to_text(value)),
+                    Value::Array(_) | Value::Object(_) => {
+                        Value::String(exact_number::to_text(value))
+                    }
                     plain => plain.clone(),
                 };
                 parameters.insert(self.parameter_of(source), value);

@@ -242,10 +242,19 @@ async fn numbers_of_any_length_pass_from_step_to_step() {
     let body = serde_json::json!({ "id": "${steps.extract.result.n}", "day": "${params.big}" });
     let steps_of_dag = vec![
         step("extract", &[]),
-        work("text", serde_json::json!({ "type": "EXTERNAL", "command": "/bin/load",
-            "arguments": ["--id=${steps.extract.result.n}", "${steps.extract.result | json}"] })),
-        work("call", serde_json::json!({ "type": "HTTP", "endpoint": "https://e.org/", "body": body })),
-        work("query", serde_json::json!({ "type": "SQL", "sql": "SELECT ${steps.extract.result.n}" })),
+        work(
+            "text",
+            serde_json::json!({ "type": "EXTERNAL", "command": "/bin/load",
+            "arguments": ["--id=${steps.extract.result.n}", "${steps.extract.result | json}"] }),
+        ),
+        work(
+            "call",
+            serde_json::json!({ "type": "HTTP", "endpoint": "https://e.org/", "body": body }),
+        ),
+        work(
+            "query",
+            serde_json::json!({ "type": "SQL", "sql": "SELECT ${steps.extract.result.n}" }),
+        ),
         Step { when: Some("steps.extract.result.n > 5".into()), ..step("more", &["extract"]) },
     ];
     let job = node.create("etl", dag(steps_of_dag)).await;

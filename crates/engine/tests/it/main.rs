@@ -11,6 +11,7 @@ mod cluster;
 mod commands;
 mod dag_messages;
 mod dag_operations;
+mod dag_versions;
 mod dags;
 mod data_path;
 mod dependencies;

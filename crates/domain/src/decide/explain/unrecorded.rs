@@ -180,8 +180,10 @@ fn gap_skipped(subject: &Subject<'_>, schedule: &Schedule, gap: &SkippedRange) -
             closing.reason(None).text,
             subject.clock().time(moved_to)
         ),
-        None => ", so the run of that day is skipped (GAP SKIP) and recorded as SKIPPED with DST_GAP"
-            .to_owned(),
+        None => {
+            ", so the run of that day is skipped (GAP SKIP) and recorded as SKIPPED with DST_GAP"
+                .to_owned()
+        }
     }
 }
 

@@ -132,7 +132,8 @@ fn a_moved_time_that_clocks_jump_over_runs_after_the_jump() {
 #[test]
 fn a_time_of_a_closed_day_moves_also_if_clocks_jump_over_it() {
     // 02:30 on Sunday 29 March 2026 does not exist in Berlin, but it does on the days around.
-    for (shift, expected) in [("NEXT", "2026-03-30T00:30:00Z"), ("PREVIOUS", "2026-03-28T01:30:00Z")]
+    for (shift, expected) in
+        [("NEXT", "2026-03-30T00:30:00Z"), ("PREVIOUS", "2026-03-28T01:30:00Z")]
     {
         let base = cron("30 2 * * SUN", "Europe/Berlin");
         let uses = [&*format!("EXCLUDE {shift} SUN")];
@@ -275,7 +276,14 @@ fn oracle(
 
 #[test]
 fn the_oracle_agrees() {
-    let expressions = ["0 9 * * *", "30 2 * * *", "0 */6 * * *", "15 8 1,15 * *", "0 12 * * SAT", "5,20 2 * * SUN"];
+    let expressions = [
+        "0 9 * * *",
+        "30 2 * * *",
+        "0 */6 * * *",
+        "15 8 1,15 * *",
+        "0 12 * * SAT",
+        "5,20 2 * * SUN",
+    ];
     let calendars = [
         vec!["EXCLUDE SKIP SAT,SUN"],
         vec!["EXCLUDE NEXT SAT,SUN;12-25;12-26;01-01"],

@@ -394,7 +394,8 @@ fn both_passes_of_a_local_time_are_told() {
     assert_eq!((at, verdict), (passes[0], "COMPLETED"));
     assert_eq!(others, [(passes[1], "PLANNED".to_owned())]);
     // Both have a run.
-    let second = RunFacts { id: id(0x500), scheduled_for: passes[1], scheduled_last: passes[1], ..run };
+    let second =
+        RunFacts { id: id(0x500), scheduled_for: passes[1], scheduled_last: passes[1], ..run };
     facts.runs.push(RunAndDetail { run: second, detail: RunDetail::default() });
     let (at, _, others) = told(&facts);
     assert_eq!((at, others), (passes[0], vec![(passes[1], "COMPLETED".to_owned())]));
