@@ -10,6 +10,7 @@ mod clock;
 mod cluster;
 mod commands;
 mod dag_messages;
+mod dag_numbers;
 mod dag_operations;
 mod dag_versions;
 mod dags;
