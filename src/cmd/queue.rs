@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 use domain::raw_json::RawJson;
+use domain::schedule::parse_duration;
 use reqwest::Method;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -15,7 +16,15 @@ use crate::output::{self, Column, Shape, confirm, instant, text};
 
 mod dead_letters;
 
-/// A number of seconds or of messages: not NaN and not infinite.
+/// A duration (`30s`, `5m`, `PT1H`), or a number of seconds.
+fn length(text: &str) -> Result<f64, String> {
+    match finite(text) {
+        Ok(number) => Ok(number),
+        Err(_) => Ok(parse_duration(text).map_err(|error| error.problem)?.as_secs_f64()),
+    }
+}
+
+/// A number: not NaN and not infinite.
 fn finite(text: &str) -> Result<f64, String> {
     let number: f64 = text.parse().map_err(|_| "it is not a number".to_owned())?;
     if number.is_finite() { Ok(number) } else { Err("it must be finite".to_owned()) }
@@ -67,8 +76,8 @@ struct Settings {
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
 
-    /// How long a lease lasts if the worker does not ask for another time [default: 30]
-    #[arg(long, value_name = "SECONDS", value_parser = finite)]
+    /// How long a lease lasts if the worker does not ask for another time [default: 30s]
+    #[arg(long, value_name = "DURATION", value_parser = length)]
     lease: Option<f64>,
 
     /// The most messages that workers have at the same time
@@ -95,16 +104,16 @@ struct Settings {
     #[arg(long, value_name = "N")]
     max_attempts: Option<u32>,
 
-    /// The delay before the second attempt [default: 60]
-    #[arg(long, value_name = "SECONDS", value_parser = finite)]
+    /// The delay before the second attempt [default: 60s]
+    #[arg(long, value_name = "DURATION", value_parser = length)]
     backoff: Option<f64>,
 
     /// A message that no worker gets within this time ends as MISSED
-    #[arg(long, value_name = "SECONDS", value_parser = finite)]
+    #[arg(long, value_name = "DURATION", value_parser = length)]
     time_to_live: Option<f64>,
 
-    /// How long an attempt may take [default: 3600]
-    #[arg(long, value_name = "SECONDS", value_parser = finite)]
+    /// How long an attempt may take [default: 1h]
+    #[arg(long, value_name = "DURATION", value_parser = length)]
     timeout: Option<f64>,
 
     /// Which completed messages are kept: ALL, NONE, or 'SAMPLE N' for one of N
@@ -183,7 +192,7 @@ pub struct SendArgs {
     priority: Option<u8>,
 
     /// No worker gets it before this time has passed
-    #[arg(long, value_name = "SECONDS", value_parser = finite)]
+    #[arg(long, value_name = "DURATION", value_parser = length)]
     delay: Option<f64>,
 
     /// A second message with the same key is not recorded
@@ -466,7 +475,7 @@ fn cancel(args: &CancelArgs) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::finite;
+    use super::{finite, length};
 
     #[test]
     fn numbers_are_finite() {
@@ -474,6 +483,23 @@ mod tests {
             [("1.5", Some(1.5)), ("-1", Some(-1.0)), ("NaN", None), ("inf", None), ("x", None)]
         {
             assert_eq!(finite(text).ok(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn lengths_of_time_have_units_or_are_seconds() {
+        for (text, seconds) in [
+            ("30s", 30.0),
+            ("1m 30s", 90.0),
+            ("PT1H", 3_600.0),
+            ("500ms", 0.5),
+            ("30", 30.0),
+            ("0.5", 0.5),
+        ] {
+            assert_eq!(length(text), Ok(seconds), "{text}");
+        }
+        for text in ["soon", "", "NaN", "inf", "1 month"] {
+            assert!(length(text).is_err(), "{text}");
         }
     }
 }

@@ -11,6 +11,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use clap::Args;
+use domain::schedule::parse_duration;
 use jiff::SignedDuration;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
@@ -38,12 +39,24 @@ Keys:
 Five small requests are made each time. When the server goes away, the last picture stays and says
 since when; it goes on when the server is back. For scripts, see punctual status.")]
 pub struct TopArgs {
-    /// Seconds between two looks
-    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = clap::value_parser!(u8).range(1..))]
+    /// The time between two looks
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = seconds)]
     every: u8,
 
     #[command(flatten)]
     server: ServerArgs,
+}
+
+/// Whole seconds: `5s`, `1m`, or a number of them.
+fn seconds(text: &str) -> Result<u8, String> {
+    let seconds = match text.parse::<u8>() {
+        Ok(seconds) => i64::from(seconds),
+        Err(_) => parse_duration(text).map_err(|error| error.problem)?.as_secs(),
+    };
+    match u8::try_from(seconds) {
+        Ok(seconds @ 1..) => Ok(seconds),
+        _ => Err("it must be 1 to 255 seconds".to_owned()),
+    }
 }
 
 /// Runs the command.

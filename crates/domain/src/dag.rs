@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::action::Action;
 use crate::cluster::{Class, Labels};
+use crate::exact_number;
 use crate::job::{Definition, RetryPolicy};
 use crate::partition::Partition;
 
@@ -41,17 +42,18 @@ pub type JsonMap = serde_json::Map<String, Value>;
 
 /// Parses a JSON object; none if the text is something else.
 pub fn parse_object(text: &str) -> Option<JsonMap> {
-    serde_json::from_str(text).ok()
+    exact_number::parse(text).ok()
 }
 
 /// Parses the result of a run; a text that is no JSON is a string.
 pub fn parse_result(text: &str) -> Json {
-    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
+    exact_number::parse(text).unwrap_or_else(|_| Value::String(text.to_owned()))
 }
 
 /// The text of a JSON object.
 pub fn object_text(map: &JsonMap) -> String {
-    serde_json::to_string(map).unwrap_or_else(|_| "{}".to_owned())
+    let text = serde_json::to_string(map).unwrap_or_else(|_| "{}".to_owned());
+    exact_number::restored(text)
 }
 
 /// The maximum number of steps of a DAG.

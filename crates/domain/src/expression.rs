@@ -19,6 +19,7 @@ use std::str::FromStr;
 
 use serde_json::Value as Json;
 
+use crate::exact_number;
 use crate::shard::{Shard, weight};
 
 mod parse;
@@ -219,7 +220,10 @@ impl Value {
             },
             Json::String(text) => Value::Text(text.clone()),
             Json::Array(list) => Value::Nested(list.len()),
-            Json::Object(map) => Value::Nested(map.len()),
+            Json::Object(map) => match exact_number::rounded(json) {
+                Some(number) => Value::Decimal(number),
+                None => Value::Nested(map.len()),
+            },
         }
     }
 

@@ -14,6 +14,7 @@ pub mod cluster;
 pub mod dag;
 pub mod decide;
 pub mod dependency;
+pub mod exact_number;
 pub mod expression;
 pub mod facts;
 pub mod fairness;

@@ -12,6 +12,7 @@ use regex::Regex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::exact_number;
 use crate::job::{Definition, When};
 use crate::partition::{PARAMETERS_MAX, is_name};
 
@@ -77,6 +78,14 @@ impl ParameterType {
 
     /// A value of this type, or none.
     fn read(self, value: &Value) -> Option<Value> {
+        if exact_number::digits(value).is_some() {
+            let text = exact_number::to_text(value);
+            return match self {
+                ParameterType::Json | ParameterType::Number => Some(value.clone()),
+                ParameterType::Text => Some(Value::String(text)),
+                _ => None,
+            };
+        }
         let text = value.as_str();
         match self {
             ParameterType::Json => Some(value.clone()),
@@ -191,6 +200,7 @@ impl ParameterRule {
             };
         }
         let Some(read) = self.kind.read(value) else {
+            let value = exact_number::to_text(value);
             let problem = format!("{value} is not {}", self.kind.describe());
             return Err(self.error(problem));
         };
@@ -226,7 +236,10 @@ impl ParameterRule {
                 Some(length.cmp(&limit.as_u64()?))
             }
             ParameterType::Integer => Some(value.as_i64()?.cmp(&limit.as_i64()?)),
-            ParameterType::Number => value.as_f64()?.partial_cmp(&limit.as_f64()?),
+            ParameterType::Number => {
+                let float = |it: &Value| it.as_f64().or_else(|| exact_number::rounded(it));
+                float(value)?.partial_cmp(&float(limit)?)
+            }
             ParameterType::Date => {
                 let read = |it: &Value| it.as_str()?.parse::<civil::Date>().ok();
                 Some(read(value)?.cmp(&read(limit)?))
@@ -294,7 +307,7 @@ impl Definition {
         if self.parameter_rules.is_empty() {
             return Ok(self.parameters.with(given));
         }
-        let given: Map<String, Value> = match given.as_deref().map(serde_json::from_str) {
+        let given: Map<String, Value> = match given.as_deref().map(exact_number::parse) {
             None => Map::new(),
             Some(Ok(given)) => given,
             Some(Err(error)) => {
@@ -318,7 +331,7 @@ impl Definition {
                 None => {}
             }
         }
-        Ok((!values.is_empty()).then(|| Value::Object(values).to_string()))
+        Ok((!values.is_empty()).then(|| exact_number::to_text(&Value::Object(values))))
     }
 
     /// The parameters of a scheduled run.

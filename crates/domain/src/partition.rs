@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::action::{Action, SqlAction, TEXT_BYTES_MAX};
 use crate::cluster::Placement;
+use crate::exact_number;
 use crate::id::RunId;
 use crate::job::Definition;
 use crate::run::{AttemptResult, NewRun, Origin, Outcome, Reason, ReasonCode};
@@ -113,13 +114,13 @@ impl Parameters {
         }
         let mut values: Map<String, Value> =
             self.values.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-        match given.as_deref().map(serde_json::from_str::<Map<String, Value>>) {
+        match given.as_deref().map(exact_number::parse::<Map<String, Value>>) {
             Some(Ok(given)) => values.extend(given),
             None => {}
             // Invalid values are refused with their own error where they are used.
             Some(Err(_)) => return given,
         }
-        Some(Value::Object(values).to_string())
+        Some(exact_number::to_text(&Value::Object(values)))
     }
 
     /// The problem, if the parameters of a DAG are invalid: its templates take lists and objects,

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::exact_number;
+
 /// A JSON value whose text stays: a number with more digits than 64 bits hold is not rounded.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -49,7 +51,8 @@ impl PartialEq for RawJson {
 
 impl From<Value> for RawJson {
     fn from(value: Value) -> Self {
-        serde_json::value::to_raw_value(&value).map_or_else(|_| RawJson::default(), RawJson)
+        let text = exact_number::to_text(&value);
+        RawValue::from_string(text).map_or_else(|_| RawJson::default(), RawJson)
     }
 }
 

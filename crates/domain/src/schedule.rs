@@ -120,4 +120,13 @@ impl Schedule {
             _ => None,
         }
     }
+
+    /// The calendar that closes the day of local times that clocks jump over, and when the first of
+    /// them runs instead; none if they do not move.
+    pub fn gap_exclusion(&self, gap: &SkippedRange) -> Option<(Closing, Timestamp)> {
+        match self {
+            Schedule::Filtered(filtered) => filtered.gap_exclusion(gap),
+            _ => None,
+        }
+    }
 }

@@ -209,7 +209,8 @@ pub struct DagVerification {
 /// The first difference between two runs of a DAG.
 #[derive(Clone, Debug)]
 pub struct DagRunDiff {
-    /// Steps whose inputs, outcome or duration differ, in the order of the graph.
+    /// Steps whose definition, inputs or outcome differ, in the order of the graph of the first run;
+    /// those that only the second run has come last.
     pub steps: Vec<StepDiff>,
 }
 
@@ -218,8 +219,10 @@ pub struct DagRunDiff {
 pub struct StepDiff {
     /// The name of the step.
     pub name: String,
-    /// The states in both runs.
-    pub states: (StepState, StepState),
+    /// The states in both runs; none if the DAG of a run does not have the step.
+    pub states: (Option<StepState>, Option<StepState>),
+    /// The hashes of the step's definition in both runs.
+    pub definitions: (Option<String>, Option<String>),
     /// The hashes of the inputs in both runs.
     pub inputs: (Option<String>, Option<String>),
     /// How long it took in both runs.

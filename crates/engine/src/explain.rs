@@ -100,14 +100,26 @@ impl Node {
 
     /// The last rows of a job up to a given time, newest first.
     async fn rows_around(&self, job: &Job, asked: &AskedTime) -> Result<Vec<RunView>> {
-        let last = match &asked.kind {
-            AskedKind::Once => asked.at,
-            AskedKind::Missing { shifted, .. } => *shifted,
-            AskedKind::Twice { second, .. } => *second,
+        let (last, second) = match &asked.kind {
+            AskedKind::Once => (asked.at, None),
+            AskedKind::Missing { shifted, .. } => (*shifted, None),
+            AskedKind::Twice { second, .. } => (asked.at, Some(*second)),
         };
-        let until = last.saturating_add(asked.span).unwrap_or(Timestamp::MAX);
-        let filter = RunFilter { until: Some(until), ..RunFilter::of_job(job.id) };
-        let rows = self.list_runs(&filter, None, ROWS_MAX).await?.items;
+        let until = |last: Timestamp| last.saturating_add(asked.span).unwrap_or(Timestamp::MAX);
+        let filter = RunFilter { until: Some(until(last)), ..RunFilter::of_job(job.id) };
+        let mut rows = self.list_runs(&filter, None, ROWS_MAX).await?.items;
+        if let Some(second) = second {
+            // Between the passes of a local time a job may run more often than a list has rows.
+            let filter = RunFilter {
+                since: Some(second),
+                until: Some(until(second)),
+                ..RunFilter::of_job(job.id)
+            };
+            let mut both = self.list_runs(&filter, None, ROWS_MAX).await?.items;
+            both.retain(|run| rows.iter().all(|known| known.id != run.id));
+            both.append(&mut rows);
+            rows = both;
+        }
         Ok(rows.into_iter().filter(|run| !run.id.is_part()).collect())
     }
 

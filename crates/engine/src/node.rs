@@ -211,6 +211,8 @@ struct State {
     pending_alerts: Vec<Alert>,
     /// Parts of runs that ended here, and runs that began to wait for theirs.
     parts_ended: Vec<RunId>,
+    /// Runs of this node whose cancellation was requested here: their executors stop at once.
+    stops_wanted: Vec<RunId>,
     /// How many runs of each job are under way here.
     begun: BegunCounts,
     /// Runs whose ends may free a place in a pool.
@@ -335,6 +337,7 @@ impl Node {
             drifted: HashSet::new(),
             pending_alerts: Vec::new(),
             parts_ended: Vec::new(),
+            stops_wanted: Vec::new(),
             begun: BegunCounts::default(),
             pooled: HashSet::new(),
             outages: Arc::new([]),
@@ -497,10 +500,22 @@ impl Node {
         true
     }
 
+    /// Runs of this node whose executors are to stop, each once. Other nodes learn of theirs with the
+    /// next renewal of their lease.
+    pub(crate) fn take_stops(&self) -> Vec<RunId> {
+        std::mem::take(&mut self.state().stops_wanted)
+    }
+
     /// Requests the cancellation of one run.
     async fn cancel_one(&self, run: RunId, reason: &Reason) -> store::Result<Cancelled> {
         let cancelled = self.store.cancel(run, reason).await?;
-        self.state().lines.forget_look(run);
+        {
+            let mut state = self.state();
+            state.lines.forget_look(run);
+            if cancelled == Cancelled::Requested(state.id) {
+                state.stops_wanted.push(run);
+            }
+        }
         if cancelled == Cancelled::Ended {
             self.ends.add(Outcome::Cancelled, 1);
             let is_step =

@@ -18,11 +18,13 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// The names of the cookie. Cookies ignore ports: a part that differs between clusters keeps two
 /// servers on one machine apart.
 struct CookieNames {
-    /// Over HTTPS. Browsers accept this prefix only with `Secure`, for the whole host, and from
-    /// the host itself.
+    /// Over HTTPS. Browsers accept the prefix `__Host-` only with `Secure`, for the whole host, and
+    /// from the host itself. Below a path it is `__Secure-`.
     secure: String,
     /// Over plain HTTP, where some browsers keep no `Secure` cookie even on loopback.
     plain: String,
+    /// The path below which browsers see this server: other programs of the host get no cookie.
+    path: String,
 }
 
 impl CookieNames {
@@ -31,8 +33,17 @@ impl CookieNames {
         let digest = Sha256::new().chain_update("session cookie\n").chain_update(salt).finalize();
         let plain: String = digest[..4].iter().map(|byte| format!("{byte:02x}")).collect();
         let plain = format!("punctual_{kind}{plain}");
-        Ok(CookieNames { secure: format!("__Host-{plain}"), plain })
+        let path = server_path(&app.options.ui.base_path).to_owned();
+        let prefix = if path == "/" { "__Host-" } else { "__Secure-" };
+        Ok(CookieNames { secure: format!("{prefix}{plain}"), plain, path })
     }
+}
+
+/// The path below which browsers see the server whose dashboard they see at `base_path`: the API is
+/// beside the dashboard.
+fn server_path(base_path: &str) -> &str {
+    let parent = base_path.trim_end_matches('/').rsplit_once('/').map_or(0, |(path, _)| path.len());
+    &base_path[..=parent]
 }
 
 /// The value of a cookie of a request, under either of its names.
@@ -85,10 +96,10 @@ pub(crate) async fn clear(app: &App) -> Result<Vec<HeaderValue>> {
 
 fn made(names: CookieNames, is_https: bool, value: &str, more: &str) -> Result<HeaderValue> {
     let (name, secure) = match is_https {
-        true => (names.secure, "; Secure"),
-        false => (names.plain, ""),
+        true => (&names.secure, "; Secure"),
+        false => (&names.plain, ""),
     };
-    let text = format!("{name}={value}; Path=/; HttpOnly; {more}{secure}");
+    let text = format!("{name}={value}; Path={}; HttpOnly; {more}{secure}", names.path);
     let mut value = HeaderValue::try_from(text)
         .map_err(|_| Problem::new(Code::Internal, "the cookie cannot be written"))?;
     value.set_sensitive(true);
@@ -96,11 +107,14 @@ fn made(names: CookieNames, is_https: bool, value: &str, more: &str) -> Result<H
 }
 
 fn cleared(names: CookieNames, same_site: &str) -> Vec<HeaderValue> {
-    let gone = |name: String, secure: &str| {
-        let text = format!("{name}=; Path=/; HttpOnly; SameSite={same_site}; Max-Age=0{secure}");
+    let gone = |name: &str, secure: &str| {
+        let text = format!(
+            "{name}=; Path={}; HttpOnly; SameSite={same_site}; Max-Age=0{secure}",
+            names.path
+        );
         HeaderValue::try_from(text).ok()
     };
-    [gone(names.secure, "; Secure"), gone(names.plain, "")].into_iter().flatten().collect()
+    [gone(&names.secure, "; Secure"), gone(&names.plain, "")].into_iter().flatten().collect()
 }
 
 /// Whether the browser talks HTTPS, to this server or to a proxy before it.
@@ -136,6 +150,15 @@ pub(crate) fn require_same_origin(method: &Method, headers: &HeaderMap) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_cookie_is_for_the_path_of_the_server() {
+        for (base, path) in [("/ui/", "/"), ("/punctual/ui/", "/punctual/"), ("/a/b/ui/", "/a/b/")]
+        {
+            assert_eq!(server_path(base), path);
+        }
+        assert_eq!(server_path("/"), "/");
+    }
 
     fn headers(site: &str, origin: &str) -> HeaderMap {
         let mut headers = HeaderMap::new();

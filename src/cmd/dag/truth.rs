@@ -171,7 +171,8 @@ pub(super) fn diff(args: &DiffArgs) -> Result<(), Failure> {
             Column { title: "STEP", cell: |it| text(it, "task") },
             Column { title: "STATUS", cell: |it| both(&it["status"]) },
             Column { title: "MS", cell: |it| both(&it["duration_ms"]) },
-            Column { title: "INPUTS", cell: |it| inputs(&it["input_hash"]) },
+            Column { title: "DEFINITION", cell: |it| compared(&it["definition_hash"]) },
+            Column { title: "INPUTS", cell: |it| compared(&it["input_hash"]) },
         ],
         wide: &[],
         name: "task",
@@ -189,7 +190,7 @@ fn both(pair: &Value) -> String {
     if one == other { one } else { format!("{one} / {other}") }
 }
 
-fn inputs(pair: &Value) -> String {
+fn compared(pair: &Value) -> String {
     (if pair[0] == pair[1] { "same" } else { "differ" }).to_owned()
 }
 

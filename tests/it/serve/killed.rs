@@ -114,3 +114,38 @@ fn each_kind_of_job_is_tried_again_after_a_kill() {
     assert_eq!(said(&server, 1), Some(fence), "what was written before the kill");
     assert!(until(|| said(&server, 2)) > fence);
 }
+
+#[test]
+fn an_attempt_that_a_decision_is_awaited_about_is_listed_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}/", listener.local_addr().unwrap());
+    let server = start(&data);
+    let job = json!({"name": "asks", "job_type": "MANUAL", "on_lost": "ASK", "payload": {"endpoint": endpoint}});
+    let (status, made) = server.call("POST", "/v1/jobs", Some(&job));
+    assert_eq!(status, 201, "{made}");
+    let (_, run) = server.call("POST", "/v1/jobs/asks/trigger", None);
+    let run = run["execution_id"].as_str().unwrap().to_owned();
+    let (_call, _) = listener.accept().unwrap();
+    server.kill();
+
+    let server = start(&data);
+    let status = || server.call("GET", &format!("/v1/executions/{run}"), None).1["status"].clone();
+    until(|| (status() == "HELD").then_some(()));
+    let text = format!(
+        "SELECT retry_count, state_detail, started_at IS NOT NULL, completed_at IS NULL \
+         FROM sys.job_runs WHERE execution_uuid = '{run}'"
+    );
+    let rows = || {
+        let (code, found) = server.call("POST", "/v1/sql", Some(&json!({ "sql": text })));
+        assert_eq!(code, 200, "{found}");
+        found["results"][0]["rows"].clone()
+    };
+    assert_eq!(rows(), json!([[0, "HELD", true, true]]));
+    let decision = json!({"answer": "FAIL"});
+    let path = format!("/v1/executions/{run}/decide");
+    let (code, decided) = server.call("POST", &path, Some(&decision));
+    assert_eq!(code, 200, "{decided}");
+    assert_eq!(rows(), json!([[0, "FAILED", true, false]]));
+}

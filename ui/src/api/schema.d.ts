@@ -3807,9 +3807,9 @@ export interface components {
         };
         /** @description How two runs of a DAG differ. */
         DagRunDifferences: {
-            /** @description The first task whose inputs differ. */
+            /** @description The first task whose definition or inputs differ. */
             first_difference?: string | null;
-            /** @description Tasks whose inputs, outcomes or durations differ, in the order of the graph. */
+            /** @description Tasks whose definitions, inputs or outcomes differ, in the order of the graph. */
             tasks: components["schemas"]["TaskDifference"][];
         };
         /** @description Why a DAG run is where it is. */
@@ -8907,8 +8907,10 @@ export interface components {
         TaskDifference: {
             /** @description The name of the task. */
             task: string;
-            /** @description The states. */
+            /** @description The states; `ABSENT` if the DAG of a run does not have the task. */
             status: string[];
+            /** @description The hashes of its definition. */
+            definition_hash: (string | null)[];
             /** @description The hashes of the inputs. */
             input_hash: (string | null)[];
             /** @description How long they took. */

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use domain::action::{Assignment, ExternalAction};
+use domain::exact_number;
 use domain::run::{AttemptEnd, AttemptResult, ErrorCode};
 use serde_json::{Value, json};
 
@@ -324,7 +325,7 @@ async fn prepare(
     }
     environment.insert("TRACEPARENT".to_owned(), crate::context::traceparent(assignment));
     let parameters: Value = assignment.parameters.clone().into_iter().collect();
-    let stdin = parameters.to_string();
+    let stdin = exact_number::to_text(&parameters);
     Ok(spec::Command { path, name, arguments: action.arguments.clone(), environment, stdin })
 }
 

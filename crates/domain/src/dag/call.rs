@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 use super::template::{self, Template, TemplateError};
 use super::{Step, StepWork, place};
 use crate::action::{Action, ExternalAction, HttpAction, ProcedureAction, QueueAction, SqlAction};
+use crate::exact_number;
 use crate::id::RunId;
 
 /// The parameters of a step's run. Templates were resolved once, when the step was released.
@@ -37,12 +38,13 @@ pub struct StepCall {
 impl StepCall {
     /// The stored text.
     pub fn to_parameters(&self) -> String {
-        serde_json::to_string(self).unwrap_or_else(|_| "{}".to_owned())
+        let text = serde_json::to_string(self).unwrap_or_else(|_| "{}".to_owned());
+        exact_number::restored(text)
     }
 
     /// Parses a stored text; none if it is no call of a step.
     pub fn from_parameters(text: &str) -> Option<Self> {
-        serde_json::from_str(text).ok()
+        exact_number::parse(text).ok()
     }
 
     /// The work with the values in place of its templates.
@@ -183,7 +185,10 @@ impl StepCall {
         if let Action::Sql(_) = action {
             for (source, value) in &self.values {
                 let value = match value {
-                    Value::Array(_) | Value::Object(_) => Value::String(value.to_string()),
+                    number if exact_number::digits(number).is_some() => number.clone(),
+                    Value::Array(_) | Value::Object(_) => {
+                        Value::String(exact_number::to_text(value))
+                    }
                     plain => plain.clone(),
                 };
                 parameters.insert(self.parameter_of(source), value);

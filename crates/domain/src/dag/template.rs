@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
+use crate::exact_number;
 use crate::id::RunId;
 
 /// The maximum length of a reference, in bytes.
@@ -171,7 +172,7 @@ impl Template {
         };
         match self.filter {
             None => Ok(value),
-            Some(Filter::Json) => Ok(Value::String(value.to_string())),
+            Some(Filter::Json) => Ok(Value::String(exact_number::to_text(&value))),
             Some(filter) => {
                 let text = value.as_str().unwrap_or_default();
                 let time: Timestamp =
@@ -328,7 +329,7 @@ pub(super) fn fill_text(
 pub(super) fn plain_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
-        other => other.to_string(),
+        other => exact_number::to_text(other),
     }
 }
 

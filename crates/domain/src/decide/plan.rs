@@ -72,7 +72,7 @@ pub fn plan(job: &Job, schedule: &Schedule, next: Timestamp, window: &PlanWindow
     // A gap lies between two occurrences, and the plan of the later one records it.
     let since = schedule.base().prev(next).unwrap_or(Timestamp::MIN).max(job.updated_at);
     let gaps = schedule.skipped(since, planned_until);
-    plan.ledger.extend(gaps.iter().map(|gap| dst_gap(job, gap)));
+    plan.ledger.extend(gaps.iter().map(|gap| dst_gap(job, schedule, gap)));
     plan.next = schedule.next_nominal(planned_until);
     plan
 }
@@ -95,7 +95,7 @@ pub fn plan_resume(
     plan_late(&held, schedule, before_next, (now, &window), resumed, &mut plan);
     let since = schedule.base().prev(next).unwrap_or(Timestamp::MIN).max(job.created_at);
     let gaps = schedule.skipped(since, now);
-    plan.ledger.extend(gaps.iter().map(|gap| dst_gap(job, gap)));
+    plan.ledger.extend(gaps.iter().map(|gap| dst_gap(job, schedule, gap)));
     plan.next = schedule.next_nominal(now);
     plan
 }
@@ -240,13 +240,17 @@ fn due_at(definition: &Definition, job: [u8; 16], at: Timestamp) -> Timestamp {
     at.saturating_add(jitter(job, at, definition.jitter)).unwrap_or(Timestamp::MAX)
 }
 
-fn dst_gap(job: &Job, gap: &SkippedRange) -> LedgerEntry {
+fn dst_gap(job: &Job, schedule: &Schedule, gap: &SkippedRange) -> LedgerEntry {
     let first = gap.first.strftime("%Y-%m-%d %H:%M");
     let text = if gap.count == 1 {
         format!("local time {first} does not exist: clocks jump over it")
     } else {
         let last = gap.last.strftime("%H:%M");
         format!("local times {first} to {last} do not exist: clocks jump over them")
+    };
+    let text = match schedule.gap_exclusion(gap) {
+        Some((closing, moved_to)) => format!("{text}; {}", closing.reason(Some(moved_to)).text),
+        None => text,
     };
     let range = OccurrenceRange { first: gap.transition, last: gap.transition, count: gap.count };
     LedgerEntry {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jiff::civil::Date;
+use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan};
 
@@ -138,7 +138,15 @@ impl Filter {
     /// The time to which a closed one moves: the same local time of the nearest open day. None if
     /// it does not move, or no day is open soon.
     pub(super) fn moved(&self, at: Timestamp) -> Option<Timestamp> {
-        let day = self.day_of(at);
+        self.moved_from(self.day_of(at), self.zone.to_datetime(at).time())
+    }
+
+    /// The time to which a local time of a closed day moves, also one that clocks jump over.
+    pub(super) fn moved_local(&self, local: DateTime) -> Option<Timestamp> {
+        self.moved_from(local.date(), local.time())
+    }
+
+    fn moved_from(&self, day: Date, time: Time) -> Option<Timestamp> {
         let Some(Closing::Calendar { shift, .. }) = self.day_closing(day) else { return None };
         let step = match shift {
             Shift::Skip => return None,
@@ -147,7 +155,6 @@ impl Filter {
         };
         let mut days = day.series(step).skip(1).take(SHIFT_DAYS_MAX);
         let open = days.find(|day| self.day_closing(*day).is_none())?;
-        let time = self.zone.to_datetime(at).time();
         // A local time that the clocks jump over is as much later as they jump; of one that they
         // repeat, the first pass counts.
         self.zone.to_ambiguous_timestamp(open.to_datetime(time)).compatible().ok()
@@ -171,7 +178,7 @@ impl Filter {
         last.tomorrow().map_or(Timestamp::MAX, |day| self.start_of(day))
     }
 
-    fn day_closing(&self, day: Date) -> Option<Closing> {
+    pub(super) fn day_closing(&self, day: Date) -> Option<Closing> {
         let contains = |it: &CalendarUse| {
             it.resolved.as_ref().is_some_and(|resolved| resolved.calendar.contains(day))
         };

@@ -14,7 +14,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::filter::{Filter, INSTANT};
-use super::{Closing, OccurrenceRange, Schedule};
+use super::{Closing, OccurrenceRange, Schedule, SkippedRange};
 
 /// A search ends here: fifty years contain every date that a yearly rule names, on every weekday.
 const SEARCH_MAX: SignedDuration = SignedDuration::from_hours(50 * 366 * 24);
@@ -169,6 +169,22 @@ impl FilteredSchedule {
         Some((closing, moved_to))
     }
 
+    /// The calendar that closes the day of local times that clocks jump over, and when the first of
+    /// them runs instead; none if they do not move.
+    pub fn gap_exclusion(&self, gap: &SkippedRange) -> Option<(Closing, Timestamp)> {
+        let moved_to = self.filter.moved_local(gap.first)?;
+        Some((self.filter.day_closing(gap.first.date())?, moved_to))
+    }
+
+    /// When the local times run that clocks jump over in `(after, until]`: those of closed days move
+    /// to days on which they exist.
+    fn placed_from_gaps(&self, after: Timestamp, until: Timestamp) -> Vec<Timestamp> {
+        let Schedule::Cron(cron) = &self.base else { return Vec::new() };
+        let times = cron.skipped_times(after, until).into_iter();
+        let placed = times.filter_map(|local| self.filter.moved_local(local));
+        placed.filter(|placed| self.filter.blackout_at(*placed).is_none()).collect()
+    }
+
     /// When a time of the base schedule runs: at its own time or at another one.
     fn placed(&self, at: Timestamp) -> Option<Timestamp> {
         let placed = match self.filter.closing(at) {
@@ -183,8 +199,9 @@ impl FilteredSchedule {
     /// before the closed days in front of the instant, or behind those that follow the best
     /// candidate, do not matter.
     fn next_moved(&self, after: Timestamp, limit: Timestamp) -> Option<Timestamp> {
-        let mut from = just_before(self.filter.closed_since(after)).min(after);
+        let since = just_before(self.filter.closed_since(after)).min(after);
         let (mut best, mut end): (Option<Timestamp>, Timestamp) = (None, limit);
+        let mut from = since;
         for _ in 0..STRETCHES_MAX {
             let Some(at) = self.base.next(from).filter(|at| *at < end) else { break };
             if let Some(placed) = self.placed(at).filter(|placed| *placed > after)
@@ -195,13 +212,15 @@ impl FilteredSchedule {
             }
             from = at;
         }
-        best
+        let from_gaps = self.placed_from_gaps(since, end).into_iter();
+        from_gaps.filter(|placed| *placed > after).chain(best).min()
     }
 
     /// The latest moved time before an instant.
     fn prev_moved(&self, before: Timestamp, limit: Timestamp) -> Option<Timestamp> {
-        let mut until = self.filter.closed_until(before).max(before);
+        let last = self.filter.closed_until(before).max(before);
         let (mut best, mut end): (Option<Timestamp>, Timestamp) = (None, limit);
+        let mut until = last;
         for _ in 0..STRETCHES_MAX {
             let Some(at) = self.base.prev(until).filter(|at| *at >= end) else { break };
             if let Some(placed) = self.placed(at).filter(|placed| *placed < before)
@@ -212,7 +231,8 @@ impl FilteredSchedule {
             }
             until = at;
         }
-        best
+        let from_gaps = self.placed_from_gaps(just_before(end), last).into_iter();
+        from_gaps.filter(|placed| *placed < before).chain(best).max()
     }
 }
 

@@ -174,6 +174,15 @@ impl CronSchedule {
         self.gaps(after, until)
     }
 
+    /// The local times of [`CronSchedule::skipped`], one by one.
+    pub(super) fn skipped_times(&self, after: Timestamp, until: Timestamp) -> Vec<DateTime> {
+        let times = |gap: SkippedRange| {
+            let following = |at: &DateTime| self.cron.at_or_after(minute_after(*at)?);
+            std::iter::successors(Some(gap.first), following).take_while(move |at| *at <= gap.last)
+        };
+        self.skipped(after, until).into_iter().flat_map(times).collect()
+    }
+
     /// The matching local times of every gap in `(after, until]`, under any rule.
     pub(super) fn gaps(&self, after: Timestamp, until: Timestamp) -> Vec<SkippedRange> {
         self.matches_at_borders(after, until, Segment::gap)

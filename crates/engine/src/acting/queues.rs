@@ -8,7 +8,7 @@ use domain::decide::explain::{
     Aspect, Line, MessageFacts, MessageLine, Report, explain_message, message_line,
 };
 use domain::id::{JobId, RunId};
-use domain::job::{Job, JobKind, JobState};
+use domain::job::{Definition, Job, JobKind, JobState};
 use domain::run::{NewRun, Origin, Outcome, Reason, ReasonCode, RunState};
 use jiff::SignedDuration;
 use store::{
@@ -164,6 +164,13 @@ impl AuthorizedEngine<'_> {
         let job = self.node().try_alter_job::<E>(queue.id, edit).await?;
         self.engine.messages_changed(queue.id);
         Ok(job)
+    }
+
+    /// Whether a queue could have a name and settings, whatever version of it is changed.
+    pub fn check_queue(&self, queue: &Job, name: &str, definition: &Definition) -> Result<()> {
+        self.may_manage(queue, Deed::AlterJob(queue.owner))?;
+        let (name, definition) = (name.to_owned(), definition.clone());
+        self.node().check(&Job { name, definition, ..queue.clone() })
     }
 
     /// Holds a queue, or lets it go on: workers get no message of a paused one. A queue that drains

@@ -25,7 +25,7 @@ const NAME_BYTES_MAX: usize = 255;
 
 impl Node {
     /// Validates a job.
-    pub(super) fn check(&self, job: &Job) -> Result<()> {
+    pub(crate) fn check(&self, job: &Job) -> Result<()> {
         let invalid =
             |field, problem: &str| Err(EngineError::Invalid { field, problem: problem.to_owned() });
         let definition = &job.definition;

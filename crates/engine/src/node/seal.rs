@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use domain::audit::{Broken, KeptHead, Record, Seal, verify, verify_cut, verify_witness};
 use domain::id::TenantId;
 use jiff::{SignedDuration, Timestamp};
+use store::StoreError;
 
 use super::Node;
 
@@ -77,8 +78,13 @@ impl Node {
         let mut known =
             known.map(|known| known.seal).filter(|known| known.number > chain.anchor.number);
         while found.broken.is_none() && found.last.number < chain.head.number {
-            let batch = self.settings.batch_max;
-            let mut part = self.store.sealed(tenant, found.last.number, batch).await?;
+            let mut part = match self.readable_rows(tenant, found.last.number).await? {
+                Ok(part) => part,
+                Err(broken) => {
+                    found.broken = Some(broken);
+                    break;
+                }
+            };
             // Rows that were sealed since are looked at another time.
             part.retain(|row| row.seal.is_none_or(|seal| seal.number <= chain.head.number));
             if part.is_empty() {
@@ -123,6 +129,24 @@ impl Node {
             found.broken = Some(Broken::rows(first, known.number, "missing, and seen before"));
         }
         Ok(found)
+    }
+
+    /// Sealed rows after a number, up to one that cannot be read; that one if it is the first.
+    async fn readable_rows(
+        &self,
+        tenant: TenantId,
+        after: u64,
+    ) -> store::Result<Result<Vec<Record>, Broken>> {
+        match self.store.sealed(tenant, after, self.settings.batch_max).await {
+            Err(StoreError::Unreadable(_)) => {}
+            rows => return rows.map(Ok),
+        }
+        match self.store.sealed(tenant, after, 1).await {
+            Err(StoreError::Unreadable(problem)) => {
+                Ok(Err(Broken::row(after + 1, format!("it cannot be read: {problem}"))))
+            }
+            row => row.map(Ok),
+        }
     }
 
     /// The ends of all chains that have rows.

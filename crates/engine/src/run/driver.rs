@@ -155,7 +155,12 @@ impl Driver {
         // While the facts of some are read, others begin.
         loop {
             let (one, other) = tokio::join!(self.start_all(), self.start_all());
-            if patience.after(one.and(other)).await.is_some() {
+            let is_done = patience.after(one.and(other)).await.is_some();
+            // The end of one run may have been the reason to stop others: the steps of a DAG.
+            for run in self.node.take_stops() {
+                self.shared.stop(run, AttemptEnd::Cancelled);
+            }
+            if is_done {
                 break;
             }
         }

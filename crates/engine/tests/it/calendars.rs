@@ -7,7 +7,7 @@ use domain::id::{JobId, ObjectId, TenantId};
 use domain::job::{Definition, JobState, Overlap, When};
 use domain::object::{Object, ObjectKind};
 use domain::pause::Pause;
-use domain::schedule::CatchUpPolicy;
+use domain::schedule::{CatchUpPolicy, DstPolicy};
 use engine::{EngineError, NewJob, Node, NodeInfo, Settings};
 use jiff::{SignedDuration, Timestamp};
 use store::postgres::{PostgresOptions, PostgresStore};
@@ -133,6 +133,31 @@ async fn a_time_moves_to_the_next_open_day_and_its_own_is_recorded() {
     let runs = rows(&world, job.id).await;
     let text = "calendar \"weekends\" excludes the day; it runs at 2026-11-02T09:00:00Z instead";
     assert_eq!(runs[0].reason_text.as_deref(), Some(text));
+}
+
+#[tokio::test]
+async fn a_time_of_a_closed_day_that_clocks_jump_over_runs_on_the_day_that_it_moves_to() {
+    // 02:30 on Sunday 29 March 2026 does not exist in Berlin.
+    let world = World::at("2026-03-27T12:00:00Z");
+    let node = world.node().await;
+    calendar(&node, "sundays", &["SUN"]).await;
+    let when = When::Cron {
+        expression: "30 2 * * SUN".into(),
+        zone: "Europe/Berlin".into(),
+        dst: DstPolicy::default(),
+    };
+    let definition = Definition { when, ..cron("* * * * *") };
+    let definition = using(definition, "sundays", CalendarMode::Exclude, Shift::Previous);
+    let job = node.create("closing", definition).await;
+    let times = ["2026-03-28T01:30:00Z", "2026-03-29T12:00:00Z", "2026-04-04T00:30:00Z"];
+    assert_eq!(live_through(&world, &node, &times).await, [1, 0, 1]);
+    let expected = ["01:30 COMPLETED", "01:00 SKIPPED DST_GAP", "00:30 COMPLETED"];
+    assert_eq!(world.ledger(job.id).await, expected);
+    let runs = rows(&world, job.id).await;
+    let text = "local time 2026-03-29 02:30 does not exist: clocks jump over it; calendar \"sundays\" \
+                excludes the day; it runs at 2026-03-28T01:30:00Z instead";
+    let gap = runs.iter().find(|run| run.reason.as_deref() == Some("DST_GAP")).unwrap();
+    assert_eq!(gap.reason_text.as_deref(), Some(text));
 }
 
 #[tokio::test]

@@ -22,7 +22,8 @@ use store::{Advance, DagRecords, Dags, Store};
 
 use crate::present::{now, real_parts};
 
-/// Fails the steps that are listed, and records those that it executes.
+/// Fails the steps that are listed, and records those that it executes. A step named `endless`
+/// runs until it is stopped.
 #[derive(Clone, Default)]
 struct Worker {
     fails: Arc<Mutex<Vec<String>>>,
@@ -30,9 +31,13 @@ struct Worker {
 }
 
 impl Executor for Worker {
-    async fn execute(&self, run: Started, _: Stop) -> AttemptResult {
+    async fn execute(&self, run: Started, mut stop: Stop) -> AttemptResult {
         let name = run.job.name.split('/').next_back().unwrap_or_default().to_owned();
         self.seen.lock().unwrap().push(name.clone());
+        if name == "endless" {
+            let end = stop.requested().await;
+            return AttemptResult { end, ..AttemptResult::completed() };
+        }
         // An item of a fan-out is listed with its parameters.
         let item = format!("{name} {}", run.run.run.parameters.as_deref().unwrap_or_default());
         let fails = self.fails.lock().unwrap();
@@ -46,15 +51,16 @@ impl Executor for Worker {
     }
 }
 
-struct House {
-    engine: Engine,
+/// An engine in real time over a store of its own.
+pub struct House {
+    pub engine: Engine,
     worker: Worker,
     store: Arc<SqliteStore>,
-    admin: Actor,
+    pub admin: Actor,
     _folder: tempfile::TempDir,
 }
 
-fn step(name: &str, after: &[&str]) -> Step {
+pub fn step(name: &str, after: &[&str]) -> Step {
     let after = after.iter().map(|&name| name.to_owned()).collect();
     let retry = RetryPolicy { max_attempts: 1, ..RetryPolicy::default() };
     Step { name: name.to_owned(), after, retry: Some(retry), ..Step::default() }
@@ -80,12 +86,16 @@ fn admin() -> Actor {
 }
 
 impl House {
-    async fn open() -> Self {
+    pub async fn open() -> Self {
+        House::with(Settings::default()).await
+    }
+
+    pub async fn with(settings: Settings) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("punctual.db");
         let store = Arc::new(SqliteStore::open(&path, Arc::new(now)).unwrap());
         let worker = Worker::default();
-        let settings = Settings { max_concurrent_jobs: 16, ..Settings::default() };
+        let settings = Settings { max_concurrent_jobs: 16, ..settings };
         let engine =
             Engine::start(Arc::clone(&store), worker.clone(), Vec::new(), settings, real_parts())
                 .await
@@ -93,7 +103,7 @@ impl House {
         House { engine, worker, store, admin: admin(), _folder: folder }
     }
 
-    fn fails(&self, names: &[&str]) {
+    pub fn fails(&self, names: &[&str]) {
         *self.worker.fails.lock().unwrap() = names.iter().map(|&name| name.to_owned()).collect();
         self.worker.seen.lock().unwrap().clear();
     }
@@ -102,19 +112,19 @@ impl House {
         self.worker.seen.lock().unwrap().clone()
     }
 
-    async fn create(&self, name: &str, definition: Definition) -> Job {
+    pub async fn create(&self, name: &str, definition: Definition) -> Job {
         let (tenant, owner, state) = (TenantId::DEFAULT, UserId::ADMIN, JobState::Enabled);
         let new = NewJob { tenant, owner, name: name.into(), definition, state };
         self.engine.node().create_job(new).await.unwrap()
     }
 
-    async fn dag(&self, name: &str, steps: Vec<Step>) -> Job {
+    pub async fn dag(&self, name: &str, steps: Vec<Step>) -> Job {
         let dag = Some(Box::new(Dag { steps, ..Dag::default() }));
         let definition = Definition { dag, overlap: Overlap::Allow, ..Definition::default() };
         self.create(name, definition).await
     }
 
-    async fn run(&self, job: &Job) -> RunId {
+    pub async fn run(&self, job: &Job) -> RunId {
         self.run_with(job, None).await
     }
 
@@ -125,7 +135,7 @@ impl House {
         by.trigger(job.id, trigger, None).await.unwrap().id
     }
 
-    async fn ended(&self, run: RunId) -> Outcome {
+    pub async fn ended(&self, run: RunId) -> Outcome {
         for _ in 0..2_000 {
             if let Some(RunState::Ended(outcome)) =
                 self.store.run(run).await.unwrap().map(|run| run.state)
@@ -149,7 +159,7 @@ impl House {
         panic!("step {name} is {}", by.dag_step(run, name, None).await.unwrap().state);
     }
 
-    async fn states(&self, run: RunId) -> String {
+    pub async fn states(&self, run: RunId) -> String {
         let by = self.engine.by(&self.admin);
         let page = by.dag_steps(run, None, None, 100).await.unwrap();
         let line = |step: &engine::StepView| {

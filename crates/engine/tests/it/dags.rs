@@ -37,12 +37,12 @@ fn failed() -> AttemptResult {
     AttemptResult::failed(ErrorCode::Exit(1), "no")
 }
 
-fn result(json: &str) -> AttemptResult {
+pub fn result(json: &str) -> AttemptResult {
     AttemptResult { result: Some(json.to_owned()), ..AttemptResult::completed() }
 }
 
 /// The step that a run executes, with its item: `load`, `load[2]`.
-fn name(started: &Started) -> String {
+pub fn name(started: &Started) -> String {
     started.job.name.split('/').next_back().unwrap_or_default().to_owned()
 }
 

@@ -6,13 +6,14 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use domain::id::JobId;
+use domain::raw_json::RawJson;
 use engine::Backfill;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::find;
+use super::verbs::parameters_text;
 use crate::actor::Actor;
 use crate::app::App;
 use crate::body::Body;
@@ -39,7 +40,7 @@ pub struct BackfillBody {
     /// Values for the action.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
-    parameters: Option<BTreeMap<String, Value>>,
+    parameters: Option<BTreeMap<String, RawJson>>,
 }
 
 /// The times that are filled, in the order in which they run.
@@ -86,7 +87,7 @@ pub(super) async fn backfilled(
         concurrency: body.concurrency,
         newest_first: body.newest_first,
         dry_run: body.dry_run,
-        parameters: body.parameters.map(|it| serde_json::json!(it).to_string()),
+        parameters: parameters_text("parameters", body.parameters.as_ref())?,
         requested_by: None,
     };
     let times = app.engine.by(actor).backfill(job, backfill).await?;

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::{Path, State};
 use domain::dag::state::StepState;
+use domain::raw_json::RawJson;
 use domain::run::Outcome;
-use engine::StepExplanation;
+use engine::{StepDiff, StepExplanation};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
@@ -77,7 +78,7 @@ pub struct TaskExplanation {
     /// Its resolved templates.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
-    pub inputs: Option<Map<String, Value>>,
+    pub inputs: Option<RawJson>,
     /// One sentence for each fact, most important first.
     pub lines: Vec<String>,
 }
@@ -131,7 +132,7 @@ pub(crate) async fn explain_task(
         parents: parents.into_iter().map(parent).collect(),
         when,
         input_hash,
-        inputs,
+        inputs: inputs.map(|inputs| RawJson::from(Value::Object(inputs))),
         lines,
     }))
 }
@@ -271,10 +272,10 @@ pub struct DiffParams {
 /// How two runs of a DAG differ.
 #[derive(Serialize, ToSchema)]
 pub struct DagRunDifferences {
-    /// The first task whose inputs differ.
+    /// The first task whose definition or inputs differ.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_difference: Option<String>,
-    /// Tasks whose inputs, outcomes or durations differ, in the order of the graph.
+    /// Tasks whose definitions, inputs or outcomes differ, in the order of the graph.
     pub tasks: Vec<TaskDifference>,
 }
 
@@ -283,9 +284,12 @@ pub struct DagRunDifferences {
 pub struct TaskDifference {
     /// The name of the task.
     pub task: String,
-    /// The states.
+    /// The states; `ABSENT` if the DAG of a run does not have the task.
     #[schema(value_type = Vec<String>)]
     pub status: [&'static str; 2],
+    /// The hashes of its definition.
+    #[schema(value_type = Vec<Option<String>>)]
+    pub definition_hash: [Option<String>; 2],
     /// The hashes of the inputs.
     #[schema(value_type = Vec<Option<String>>)]
     pub input_hash: [Option<String>; 2],
@@ -309,7 +313,10 @@ pub(crate) async fn diff(
     let one = find::dag_run(&app, &actor, &run).await?;
     let other = find::dag_run(&app, &actor, &params.with).await?;
     let found = app.engine.by(&actor).diff_dag_runs(one, other).await?;
-    let first = found.steps.iter().find(|step| step.inputs.0 != step.inputs.1);
+    let differs =
+        |it: &&StepDiff| it.definitions.0 != it.definitions.1 || it.inputs.0 != it.inputs.1;
+    let first = found.steps.iter().find(differs);
+    let status = |state: Option<StepState>| state.map_or("ABSENT", state_name);
     let ms = |duration: Option<SignedDuration>| duration.map(|it| it.as_millis() as i64);
     Ok(Json(DagRunDifferences {
         first_difference: first.map(|step| step.name.clone()),
@@ -318,7 +325,8 @@ pub(crate) async fn diff(
             .into_iter()
             .map(|step| TaskDifference {
                 task: step.name,
-                status: [state_name(step.states.0), state_name(step.states.1)],
+                status: [status(step.states.0), status(step.states.1)],
+                definition_hash: [step.definitions.0, step.definitions.1],
                 input_hash: [step.inputs.0, step.inputs.1],
                 duration_ms: [ms(step.durations.0), ms(step.durations.1)],
             })

@@ -1,6 +1,6 @@
 //! DAGs: made, listed, shown, changed, removed, triggered.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use axum::Json;
 use axum::extract::{OriginalUri, Path, Request, State};
@@ -10,10 +10,11 @@ use domain::dag::{Graph, STEP_TIMEOUT, check, path};
 use domain::id::JobId;
 use domain::job::{Job, JobState};
 use domain::job_defaults::JobDefaults;
+use domain::raw_json::RawJson;
 use engine::{Deletion, JobFilter, LastRun, NewJob, RunFilter, Trigger};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
@@ -22,6 +23,7 @@ use super::find;
 use super::job_patch::{forget_replaced, merge};
 use super::jobs::may;
 use super::shape::dag::{DagCreated, DagRecord, DagSpec, DagView, READ_ONLY, invalid, levels};
+use super::verbs::parameters_text;
 use super::warnings::{JobWarnings, warnings};
 use crate::actor::Actor;
 use crate::app::App;
@@ -423,7 +425,7 @@ pub struct TriggerDagBody {
     /// Values for this run, before those of the DAG.
     #[serde(alias = "parameters")]
     #[schema(value_type = Option<Object>)]
-    config: Option<Map<String, Value>>,
+    config: Option<BTreeMap<String, RawJson>>,
     /// The time that the run stands for; the present when absent.
     scheduled_time: Option<Timestamp>,
     /// The id of the run, a version 7 UUID: the same id starts one run.
@@ -465,7 +467,7 @@ pub(crate) async fn trigger(
     let dag = find::dag(&app, &actor, &dag).await?;
     let trigger = Trigger {
         at: body.scheduled_time,
-        parameters: body.config.map(|config| Value::Object(config).to_string()),
+        parameters: parameters_text("config", body.config.as_ref())?,
         with_dependencies: body.with_dependencies,
         chosen: body.dag_run_id,
         requested_by: None,

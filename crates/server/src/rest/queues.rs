@@ -185,8 +185,9 @@ async fn change(
     spec: &QueueSpec,
     headers: &HeaderMap,
 ) -> Result<Response> {
-    let condition = Condition::of(headers, spec.version, app)?;
     let definition = spec.definition()?;
+    app.engine.by(actor).check_queue(old, &spec.name, &definition)?;
+    let condition = Condition::of(headers, spec.version, app)?;
     let edit = |job: &mut Job| {
         condition.check_of("queue", job.version)?;
         job.name.clone_from(&spec.name);

@@ -7,6 +7,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use domain::job::Job;
+use domain::raw_json::RawJson;
 use domain::run::NewRun;
 use domain::schedule::CatchUpPolicy;
 use engine::{EngineError, Trigger};
@@ -89,13 +90,26 @@ pub(crate) async fn resume(
     Ok(shown(&app, &job))
 }
 
+/// The parameters of a run, as they are stored: numbers keep their digits.
+pub(super) fn parameters_text(
+    field: &'static str,
+    values: Option<&BTreeMap<String, RawJson>>,
+) -> Result<Option<String>> {
+    let Some(values) = values else { return Ok(None) };
+    for value in values.values() {
+        value.check().map_err(|error| Problem::invalid(field, error.to_string()))?;
+    }
+    let text = serde_json::to_string(values);
+    Ok(Some(text.map_err(|error| Problem::invalid(field, error.to_string()))?))
+}
+
 /// How a run is started by hand. Everything may be left out.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TriggerBody {
     /// Values for the action.
     #[schema(value_type = Option<Object>)]
-    parameters: Option<BTreeMap<String, Value>>,
+    parameters: Option<BTreeMap<String, RawJson>>,
     /// When it runs; now when absent.
     scheduled_time: Option<Timestamp>,
     /// A version 7 UUID of the client's choice: sent again for the same job, it starts nothing more
@@ -141,9 +155,9 @@ pub(crate) async fn trigger(
     let trace = headers.get("traceparent").and_then(|value| value.to_str().ok());
     if let Some(trace) = trace.filter(|trace| agent::context::trace_of(trace).is_some()) {
         let parameters = body.parameters.get_or_insert_default();
-        parameters.entry("traceparent".to_owned()).or_insert_with(|| trace.into());
+        parameters.entry("traceparent".to_owned()).or_insert_with(|| Value::from(trace).into());
     }
-    let parameters = body.parameters.map(|parameters| serde_json::json!(parameters).to_string());
+    let parameters = parameters_text("parameters", body.parameters.as_ref())?;
     let trigger = Trigger {
         at: body.scheduled_time,
         parameters,

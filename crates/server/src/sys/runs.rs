@@ -23,7 +23,7 @@ mod walk;
 
 use asked::Asked;
 use latest::{Best, sort};
-use row::{attempt_row, dead_row, last_row, ledger_row};
+use row::{attempt_row, dead_row, held_row, last_row, ledger_row};
 pub(super) use walk::Walk;
 
 /// Most runs begin within this of their time.
@@ -370,10 +370,17 @@ impl Reader {
                 self.sys.ask_for(attempts)?.unwrap_or_default()
             }
         };
-        let last = if over { ended } else { ended + 1 };
-        let mut rows = vec![last_row(&run, &name, last)];
+        // Whether a HELD run is attempted again is not decided: its last row is that of the lost
+        // attempt.
+        let is_held = run.state == RunState::Held && ended > 0;
+        let last = if over || is_held { ended } else { ended + 1 };
+        let lost = earlier.iter().find(|it| is_held && it.number == last);
+        let mut rows = vec![match lost {
+            Some(lost) => held_row(&run, &name, lost),
+            None => last_row(&run, &name, last),
+        }];
         for attempt in earlier.iter().rev() {
-            if attempt.number < last || !over {
+            if attempt.number < last || !over && !is_held {
                 rows.push(attempt_row(&run, &name, attempt));
             }
         }

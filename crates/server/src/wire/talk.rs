@@ -13,6 +13,7 @@ use agent_protocol::shape::{
 use axum::extract::{Request, State};
 use axum::{Extension, Json};
 use domain::action::{Action, Assignment};
+use domain::exact_number;
 use domain::id::TenantId;
 use domain::job::Job;
 use domain::run::{AttemptResult, ErrorCode};
@@ -48,7 +49,7 @@ pub fn assignment(started: &Started) -> std::result::Result<Assignment, String> 
     let (run, job) = (&started.run, &started.job);
     let definition = &job.definition;
     let parameters = match run.run.parameters.as_deref() {
-        Some(text) => serde_json::from_str(text)
+        Some(text) => exact_number::parse(text)
             .map_err(|error| format!("the parameters are not a JSON object: {error}"))?,
         None => Default::default(),
     };

@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::http::Request;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
-use server::{Key, Keys};
+use server::{Key, Keys, Options};
 
 use crate::world::{Reply, World};
 
@@ -168,6 +168,22 @@ async fn over_https_the_cookie_belongs_to_this_host_alone() {
     let http = [("origin", "http://punctual.example"), host];
     let set = open(&world, json!({"key": world.key}), &http).await.header("set-cookie").to_owned();
     assert!(set.starts_with("punctual_") && !set.contains("Secure"), "{set}");
+}
+
+#[tokio::test]
+async fn below_a_path_the_cookie_is_for_that_path() {
+    let mut options = Options::default();
+    options.ui.base_path = "/punctual/ui/".to_owned();
+    let world = World::with(START.parse().unwrap(), options).await;
+    for (origin, name) in [("https", "__Secure-punctual_"), ("http", "punctual_")] {
+        let origin = format!("{origin}://punctual.example");
+        let headers = [("origin", origin.as_str()), ("host", "punctual.example")];
+        let reply = open(&world, json!({"key": world.key}), &headers).await;
+        let set = reply.header("set-cookie").to_owned();
+        assert!(set.starts_with(name) && set.contains("; Path=/punctual/;"), "{set}");
+        let view = with(&world, &cookie(&reply), "GET", "/v1/session", &[OWN]).await.json();
+        assert_eq!(view["identity"]["user"], "admin", "{view}");
+    }
 }
 
 /// The names of the scripts and styles that the page loads.

@@ -214,3 +214,21 @@ async fn executions_and_dead_letters_are_found_by_job() {
     let reply = world.get("/v1/jobs/one/executions?job=two").await;
     assert_eq!(reply.error(), (400, "INVALID_REQUEST".into(), "job".into()));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn parameters_keep_the_digits_of_their_numbers() {
+    let world = World::now().await;
+    world.job("job", "http://ok").await;
+    let long = "123456789012345678901234567890";
+    let body = format!(r#"{{"parameters":{{"n":{long},"list":[0.10000000000000000001]}}}}"#);
+    let accepted = world.call_text("POST", "/v1/jobs/job/trigger", &body).await;
+    assert_eq!(accepted.status, 202, "{}", accepted.text);
+    let run = accepted.json()["execution_id"].as_str().unwrap().to_owned();
+    let shown = world.get(&format!("/v1/executions/{run}")).await.text;
+    assert!(shown.contains(&format!(r#""n":{long}"#)), "{shown}");
+    assert!(shown.contains("0.10000000000000000001"), "{shown}");
+    // What no action could read is refused.
+    let deep = format!(r#"{{"parameters":{{"n":{}{}}}}}"#, "[".repeat(1_000), "]".repeat(1_000));
+    let refused = world.call_text("POST", "/v1/jobs/job/trigger", &deep).await;
+    assert!((400..500).contains(&refused.status), "{}", refused.text);
+}

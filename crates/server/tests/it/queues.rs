@@ -77,6 +77,18 @@ async fn a_queue_is_made_changed_and_removed(world: &World) {
         .call("PATCH", "/v1/queues/mail", &[("if-match", "\"1\"")], Some(json!({"priority": 1})))
         .await;
     assert_eq!(stale.status, 412);
+    // What the body says is judged before the version that it is based on.
+    for (verb, body) in [
+        ("PATCH", json!({"name": " "})),
+        ("PATCH", json!({"priority": 12})),
+        ("PATCH", json!({"status": "PAUSED"})),
+        ("PUT", json!({"name": ".."})),
+        ("PUT", json!({"name": "mail", "lease_seconds": "soon"})),
+    ] {
+        let stale = [("if-match", "\"1\"")];
+        let bad = world.call(verb, "/v1/queues/mail", &stale, Some(body.clone())).await;
+        assert!(matches!(bad.status, 400 | 422), "{verb} {body}: {} {}", bad.status, bad.text);
+    }
     send(world, json!({"messages": [{"payload": 1}, {"payload": 2}]})).await;
     let full = world.post("/v1/queues/mail/messages", json!({"messages": [{}, {}]})).await;
     assert_eq!((full.status, full.error().1.as_str()), (429, "QUEUE_FULL"));

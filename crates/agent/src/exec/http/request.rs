@@ -5,6 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use domain::action::{Assignment, HttpAction};
+use domain::exact_number;
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Method;
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -94,7 +95,7 @@ impl Request {
                 let resolved = resolve_within(value, assignment, secrets);
                 let resolved = resolved.await.map_err(|error| Failure::secret("body", &error))?;
                 let is_secret = resolved != *value;
-                let bytes = resolved.to_string().into_bytes();
+                let bytes = exact_number::to_text(&resolved).into_bytes();
                 Some(RequestBody { bytes, content_type: content_type.or_else(json), is_secret })
             }
             None if assignment.parameters.is_empty() => None,
@@ -104,7 +105,7 @@ impl Request {
             }
             None => {
                 let parameters = assignment.parameters.clone().into_iter().collect();
-                let bytes = Value::Object(parameters).to_string().into_bytes();
+                let bytes = exact_number::to_text(&Value::Object(parameters)).into_bytes();
                 Some(RequestBody {
                     bytes,
                     content_type: content_type.or_else(json),

@@ -7,6 +7,7 @@ use std::error::Error;
 use std::fmt;
 
 use bytes::BytesMut;
+use domain::exact_number;
 use serde_json::Value;
 use tokio_postgres::types::{Format, IsNull, Kind, ToSql, Type, to_sql_checked};
 
@@ -58,7 +59,12 @@ fn text_of(value: &Value, kind: &Type) -> Result<Option<String>, String> {
         return Ok(None);
     }
     if *kind == Type::JSON || *kind == Type::JSONB {
-        return Ok(Some(value.to_string()));
+        return Ok(Some(exact_number::to_text(value)));
+    }
+    if let Some(digits) = exact_number::digits(value)
+        && !matches!(kind.kind(), Kind::Array(_))
+    {
+        return Ok(Some(digits.to_owned()));
     }
     match value {
         Value::String(text) if text.contains('\0') => {

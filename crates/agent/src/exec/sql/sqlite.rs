@@ -5,6 +5,7 @@ mod rules;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use domain::exact_number;
 use domain::run::ErrorCode;
 use rusqlite::fallible_iterator::FallibleIterator;
 use rusqlite::functions::FunctionFlags;
@@ -324,7 +325,7 @@ impl SqliteWork {
                 },
                 Value::String(text) => statement.raw_bind_parameter(index, text),
                 // The functions of SQLite for JSON read text.
-                json => statement.raw_bind_parameter(index, json.to_string()),
+                json => statement.raw_bind_parameter(index, exact_number::to_text(json)),
             };
             bound.map_err(|error| failure(&error))?;
         }

@@ -192,6 +192,8 @@ fn not_run(subject: &Subject<'_>, run: &RunFacts, detail: &RunDetail) -> Cause {
         "CATCH_UP" => {
             Cause::new(StepName::Planned, &code, caught_up(subject, run, detail, &stored))
         }
+        // A time of a closed day has moved, and its reason says to which time.
+        "DST_GAP" if stored.ends_with("instead") => Cause::new(StepName::Scheduled, &code, stored),
         "DST_GAP" => {
             let text =
                 format!("{stored}; the rule of the job for such times is to skip them (GAP SKIP)");

@@ -1,10 +1,10 @@
 //! Explains a time of a job: its record, or why there is none.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::facts::{RunDetail, RunFacts, Subject};
 use super::run::{run_report, story, verdict};
-use super::unrecorded::{overlap_rule, unrecorded};
+use super::unrecorded::{overlap_rule, unrecorded, unrecorded_line};
 use super::{Aspect, Line, Report, line, local};
 use crate::run::Origin;
 use crate::schedule::{AskedKind, AskedTime};
@@ -78,6 +78,7 @@ pub fn explain_time(subject: &Subject<'_>, facts: &TimeFacts) -> Report {
             facts.asked.at
         );
         report.lines.push(line(Aspect::Dst, Some(*second), text).code("DST_FOLD"));
+        report.lines.extend(other_passes(subject, facts, at));
     }
     let schedule = subject.schedule;
     report.previous = schedule.and_then(|schedule| schedule.prev(at));
@@ -113,6 +114,26 @@ pub fn explain_time(subject: &Subject<'_>, facts: &TimeFacts) -> Report {
         next = schedule.next(time);
     }
     report
+}
+
+/// The times of the schedule in both passes of a local time that have no run, but for `told`, which
+/// the report is about.
+fn other_passes(subject: &Subject<'_>, facts: &TimeFacts, told: Timestamp) -> Vec<Line> {
+    let (Some(schedule), AskedKind::Twice { second, .. }) = (subject.schedule, &facts.asked.kind)
+    else {
+        return Vec::new();
+    };
+    let first_in = |pass: Timestamp| {
+        let until = pass.saturating_add(facts.asked.span).unwrap_or(Timestamp::MAX);
+        let just_before = pass.saturating_sub(SignedDuration::from_nanos(1)).ok()?;
+        schedule.next_nominal(just_before).filter(|at| *at < until)
+    };
+    let is_recorded = |at: Timestamp| {
+        facts.runs.iter().any(|it| it.run.scheduled_for <= at && at <= it.run.scheduled_last)
+    };
+    let times = [facts.asked.at, *second].into_iter().filter_map(first_in);
+    let times = times.filter(|at| *at != told && !is_recorded(*at));
+    times.map(|at| unrecorded_line(subject, facts, schedule, at)).collect()
 }
 
 fn recorded(

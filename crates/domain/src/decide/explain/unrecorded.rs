@@ -13,7 +13,7 @@ use crate::decide::plan::{PlanWindow, plan, tick};
 use crate::job::{JobState, Overlap, When};
 use crate::queue::KeepCompleted;
 use crate::run::{Origin, RunState};
-use crate::schedule::{AskedKind, AskedTime, GapRule, OverlapRule, Schedule};
+use crate::schedule::{AskedKind, AskedTime, GapRule, OverlapRule, Schedule, SkippedRange};
 
 /// The maximum number of late times of one job that are checked.
 const TICKS_MAX: usize = 500;
@@ -57,6 +57,17 @@ pub(super) fn unrecorded(subject: &Subject<'_>, facts: &TimeFacts) -> Report {
         next: None,
         skipped: Vec::new(),
     }
+}
+
+/// A time of the schedule that has no run, beside the one that a report is about.
+pub(super) fn unrecorded_line(
+    subject: &Subject<'_>,
+    facts: &TimeFacts,
+    schedule: &Schedule,
+    at: Timestamp,
+) -> Line {
+    let found = of_tick(subject, facts, schedule, at);
+    line(Aspect::Run, Some(at), found.cause.text).code(found.verdict)
 }
 
 /// The steps of a time that has no run.
@@ -151,19 +162,36 @@ fn gap_within(
     let gap = gaps.first()?;
     let zone = cron.zone().name();
     let text = format!(
-        "{} does not exist in {zone}: clocks jump over it at {}, so the run of that day is skipped \
-         (GAP SKIP) and recorded as SKIPPED with DST_GAP",
+        "{} does not exist in {zone}: clocks jump over it at {}{}",
         gap.first,
-        subject.clock().time(gap.transition)
+        subject.clock().time(gap.transition),
+        gap_skipped(subject, schedule, gap)
     );
     Some(Unrecorded::new("DST_GAP", StepName::Scheduled, text))
+}
+
+/// What becomes of local times that clocks jump over: they move with the other times of a closed day,
+/// or the job skips them.
+fn gap_skipped(subject: &Subject<'_>, schedule: &Schedule, gap: &SkippedRange) -> String {
+    match schedule.gap_exclusion(gap) {
+        Some((closing, moved_to)) => format!(
+            ", and {}; it runs at {} instead",
+            closing.reason(None).text,
+            subject.clock().time(moved_to)
+        ),
+        None => {
+            ", so the run of that day is skipped (GAP SKIP) and recorded as SKIPPED with DST_GAP"
+                .to_owned()
+        }
+    }
 }
 
 /// A local time that clocks jump over.
 fn missing(subject: &Subject<'_>, asked: &AskedTime, what: &str) -> Unrecorded {
     let jump = subject.clock().time(asked.at);
     let head = format!("{what}: clocks jump over it at {jump}");
-    let Some(Schedule::Cron(cron)) = subject.schedule.map(Schedule::base) else {
+    let base = subject.schedule.map(|schedule| (schedule, schedule.base()));
+    let Some((schedule, Schedule::Cron(cron))) = base else {
         let text = format!("{head}; the schedule of the job has no local times");
         return Unrecorded::new("DST_GAP", StepName::Scheduled, text);
     };
@@ -174,19 +202,17 @@ fn missing(subject: &Subject<'_>, asked: &AskedTime, what: &str) -> Unrecorded {
     let before = asked.at.saturating_sub(SignedDuration::from_secs(1)).unwrap_or(asked.at);
     let rule = cron.policy().gap.unwrap_or(GapRule::Skip);
     let gaps = cron.skipped(before, asked.at);
-    let is_meant = gaps.iter().any(|gap| gap.first <= local && local <= gap.last);
+    let meant = gaps.iter().find(|gap| gap.first <= local && local <= gap.last);
     let text = match rule {
         _ if cron.cron().matches_every_hour() => {
             format!(
                 "{head}; the schedule matches every hour and goes on after the jump, so no run is lost"
             )
         }
-        GapRule::Skip if is_meant => {
-            format!(
-                "{head}, so the run of that day is skipped (GAP SKIP) and recorded as SKIPPED with DST_GAP"
-            )
-        }
-        GapRule::Skip => format!("{head}, and it is not a time of the schedule"),
+        GapRule::Skip => match meant {
+            Some(gap) => format!("{head}{}", gap_skipped(subject, schedule, gap)),
+            None => format!("{head}, and it is not a time of the schedule"),
+        },
         GapRule::ShiftAfter => {
             format!(
                 "{head}; the rule of the job is to run at the moment of the jump (GAP SHIFT_AFTER)"

@@ -130,6 +130,30 @@ fn a_moved_time_that_clocks_jump_over_runs_after_the_jump() {
 }
 
 #[test]
+fn a_time_of_a_closed_day_moves_also_if_clocks_jump_over_it() {
+    // 02:30 on Sunday 29 March 2026 does not exist in Berlin, but it does on the days around.
+    for (shift, expected) in
+        [("NEXT", "2026-03-30T00:30:00Z"), ("PREVIOUS", "2026-03-28T01:30:00Z")]
+    {
+        let base = cron("30 2 * * SUN", "Europe/Berlin");
+        let uses = [&*format!("EXCLUDE {shift} SUN")];
+        let schedule = filtered(base.clone(), "Europe/Berlin", &uses, Vec::new());
+        let (after, until) = (at("2026-03-25T00:00:00Z"), at("2026-04-01T00:00:00Z"));
+        assert_eq!(schedule.next(after), Some(at(expected)), "{shift}");
+        assert_eq!(schedule.next_nominal(after), Some(at(expected)), "{shift}");
+        assert_eq!(schedule.prev(until), Some(at(expected)), "{shift}");
+        assert_eq!(schedule.count(after, until), 1, "{shift}");
+        let gap = &base.skipped(after, until)[0];
+        let (closing, moved_to) = schedule.gap_exclusion(gap).unwrap();
+        assert_eq!((closing.name(), moved_to), ("holidays", at(expected)), "{shift}");
+    }
+    // On an open day it is skipped.
+    let base = cron("30 2 * * SUN", "Europe/Berlin");
+    let schedule = filtered(base, "Europe/Berlin", &["EXCLUDE PREVIOUS MON"], Vec::new());
+    assert_eq!(schedule.next(at("2026-03-25T00:00:00Z")), Some(at("2026-04-05T00:30:00Z")));
+}
+
+#[test]
 fn excluded_times_have_the_calendar_and_the_time_instead() {
     let base = cron("0 9 * * *", "UTC");
     let uses = ["EXCLUDE SKIP 2026-11-18", "EXCLUDE NEXT SAT,SUN"];
@@ -214,12 +238,20 @@ fn oracle(
     };
     let far = SignedDuration::from_hours(40 * 24);
     let times = std::iter::successors(base.next(from - far), |at| base.next(*at));
+    let times = times.take_while(|at| *at <= until + far);
+    let times = times.map(|at| (Some(at), tz.to_datetime(at)));
+    // Local times that clocks jump over have no instant of their own; none of the expressions has
+    // more than two of them in a gap.
+    let gaps = base.skipped(from - far, until + far);
+    let gaps = gaps.iter().flat_map(|gap| [(None, gap.first), (None, gap.last)]);
     let mut found = BTreeSet::new();
-    for time in times.take_while(|at| *at <= until + far) {
-        let local = tz.to_datetime(time);
+    for (time, local) in times.chain(gaps) {
         let mut day = local.date();
         let placed = match closing(day) {
-            None => time,
+            None => match time {
+                Some(time) => time,
+                None => continue,
+            },
             Some(Shift::Skip) => continue,
             Some(shift) => {
                 let step = if shift == Shift::Next { 1.day() } else { (-1).day() };
@@ -244,7 +276,14 @@ fn oracle(
 
 #[test]
 fn the_oracle_agrees() {
-    let expressions = ["0 9 * * *", "30 2 * * *", "0 */6 * * *", "15 8 1,15 * *", "0 12 * * SAT"];
+    let expressions = [
+        "0 9 * * *",
+        "30 2 * * *",
+        "0 */6 * * *",
+        "15 8 1,15 * *",
+        "0 12 * * SAT",
+        "5,20 2 * * SUN",
+    ];
     let calendars = [
         vec!["EXCLUDE SKIP SAT,SUN"],
         vec!["EXCLUDE NEXT SAT,SUN;12-25;12-26;01-01"],

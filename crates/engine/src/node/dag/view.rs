@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use domain::dag::call::StepCall;
+use domain::dag::Graph;
+use domain::dag::call::{StepCall, definition_hash};
 use domain::dag::path::{critical_path, estimate};
 use domain::dag::state::{Control, DagState, StepKey, StepRecord, StepState};
 use domain::id::RunId;
@@ -205,23 +206,37 @@ impl Node {
         let find = |records: &[StepRecord], step: u32| {
             records.iter().find(|record| record.key == StepKey::of_step(step)).cloned()
         };
-        let mut order: Vec<u32> = (0..first.graph.len() as u32).collect();
-        order.sort_by_key(|step| (first.graph.step(*step).level, *step));
+        let in_order = |graph: &Graph| {
+            let mut order: Vec<u32> = (0..graph.len() as u32).collect();
+            order.sort_by_key(|step| (graph.step(*step).level, *step));
+            order.into_iter().map(|step| graph.name(step).to_owned()).collect::<Vec<_>>()
+        };
+        let mut names = in_order(&first.graph);
+        let added = in_order(&second.graph).into_iter();
+        names.extend(added.filter(|name| first.graph.find(name).is_none()));
         let mut steps = Vec::new();
-        for step in order {
-            let name = first.graph.name(step).to_owned();
-            let Some(twin) = second.graph.find(&name) else { continue };
-            let (a, b) = (find(&records, step), find(&other_records, twin));
+        for name in names {
+            let (step, twin) = (first.graph.find(&name), second.graph.find(&name));
+            let a = step.and_then(|step| find(&records, step));
+            let b = twin.and_then(|twin| find(&other_records, twin));
             let inputs = (self.inputs_of(a.as_ref()).await?, self.inputs_of(b.as_ref()).await?);
-            let states =
-                (states.state(StepKey::of_step(step)), other_states.state(StepKey::of_step(twin)));
+            let definition = |graph: &Graph, step: u32| definition_hash(&graph.step(step).step);
+            let definitions = (
+                step.map(|step| definition(&first.graph, step)),
+                twin.map(|twin| definition(&second.graph, twin)),
+            );
+            let states = (
+                step.map(|step| states.state(StepKey::of_step(step))),
+                twin.map(|twin| other_states.state(StepKey::of_step(twin))),
+            );
             let took = |record: Option<StepRecord>| {
                 let record = record?;
                 Some(record.ended_at?.duration_since(record.decided_at))
             };
             let durations = (took(a), took(b));
-            if inputs.0 != inputs.1 || states.0 != states.1 {
-                steps.push(StepDiff { name, states, inputs, durations });
+            let is_changed = definitions.0 != definitions.1;
+            if is_changed || inputs.0 != inputs.1 || states.0 != states.1 {
+                steps.push(StepDiff { name, states, definitions, inputs, durations });
             }
         }
         Ok(DagRunDiff { steps })

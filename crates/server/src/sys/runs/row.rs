@@ -95,6 +95,26 @@ pub(super) fn attempt_row(run: &RunView, name: &Value, attempt: &AttemptView) ->
     )
 }
 
+/// The lost attempt of a run that waits for a decision about it.
+pub(super) fn held_row(run: &RunView, name: &Value, lost: &AttemptView) -> Row {
+    row(
+        run,
+        name,
+        &Attempt {
+            number: lost.number,
+            begun: true,
+            state: words_of(run.state),
+            node: Some(lost.node.0),
+            started: Some(lost.started_at),
+            finished: None,
+            message: lost.message.as_deref().filter(|text| !text.is_empty()),
+            error: None,
+            fence: lost.fence,
+            is_last: true,
+        },
+    )
+}
+
 fn row(run: &RunView, name: &Value, it: &Attempt<'_>) -> Row {
     let of_run = |value: Option<&str>| text_of(value.filter(|_| it.is_last));
     let length = it.started.zip(it.finished);

@@ -368,6 +368,40 @@ fn local_times_of_clock_changes_are_told() {
 }
 
 #[test]
+fn both_passes_of_a_local_time_are_told() {
+    let dst = DstPolicy { gap: None, overlap: Some(OverlapRule::Both) };
+    let (expression, zone) = ("30 2 * * *".into(), "Europe/Berlin".into());
+    let mut stage = Stage::with(When::Cron { expression, zone, dst });
+    stage.now = at("10-25T01:00");
+    stage.job.created_at = at("10-01T00:00");
+    stage.events = vec![event("10-01T00:00", "ann", Kind::JobCreated, r#"{"state":"ENABLED"}"#)];
+    let passes = [at("10-25T00:30"), at("10-25T01:30")];
+    let mut facts = facts(&stage, "2026-10-25 02:30");
+    let told = |facts: &TimeFacts| {
+        let report = explain_time(&stage.subject(), facts);
+        let lines = report.lines.iter().filter(|it| it.aspect == Aspect::Run);
+        let others: Vec<_> = lines.map(|it| (it.at.unwrap(), it.code.clone().unwrap())).collect();
+        (report.at.unwrap(), report.verdict, others)
+    };
+    // The first pass has ended, the second one is to come.
+    let run = RunFacts {
+        scheduled_for: passes[0],
+        scheduled_last: passes[0],
+        ..tick(RunState::Ended(Outcome::Completed))
+    };
+    facts.runs = vec![RunAndDetail { run: run.clone(), detail: RunDetail::default() }];
+    let (at, verdict, others) = told(&facts);
+    assert_eq!((at, verdict), (passes[0], "COMPLETED"));
+    assert_eq!(others, [(passes[1], "PLANNED".to_owned())]);
+    // Both have a run.
+    let second =
+        RunFacts { id: id(0x500), scheduled_for: passes[1], scheduled_last: passes[1], ..run };
+    facts.runs.push(RunAndDetail { run: second, detail: RunDetail::default() });
+    let (at, _, others) = told(&facts);
+    assert_eq!((at, others), (passes[0], vec![(passes[1], "COMPLETED".to_owned())]));
+}
+
+#[test]
 fn every_run_of_a_time_is_told() {
     let stage = Stage::hourly();
     let detail = RunDetail::default;
