@@ -3,6 +3,7 @@
 mod access;
 mod agent;
 mod apply;
+mod artifact;
 mod audit;
 mod backup;
 mod blackout;
@@ -90,6 +91,10 @@ enum Command {
     /// Manage secrets that jobs use
     #[command(subcommand, arg_required_else_help = true)]
     Secret(secret::SecretCommand),
+
+    /// Manage artifacts: versions of code bundles that jobs run
+    #[command(subcommand, arg_required_else_help = true)]
+    Artifact(artifact::ArtifactCommand),
 
     /// Search and verify the audit log
     #[command(subcommand, arg_required_else_help = true)]
@@ -258,6 +263,7 @@ pub fn run() -> Result<(), Failure> {
         Command::Verify(command) => dag::verify(&command),
         Command::Dlq(command) => dlq::run(command),
         Command::Secret(command) => secret::run(command),
+        Command::Artifact(command) => artifact::run(command),
         Command::Audit(command) => audit::run(command),
         Command::Database(command) => database::run(command),
         Command::Channel(command) => channel::run(command),

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use vault::SecretService;
 
 use crate::actor::Authority;
+use crate::artifact_uploads::ArtifactStorage;
 use crate::directory::JobDirectory;
 use crate::limit::Rate;
 use crate::metrics::Metrics;
@@ -52,6 +53,8 @@ pub struct Parts {
     pub secrets: Arc<dyn SecretService>,
     /// What attempts of this machine have said.
     pub outputs: Outputs,
+    /// Where artifacts are kept.
+    pub artifacts: Arc<ArtifactStorage>,
     /// Who makes backups.
     pub backups: Arc<dyn Backups>,
     /// The metrics.

@@ -539,9 +539,17 @@ async fn who_may_not_is_told_so() {
     let world = World::at("2024-01-15T10:30:00Z").await;
     let tenant = json!({"tenant_id": TenantId::DEFAULT.0});
     let guest = engine(&world, actor_of(&tenant, &[]));
-    for table in
-        ["users", "roles", "grants", "nodes", "audit", "databases", "job_secrets", "settings"]
-    {
+    for table in [
+        "users",
+        "roles",
+        "grants",
+        "nodes",
+        "audit",
+        "databases",
+        "job_secrets",
+        "settings",
+        "artifacts",
+    ] {
         let error = ask(&guest, &format!("SELECT * FROM sys.{table}")).await.unwrap_err();
         assert_eq!(error.state.code(), "42501", "sys.{table}: {error}");
     }
