@@ -160,38 +160,36 @@ fn a_server_that_is_killed_while_it_unpacks_runs_only_what_is_whole() {
     for number in 0..FILES {
         fs::write(Path::new(&code).join(format!("many/{number}.txt")), number.to_string()).unwrap();
     }
-    good(&server, &["artifact", "push", &code, "--name", "many"]);
-    good(
-        &server,
-        &[
-            "job",
-            "create",
-            "it",
-            "--artifact",
-            "many@1",
-            "--entrypoint",
-            "main:run",
-            "--retries",
-            "9",
-            "--backoff",
-            "1s",
-        ],
-    );
-    let incoming = data.join("artifact-cache/incoming");
-    let mut runs = Vec::new();
-    for _ in 0..3 {
-        let _ = fs::remove_dir_all(data.join("artifact-cache"));
-        runs.push(trigger(&server, "it"));
-        // Killed as soon as something has arrived.
-        until(|| fs::read_dir(&incoming).ok()?.next().map(|_| ()));
+    let push = |server: &Server, round: usize| {
+        fs::write(Path::new(&code).join("round"), round.to_string()).unwrap();
+        good(server, &["artifact", "push", &code, "--name", "many"]);
+    };
+    push(&server, 0);
+    let action = ["--artifact", "many@latest", "--floating", "--entrypoint", "main:run"];
+    let words = [&["job", "create", "it", "--retries", "9", "--backoff", "1s"][..], &action].concat();
+    good(&server, &words);
+    let cache = data.join("artifact-cache");
+    let names = |folder: &str| {
+        let entries = fs::read_dir(cache.join(folder)).into_iter().flatten().flatten();
+        entries.map(|it| it.file_name().into_string().unwrap()).collect::<Vec<_>>()
+    };
+    let (mut round, mut kills_in_time) = (0, 0);
+    while kills_in_time < 3 {
+        assert!(round < 20, "no kill came in time");
+        round += 1;
+        push(&server, round);
+        let before = names("unpacked").len();
+        let run = trigger(&server, "it");
+        // Every other time while the archive arrives, otherwise while the folder is filled.
+        let part = if round % 2 == 0 { ".tar.zst" } else { ".folder" };
+        until(|| names("incoming").iter().any(|name| name.ends_with(part)).then_some(()));
         let address = server.address.clone();
         server.kill();
+        kills_in_time += usize::from(names("unpacked").len() == before);
         server = start(&data, &["--http", &address], "scheduler,agent");
-    }
-    for run in runs {
         let run = ended(&server, &run);
         assert_eq!(run["status"], "COMPLETED", "{run}");
+        assert_eq!(names("unpacked").len(), before + 1);
+        assert_eq!(names("incoming"), [""; 0], "what was not whole is deleted");
     }
-    let unpacked = fs::read_dir(data.join("artifact-cache/unpacked")).unwrap();
-    assert_eq!(unpacked.count(), 1);
 }
