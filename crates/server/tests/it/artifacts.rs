@@ -258,7 +258,7 @@ async fn rights_and_tenants_are_kept_apart(world: &World) {
     assert_eq!(put(world, &stranger.key, "", &upload, &archive("two")).await.status, 200);
     let path = "/v1/artifacts/sync/versions";
     let digest = json!({ "digest": digest });
-    assert_eq!(status(&pusher, "POST", path, digest).await, 422, "its own upload is empty");
+    assert_eq!(status(&pusher, "POST", path, digest).await, 409, "it has no upload of its own");
     let rows = json!({"sql": "SELECT artifact_id FROM sys.artifacts"});
     let seen = world.ask(&stranger, "POST", "/v1/sql", rows).await.text;
     assert!(!seen.contains("sync"), "{seen}");
