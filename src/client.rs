@@ -203,6 +203,13 @@ impl<'a> Call<'a> {
         self
     }
 
+    /// The call with a body of bytes.
+    pub fn bytes(mut self, body: Vec<u8>, kind: &'static str) -> Self {
+        self.body = Some(body);
+        self.headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        self
+    }
+
     /// The call on the condition that the resource has this version.
     pub fn if_version(mut self, version: Option<u64>) -> Self {
         if let Some(value) = version.and_then(|v| HeaderValue::from_str(&format!("\"{v}\"")).ok()) {

@@ -3,6 +3,7 @@
 mod access;
 mod agent;
 mod apply;
+mod artifact;
 mod audit;
 mod backup;
 mod blackout;
@@ -35,6 +36,7 @@ mod shard;
 mod sql;
 mod status;
 mod top;
+mod worker;
 
 use clap::{Parser, Subcommand};
 
@@ -90,6 +92,10 @@ enum Command {
     /// Manage secrets that jobs use
     #[command(subcommand, arg_required_else_help = true)]
     Secret(secret::SecretCommand),
+
+    /// Manage artifacts: versions of code bundles that jobs run
+    #[command(subcommand, arg_required_else_help = true)]
+    Artifact(artifact::ArtifactCommand),
 
     /// Search and verify the audit log
     #[command(subcommand, arg_required_else_help = true)]
@@ -210,6 +216,9 @@ enum Command {
     /// Run an agent: run jobs on this machine for a remote server
     Agent(Box<agent::AgentArgs>),
 
+    /// Run a worker: run an artifact on this machine for each message of a queue
+    Worker(Box<worker::WorkerArgs>),
+
     /// Run a temporary server with sample jobs to try things out
     Dev(dev::DevArgs),
 
@@ -258,6 +267,7 @@ pub fn run() -> Result<(), Failure> {
         Command::Verify(command) => dag::verify(&command),
         Command::Dlq(command) => dlq::run(command),
         Command::Secret(command) => secret::run(command),
+        Command::Artifact(command) => artifact::run(command),
         Command::Audit(command) => audit::run(command),
         Command::Database(command) => database::run(command),
         Command::Channel(command) => channel::run(command),
@@ -292,6 +302,7 @@ pub fn run() -> Result<(), Failure> {
         Command::Cron(command) => cron::run(command),
         Command::Serve(args) => serve::run(args),
         Command::Agent(args) => agent::run(*args),
+        Command::Worker(args) => worker::run(*args),
         Command::Dev(args) => dev::run(args),
         Command::Config(command) => config::run(command),
         Command::Completions(args) => completions::run(args),

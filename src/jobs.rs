@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use agent::artifact::ArtifactOptions;
 use agent::descriptors::CallsMax;
 use agent::guard::Rule;
 use agent::sandbox::{Level, Limits, User};
@@ -37,6 +38,7 @@ fn of_settings(config: &Config, data: &Path, embedded: bool) -> Result<agent::Op
         http: HttpOptions { allow_private, ..HttpOptions::default() },
         external: external(config, data)?,
         databases: databases(config, data, embedded)?,
+        artifacts: artifacts(config, data)?,
         ..agent::Options::default()
     })
 }
@@ -77,6 +79,17 @@ fn external(config: &Config, data: &Path) -> Result<ExternalOptions, CliError> {
         Ok(()) => Ok(external),
         Err(error) => Err(CliError::new(format!("external.{error}"))),
     }
+}
+
+/// Whether and how artifacts are run. Their sandbox and limits are those of external commands.
+fn artifacts(config: &Config, data: &Path) -> Result<ArtifactOptions, CliError> {
+    Ok(ArtifactOptions {
+        enabled: config.parse("artifacts.enabled", "true or false")?,
+        folder: data.join("artifact-cache"),
+        cache_bytes_max: config.parse("artifacts.cache_bytes", "a whole number")?,
+        python: config.text("artifacts.python").into(),
+        ..ArtifactOptions::default()
+    })
 }
 
 /// How many HTTP calls this process makes at the same time: the limit of the settings, as far as

@@ -2,6 +2,7 @@
 //! agent starts it as its helper, too.
 
 mod alerts;
+mod artifacts;
 mod backup;
 mod channels;
 mod cli_error;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use agent::Agent;
+use agent::artifact::ArtifactOptions;
 use agent::output::Outputs;
 use agent_protocol::shape::{CAPACITY_MAX, Join, PROTOCOL, Skills};
 use agent_protocol::{CallError, Client, Fatal, Link, Options, Spool, Trust, Worker};
@@ -336,10 +337,13 @@ fn start(config: &Config) -> Result<(), Failure> {
             commands: options.external.enabled,
             databases: options.databases.names().map(str::to_owned).collect(),
             default_database: options.databases.has_default(),
+            artifacts: options.artifacts.enabled,
         };
         let databases = options.databases.with_source(Arc::clone(&link) as _);
         let secrets = Arc::clone(&link) as _;
-        let agent = Arc::new(Agent::new(agent::Options { databases, secrets, ..options }));
+        let artifacts = ArtifactOptions { source: Arc::clone(&link) as _, ..options.artifacts };
+        let options = agent::Options { databases, secrets, artifacts, ..options };
+        let agent = Arc::new(Agent::new(options));
         tokio::spawn(Arc::clone(&agent).prepare());
         let outputs = Outputs::new(folder.join("outputs"), limits)?;
         let spool = Spool::open(folder.join("results"))?;

@@ -7,13 +7,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agent::artifact::{ArtifactOptions, ArtifactSource};
 use agent::backup::{Backups, NoBackups};
 use agent::output::Outputs;
 use agent::{Agent, DatabaseSource};
 use clap::{ArgAction, Args};
 use domain::cluster::NodeState;
 use engine::{Engine, Env, LogNotifier, Predecessor, Replaces, StartLog, Tracer};
-use server::{AgentEndpoint, App, Key, Keys, Metrics, Queries, SqlListener};
+use server::{
+    AgentEndpoint, App, ArtifactCollector, ArtifactStorage, Key, Keys, Metrics, Queries,
+    SqlListener,
+};
 use sha2::{Digest, Sha256};
 use store::sqlite::SqliteStore;
 use store::{FullStore, PostgresOptions, PostgresStore, SharedStore, StoreError};
@@ -21,6 +25,7 @@ use tokio::runtime::{Builder, Handle};
 use uuid::Uuid;
 use vault::{Rotated, SecretService, Vault};
 
+use crate::artifacts::StoredArtifacts;
 use crate::backup::{self, Contents, DataBackups};
 use crate::channels::{RealTrials, StoreChannels, StoreDatabases};
 use crate::cli_error::CliError;
@@ -32,7 +37,7 @@ use crate::key_custody::{FromSettings, KeyFile};
 use crate::logs::{self, LogFormat};
 use crate::start_log::{self, FileStartLog};
 use crate::tls;
-use crate::{clock, jobs, random, signals};
+use crate::{artifacts, clock, jobs, random, signals};
 
 mod audit_heads;
 mod cluster_keys;
@@ -285,6 +290,12 @@ async fn serve(
         tracer: traces.as_ref().map(|traces| Arc::clone(&traces.spans) as Arc<dyn Tracer>),
     };
     let zones = parts.zones.clone();
+    let blobs = plan.artifacts.storage(folder.path()).map_err(Failure::Failed)?;
+    let uploads = folder.join(artifacts::UPLOADS);
+    let artifact_source: Arc<dyn ArtifactSource> =
+        Arc::new(StoredArtifacts { store: store.clone(), blobs: blobs.clone() });
+    let artifacts =
+        ArtifactStorage::new(blobs, uploads, plan.artifacts.bytes_max, Arc::clone(&clock))?;
     let outputs = Outputs::keeping_short(folder.join("outputs"), plan.output_limits)?;
     let backups: Arc<dyn Backups> = match plan.store {
         StoreKind::Sqlite => {
@@ -302,6 +313,7 @@ async fn serve(
         databases,
         backups: Arc::clone(&backups),
         secrets: vault.clone(),
+        artifacts: ArtifactOptions { source: Arc::clone(&artifact_source), ..plan.agent.artifacts },
         ..plan.agent
     };
     let agent = Arc::new(Agent::new(options));
@@ -342,6 +354,7 @@ async fn serve(
         authority: Arc::new(authority),
         secrets: vault.clone(),
         outputs,
+        artifacts,
         backups,
         metrics,
         clock,
@@ -352,8 +365,9 @@ async fn serve(
         node_names: Arc::default(),
         options: Arc::new(plan.options.clone()),
     });
-    let agents = AgentEndpoint::new(Arc::clone(&engine), vault.clone(), source);
+    let agents = AgentEndpoint::new(Arc::clone(&engine), vault.clone(), source, artifact_source);
     front.spawn(server::Sweeper::new(&app).run());
+    front.spawn(ArtifactCollector::new(&app, plan.artifacts.retention).run());
     front.spawn(server::take_job_requests(app.clone()));
     tokio::spawn(look_into(vault));
     tokio::spawn(audit_heads::log_heads(Arc::clone(&engine), plan.audit_head_every));

@@ -220,6 +220,34 @@ pub const KEYS: &[SettingKey] = &[
     ),
     key("jobs.output_head_bytes", "5242880", "how many of the first bytes of an output are stored"),
     key("jobs.output_tail_bytes", "5242880", "how many of the last bytes of an output are stored"),
+    secret(
+        "artifacts.url",
+        "",
+        "where artifacts are kept: `/path/to/folder`, `s3://bucket/prefix?region=…&endpoint=…`, `gs://bucket/prefix` or `az://container/prefix`; default: a folder in the data folder",
+    ),
+    secret(
+        "artifacts.credentials",
+        "",
+        "credentials of that storage: `KEY_ID:SECRET` for S3, the JSON of a service account for `gs`, `ACCOUNT:KEY` for `az`; default: the rights of the machine",
+    ),
+    key(
+        "artifacts.enabled",
+        "false",
+        "whether this node runs artifacts; the sandbox and its limits are those of `external.*`",
+    ),
+    key("artifacts.cache_bytes", "2147483648", "size of the node's cache of unpacked artifacts"),
+    key("artifacts.python", "/usr/bin/python3", "the Python that runs `module:function`"),
+    key("artifacts.bytes_max", "536870912", "maximum size of the archive of an artifact"),
+    key(
+        "artifacts.keep_versions",
+        "",
+        "newest versions of each artifact that are kept; older ones that no job uses are deleted",
+    ),
+    key(
+        "artifacts.keep_days",
+        "",
+        "days that versions are kept at least; older ones that no job uses are deleted",
+    ),
     key("external.enabled", "false", "whether jobs may start commands"),
     key("external.allow", "", "the allowed commands: files, or folders with everything in them"),
     key(

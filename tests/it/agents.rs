@@ -2,7 +2,7 @@
 //! between them.
 
 mod ledger;
-mod process;
+pub mod process;
 
 mod faults;
 mod joins;

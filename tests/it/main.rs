@@ -4,6 +4,7 @@
 //! `TRYCMD=overwrite cargo test --test it` rewrites them; the diff is then the review.
 
 mod agents;
+mod artifacts;
 mod binary;
 mod campaign;
 mod client;

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use domain::run::Grant;
-use reqwest::{Certificate, Method, RequestBuilder, header};
+use reqwest::{Certificate, Method, RequestBuilder, Response, header};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use url::Url;
 use uuid::Uuid;
 
-use crate::shape::{AGENT, ANSWER_BYTES_MAX, Join, Joined, ROOT};
+use crate::shape::{AGENT, ANSWER_BYTES_MAX, AskArtifact, Join, Joined, ROOT};
 
 /// The connect timeout.
 const CONNECT_MAX: Duration = Duration::from_secs(3);
@@ -154,6 +154,20 @@ impl Client {
         answer(request.body(Bytes::from(bytes)).timeout(patience)).await
     }
 
+    /// Asks for the content of an artifact. Its length is not known, and neither is how long it
+    /// takes: keep-alive pings tell whether the server is there.
+    pub async fn artifact(&self, ask: &AskArtifact) -> Result<Response, CallError> {
+        let request = self.request("artifact").header(header::CONTENT_TYPE, "application/json");
+        let response =
+            request.body(encode(ask)?).send().await.map_err(|error| unreachable(&error))?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        read_answer::<serde_json::Value>(response)
+            .await
+            .and_then(|_| Err(CallError::Unreachable("the server sent no artifact".to_owned())))
+    }
+
     fn request(&self, verb: &str) -> RequestBuilder {
         let address = format!("{}{ROOT}/{verb}", self.base.as_str().trim_end_matches('/'));
         self.http
@@ -172,20 +186,25 @@ fn encode(question: &impl Serialize) -> Result<Vec<u8>, CallError> {
     serde_json::to_vec(question).map_err(|error| CallError::Unreachable(error.to_string()))
 }
 
+/// A request without a complete response.
+pub(crate) fn unreachable(error: &reqwest::Error) -> CallError {
+    let mut text = error.to_string();
+    let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    CallError::Unreachable(text)
+}
+
 async fn answer<A: DeserializeOwned>(request: RequestBuilder) -> Result<A, CallError> {
-    let unreachable = |error: reqwest::Error| {
-        let mut text = error.to_string();
-        let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(&error);
-        while let Some(error) = cause {
-            text = format!("{text}: {error}");
-            cause = error.source();
-        }
-        CallError::Unreachable(text)
-    };
-    let mut response = request.send().await.map_err(unreachable)?;
+    read_answer(request.send().await.map_err(|error| unreachable(&error))?).await
+}
+
+async fn read_answer<A: DeserializeOwned>(mut response: Response) -> Result<A, CallError> {
     let status = response.status();
     let mut body = Vec::new();
-    while let Some(piece) = response.chunk().await.map_err(unreachable)? {
+    while let Some(piece) = response.chunk().await.map_err(|error| unreachable(&error))? {
         if body.len() + piece.len() > ANSWER_BYTES_MAX {
             let text = format!("response exceeds {ANSWER_BYTES_MAX} bytes");
             return Err(CallError::Unreachable(text));

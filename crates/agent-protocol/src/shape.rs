@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use domain::action::Assignment;
+use domain::artifact::ArtifactDigest;
 use domain::cluster::Labels;
 use domain::id::{NodeId, RunId, TenantId};
 use domain::run::{AttemptResult, Grant};
@@ -91,6 +92,9 @@ pub struct Skills {
     /// Whether it has a default database, for jobs without one.
     #[serde(default)]
     pub default_database: bool,
+    /// Whether it runs artifacts.
+    #[serde(default)]
+    pub artifacts: bool,
 }
 
 impl Skills {
@@ -273,6 +277,21 @@ pub struct AskDatabase {
     pub tenant: TenantId,
     /// The name of the database.
     pub name: String,
+}
+
+/// Requests the artifact of a run: the digest of its newest version, or its content.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AskArtifact {
+    /// The id of the session.
+    pub session: Uuid,
+    /// The run that needs the artifact.
+    pub run: RunId,
+    /// The fencing token of the attempt.
+    pub fence: i64,
+    /// The content that is asked for; none asks for the digest of the newest version.
+    #[serde(default)]
+    pub digest: Option<ArtifactDigest>,
 }
 
 /// The requested value.

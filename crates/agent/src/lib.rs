@@ -4,6 +4,7 @@
 //! knows nothing of stores, schedules or retries, because it may run on another machine than these.
 //! Actions are dangerous by nature, so every executor begins with its restrictions.
 
+pub mod artifact;
 pub mod backup;
 pub mod context;
 pub mod descriptors;
@@ -16,6 +17,7 @@ mod stop;
 
 use std::sync::Arc;
 
+use artifact::ArtifactOptions;
 use backup::{Backups, NoBackups};
 use domain::action::{Action, Assignment};
 use domain::id::TenantId;
@@ -43,6 +45,8 @@ pub struct Options {
     pub external: ExternalOptions,
     /// Where SQL and PROCEDURE actions may work.
     pub databases: Databases,
+    /// Whether and how artifacts are run. Their sandbox is that of commands.
+    pub artifacts: ArtifactOptions,
     /// Makes backups of the server.
     pub backups: Arc<dyn Backups>,
 }
@@ -55,6 +59,7 @@ impl Default for Options {
             http: HttpOptions::default(),
             external: ExternalOptions::default(),
             databases: Databases::default(),
+            artifacts: ArtifactOptions::default(),
             backups: Arc::new(NoBackups("this agent is not part of a server")),
         }
     }
@@ -66,6 +71,7 @@ pub struct Agent {
     http: exec::http::Http,
     external: ExternalOptions,
     launcher: exec::external::Launcher,
+    artifacts: exec::artifact::ArtifactRunner,
     databases: Databases,
     backups: Arc<dyn Backups>,
 }
@@ -85,10 +91,12 @@ pub(crate) struct Attempt<'a> {
 impl Agent {
     /// An agent with these options.
     pub fn new(options: Options) -> Self {
-        if options.external.enabled {
+        if options.external.enabled || options.artifacts.enabled {
             options.external.sweep();
         }
+        let artifacts = exec::artifact::ArtifactRunner::new(options.artifacts, &options.external);
         Agent {
+            artifacts,
             secrets: options.secrets,
             http: exec::http::Http::new(options.http),
             external: options.external,
@@ -103,6 +111,7 @@ impl Agent {
         if self.external.enabled {
             exec::external::warm_up(&self.external, &self.launcher).await;
         }
+        exec::artifact::warm_up(&self.artifacts).await;
     }
 
     /// Tests whether a tenant's database answers, and returns its description, or the error.
@@ -127,6 +136,7 @@ impl Agent {
         let permitted = match &definition.action {
             Action::Http(action) => self.http.permitted(tenant, action),
             Action::External(action) => exec::external::permitted(&self.external, action).map(drop),
+            Action::Artifact(action) => self.artifacts.permitted(action).map(drop),
             Action::Sql(action) => exec::sql::permitted(action, definition.run_as.as_deref()),
             Action::Noop | Action::Backup(_) | Action::Procedure(_) | Action::Queue(_) => Ok(()),
         };
@@ -189,6 +199,7 @@ impl Agent {
             Action::External(action) => {
                 exec::external::run(&self.external, &self.launcher, action, attempt).await
             }
+            Action::Artifact(action) => self.artifacts.run(action, attempt).await,
             Action::Sql(action) => exec::sql::script(attempt, action, &self.databases).await,
             Action::Procedure(action) => {
                 exec::sql::procedure(attempt, action, &self.databases).await

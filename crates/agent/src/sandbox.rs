@@ -39,6 +39,7 @@ pub(crate) mod spec;
 mod start;
 mod supervise;
 mod syscalls;
+pub(crate) mod unpack;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -177,8 +178,11 @@ pub async fn probe() -> Result<Report, String> {
 /// The helper's part of the binary: call it first in `main`, and return its result. None means that
 /// the process is no helper.
 pub fn helper_main() -> Option<ExitCode> {
-    if std::env::args().nth(1).as_deref() != Some(MARK) {
-        return None;
+    let mut arguments = std::env::args().skip(1);
+    match arguments.next().as_deref() {
+        Some(MARK) => {}
+        Some(unpack::MARK) => return Some(unpack::run(&arguments.next().unwrap_or_default())),
+        _ => return None,
     }
     Some(match launcher::run() {
         Ok(()) => ExitCode::SUCCESS,

@@ -10,6 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::artifact::{ArtifactReference, Entrypoint, PinnedArtifact, VersionReference};
 use crate::id::{JobId, RunId, TenantId};
 use crate::queue::{KEY_BYTES_MAX, MessageBody, PAYLOAD_BYTES_MAX};
 use crate::slot::SlotKind;
@@ -43,6 +44,8 @@ pub enum Action {
     Backup(BackupAction),
     /// Sends a message to a queue.
     Queue(QueueAction),
+    /// Runs an artifact.
+    Artifact(ArtifactAction),
 }
 
 /// An HTTP request and its expected statuses.
@@ -107,6 +110,91 @@ pub struct ExternalAction {
     /// Environment variables, as far as the administrator allows them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
+}
+
+/// An artifact of the same tenant, and what is executed of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ArtifactAction {
+    /// The version: `name@3`; `name` for the newest one when the job is defined; `name@latest`,
+    /// together with `floating`, for the newest one at each start.
+    #[serde(alias = "artifact")]
+    pub artifact_id: String,
+    /// `module:function` of Python, or the path of an executable file in the artifact.
+    pub entrypoint: String,
+    /// The arguments of an executable file, passed unchanged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<String>,
+    /// Environment variables.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
+    /// Whether each run takes the newest version.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub floating: bool,
+    /// The version that the reference meant when the job was defined. The server sets it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pinned: Option<PinnedArtifact>,
+}
+
+impl ArtifactAction {
+    fn check(&self) -> Result<(), ActionError> {
+        let wrong = |field, problem: String| Err(ActionError { field, problem });
+        let reference = match self.artifact_id.parse::<ArtifactReference>() {
+            Ok(reference) => reference,
+            Err(error) => return wrong("artifact_id", error.to_string()),
+        };
+        let is_latest = reference.version == VersionReference::Latest;
+        if is_latest && !self.floating {
+            let problem = format!(
+                "{reference} changes without the job: name a version such as {}@3, or say FLOATING",
+                reference.name
+            );
+            return wrong("artifact_id", problem);
+        }
+        if self.floating && !is_latest {
+            let problem = format!("needs {}@latest instead of {reference}", reference.name);
+            return wrong("floating", problem);
+        }
+        let entrypoint = match self.entrypoint.parse::<Entrypoint>() {
+            Ok(entrypoint) => entrypoint,
+            Err(error) => return wrong("entrypoint", error.to_string()),
+        };
+        if matches!(entrypoint, Entrypoint::Python { .. }) && !self.arguments.is_empty() {
+            let problem = "a function has none: it gets the context and its parameters";
+            return wrong("arguments", problem.into());
+        }
+        check_arguments(&self.arguments)?;
+        check_environment(&self.environment)?;
+        match self.environment.keys().find(|name| name.starts_with("PUNCTUAL_")) {
+            Some(name) => wrong("environment", format!("{name} is set by the agent")),
+            None => Ok(()),
+        }
+    }
+}
+
+fn check_arguments(arguments: &[String]) -> Result<(), ActionError> {
+    let wrong = |problem: String| Err(ActionError { field: "arguments", problem });
+    if arguments.iter().any(|argument| argument.contains('\0')) {
+        return wrong("must not contain a zero byte".into());
+    }
+    let length: usize = arguments.iter().map(String::len).sum();
+    match length > TEXT_BYTES_MAX {
+        true => wrong(format!("are longer than {TEXT_BYTES_MAX} bytes")),
+        false => Ok(()),
+    }
+}
+
+fn check_environment(environment: &BTreeMap<String, String>) -> Result<(), ActionError> {
+    let bad = |(name, value): &(&String, &String)| {
+        name.is_empty() || name.contains(['=', '\0']) || value.contains('\0')
+    };
+    match environment.iter().find(bad) {
+        Some((name, _)) => {
+            let problem = format!("{name:?} is not a variable name");
+            Err(ActionError { field: "environment", problem })
+        }
+        None => Ok(()),
+    }
 }
 
 /// A backup of the server that runs it.
@@ -248,6 +336,7 @@ impl Action {
             Action::External(_) => "EXTERNAL",
             Action::Backup(_) => "BACKUP",
             Action::Queue(_) => "QUEUE",
+            Action::Artifact(_) => "ARTIFACT",
         }
     }
 
@@ -355,23 +444,10 @@ impl Action {
             }
             Action::External(external) => {
                 text("command", &external.command)?;
-                if external.arguments.iter().any(|argument| argument.contains('\0')) {
-                    return wrong("arguments", "must not contain a zero byte".into());
-                }
-                let length: usize = external.arguments.iter().map(String::len).sum();
-                if length > TEXT_BYTES_MAX {
-                    return wrong("arguments", format!("are longer than {TEXT_BYTES_MAX} bytes"));
-                }
-                let bad = |(name, value): &(&String, &String)| {
-                    name.is_empty() || name.contains(['=', '\0']) || value.contains('\0')
-                };
-                match external.environment.iter().find(bad) {
-                    Some((name, _)) => {
-                        wrong("environment", format!("{name:?} is not a variable name"))
-                    }
-                    None => Ok(()),
-                }
+                check_arguments(&external.arguments)?;
+                check_environment(&external.environment)
             }
+            Action::Artifact(artifact) => artifact.check(),
         }
     }
 }
@@ -476,6 +552,36 @@ mod tests {
         for (json, answer) in [
             (r#"{"type":"NOOP"}"#, "ok"),
             (r#"{"type":"HTTP","endpoint":"https://example.org/x"}"#, "ok"),
+            (r#"{"type":"ARTIFACT","artifact_id":"a@3","entrypoint":"main:run"}"#, "ok"),
+            (r#"{"type":"ARTIFACT","artifact_id":"artifact-123","entrypoint":"bin/x"}"#, "ok"),
+            (
+                r#"{"type":"ARTIFACT","artifact_id":"a@latest","floating":true,"entrypoint":"x"}"#,
+                "ok",
+            ),
+            (
+                r#"{"type":"ARTIFACT","artifact_id":"a@latest","entrypoint":"main:run"}"#,
+                "artifact_id: a@latest changes without the job: name a version such as a@3, or say FLOATING",
+            ),
+            (
+                r#"{"type":"ARTIFACT","artifact_id":"a@3","floating":true,"entrypoint":"main:run"}"#,
+                "floating: needs a@latest instead of a@3",
+            ),
+            (
+                r#"{"type":"ARTIFACT","artifact_id":"a@x","entrypoint":"main:run"}"#,
+                "artifact_id: \"a@x\" does not name a version: write name@3, name, or name@latest with FLOATING",
+            ),
+            (
+                r#"{"type":"ARTIFACT","artifact_id":"a@3","entrypoint":"/bin/sh"}"#,
+                "entrypoint: \"/bin/sh\" is not a relative path: write module:function for Python, or the path of an executable file in the artifact",
+            ),
+            (
+                r#"{"type":"ARTIFACT","artifact_id":"a@3","entrypoint":"main:run","arguments":["x"]}"#,
+                "arguments: a function has none: it gets the context and its parameters",
+            ),
+            (
+                r#"{"type":"ARTIFACT","artifact_id":"a@3","entrypoint":"x","environment":{"PUNCTUAL_RUN":"1"}}"#,
+                "environment: PUNCTUAL_RUN is set by the agent",
+            ),
             (r#"{"type":"HTTP","endpoint":"https://e.org","expected_status":[2,404]}"#, "ok"),
             (
                 r#"{"type":"HTTP","endpoint":"ftp://example.org/x"}"#,

@@ -80,13 +80,15 @@ pub enum Kind {
     HookDelivered,
     /// A user marked a step of a DAG run, answered an approval, or resumed a DAG run.
     StepDecided,
+    /// A version of an artifact was pushed or deleted.
+    ArtifactChanged,
     /// Something that this release does not know.
     Other(String),
 }
 
 impl Kind {
     /// Every kind that this release knows.
-    pub const ALL: [Kind; 25] = [
+    pub const ALL: [Kind; 26] = [
         Kind::JobCreated,
         Kind::JobModified,
         Kind::JobDeleted,
@@ -112,6 +114,7 @@ impl Kind {
         Kind::RunDecided,
         Kind::HookDelivered,
         Kind::StepDecided,
+        Kind::ArtifactChanged,
     ];
 
     /// The word for it.
@@ -142,6 +145,7 @@ impl Kind {
             Kind::RunDecided => "RUN_DECIDED",
             Kind::HookDelivered => "HOOK_DELIVERED",
             Kind::StepDecided => "STEP_DECIDED",
+            Kind::ArtifactChanged => "ARTIFACT_CHANGED",
             Kind::Other(name) => name,
         }
     }

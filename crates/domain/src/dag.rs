@@ -270,6 +270,14 @@ impl StepWork {
             _ => None,
         }
     }
+
+    /// The same, to be changed.
+    pub fn action_mut(&mut self) -> Option<&mut Action> {
+        match self {
+            StepWork::Action { action } => Some(action),
+            _ => None,
+        }
+    }
 }
 
 /// The answer to an approval.
@@ -377,6 +385,15 @@ impl Dag {
         let own = [&self.on_failure, &self.on_success].into_iter().flatten();
         let of_steps = self.steps.iter().flat_map(|step| {
             std::iter::once(&step.work).chain(&step.on_failure).chain(&step.on_success)
+        });
+        of_steps.chain(own)
+    }
+
+    /// The same, to be changed.
+    pub fn works_mut(&mut self) -> impl Iterator<Item = &mut StepWork> {
+        let own = [&mut self.on_failure, &mut self.on_success].into_iter().flatten();
+        let of_steps = self.steps.iter_mut().flat_map(|step| {
+            std::iter::once(&mut step.work).chain(&mut step.on_failure).chain(&mut step.on_success)
         });
         of_steps.chain(own)
     }

@@ -6,6 +6,7 @@
 pub mod access;
 pub mod action;
 pub mod alert;
+pub mod artifact;
 pub mod audit;
 pub mod blackout;
 pub mod bucket;

@@ -21,6 +21,7 @@ use crate::error::{EngineError, Result};
 use crate::node::{Node, Verified};
 use crate::run::Engine;
 
+mod artifacts;
 mod cluster;
 mod dags;
 mod dead_letters;

@@ -145,6 +145,7 @@ impl Node {
             job.definition.when.start_at(next_second(now));
         }
         self.resolve_calendars(job.tenant, &mut job.definition, None).await?;
+        self.resolve_artifacts(job.tenant, &mut job.definition, None).await?;
         self.under_pause(&mut job, None).await?;
         job.definition.parameter_rules = job.definition.checked_rules()?;
         self.check(&job)?;

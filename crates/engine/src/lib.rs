@@ -7,6 +7,7 @@
 //! order of its own.
 
 mod acting;
+mod artifacts;
 mod batch;
 mod calendars;
 mod commands;
@@ -60,8 +61,9 @@ pub use store::{
     Acknowledgement, Answer, Applied, AttemptView, AuditFilter, Cancelled, Channel, Counts, Cursor,
     Decided, DeliveryKey, DeliveryView, Extended, FullStore, GrantOutcome, Identity, JobFilter,
     JobVersion, LastRun, LeasedMessage, LiveCounts, MessagePlace, NamedResources, NodeControl,
-    NodeControlOutcome, NodeInfo, NodeView, Operation, OwnedShard, Page, Put, QueueDepth,
-    QueueLine, RecentEnd, Replaces, RequestState, RunFilter, RunView, RunsOf, Set, Setting,
-    SharedStore, StartFilter, StartKey, StoreError, StoreMetrics, WorkspaceDepth, as_author,
+    NodeControlOutcome, NodeInfo, NodeView, Operation, OwnedShard, Page, PushedArtifact, Put,
+    QueueDepth, QueueLine, RecentEnd, Replaces, RequestState, RunFilter, RunView, RunsOf, Set,
+    Setting, SharedStore, StartFilter, StartKey, StoreError, StoreMetrics, WorkspaceDepth,
+    as_author,
 };
 pub use tracer::{Planned, Settled, Tracer};

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use vault::SecretService;
 
 use crate::actor::Authority;
+use crate::artifact_uploads::ArtifactStorage;
 use crate::directory::JobDirectory;
 use crate::limit::Rate;
 use crate::metrics::Metrics;
@@ -52,6 +53,8 @@ pub struct Parts {
     pub secrets: Arc<dyn SecretService>,
     /// Outputs of attempts on this machine.
     pub outputs: Outputs,
+    /// Storage of artifacts.
+    pub artifacts: Arc<ArtifactStorage>,
     /// Makes backups.
     pub backups: Arc<dyn Backups>,
     /// The metrics.

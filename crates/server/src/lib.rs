@@ -7,6 +7,8 @@
 mod actor;
 mod admission;
 mod app;
+mod artifact_collector;
+mod artifact_uploads;
 mod body;
 mod closing;
 mod condition;
@@ -60,6 +62,8 @@ use reads::Reads;
 
 pub use actor::{Actor, Answer, Authority, Keys};
 pub use app::{App, Options, Parts, UiOptions};
+pub use artifact_collector::{ArtifactCollector, Collected};
+pub use artifact_uploads::ArtifactStorage;
 pub use envelope::SERVER_MARK;
 pub use job_requests::take_job_requests;
 pub use key::{Key, KeyHash, KeyKind};

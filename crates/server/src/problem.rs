@@ -390,6 +390,9 @@ impl From<EngineError> for Problem {
             EngineError::NotFound(what) if what.starts_with("message") => {
                 Problem::no_message(&what["message ".len()..])
             }
+            EngineError::NotFound(what) if what.starts_with("artifact") => {
+                Problem::new(Code::NotFound, format!("there is no {what}"))
+            }
             EngineError::NotFound(what) if what.starts_with("queue") => {
                 Problem::new(Code::QueueNotFound, format!("there is no {what}"))
             }

@@ -9,6 +9,7 @@ use crate::app::App;
 
 mod agent_tokens;
 mod alert_channels;
+mod artifacts;
 mod attention;
 pub(crate) mod audit;
 mod backfill;
@@ -205,6 +206,11 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(secrets::list))
         .routes(routes!(secrets::get, secrets::put, secrets::delete))
         .routes(routes!(secrets::rotate))
+        .routes(routes!(artifacts::list))
+        .routes(routes!(artifacts::push))
+        .routes(routes!(artifacts::get, artifacts::delete))
+        .routes(routes!(artifacts::download))
+        .routes(routes!(artifacts::upload, artifacts::put_upload))
         .routes(routes!(sql::run))
         .routes(routes!(backups::create))
         .routes(routes!(backups::download))

@@ -5,6 +5,7 @@
 //! on another interface.
 
 mod acks;
+mod artifacts;
 mod calendars;
 mod cluster;
 mod dags;
@@ -135,6 +136,7 @@ impl Source for Sys {
             "dags" => dags::dags(self)?,
             "dag_runs" => dags::dag_runs(self, scan)?,
             "dag_steps" => dags::dag_steps(self, scan)?,
+            "artifacts" => artifacts::artifacts(self)?,
             "queues" => queues::queues(self)?,
             "messages" => queues::messages(self)?,
             name => {

@@ -12,6 +12,7 @@ mod talk;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use agent::artifact::ArtifactSource;
 use agent::{DatabaseSource, Secrets};
 use agent_protocol::shape::{AGENT, ASK_BYTES_MAX};
 use axum::extract::{FromRequest, Request, State};
@@ -44,6 +45,7 @@ pub struct AgentEndpoint {
     engine: Arc<Engine>,
     secrets: Arc<dyn Secrets>,
     databases: Arc<dyn DatabaseSource>,
+    artifacts: Arc<dyn ArtifactSource>,
     sessions: Mutex<HashMap<String, Arc<Session>>>,
     /// Processes whose place another one has taken, by the name of the agent.
     replaced: Mutex<HashMap<String, Vec<Uuid>>>,
@@ -87,17 +89,19 @@ pub(crate) async fn read_call<T: DeserializeOwned>(request: Request, most: usize
 }
 
 impl AgentEndpoint {
-    /// An endpoint of an engine. Agents get secrets and addresses of databases for runs that they
-    /// have claimed.
+    /// An endpoint of an engine. Agents get secrets, addresses of databases and artifacts for runs
+    /// that they have claimed.
     pub fn new(
         engine: Arc<Engine>,
         secrets: Arc<dyn Secrets>,
         databases: Arc<dyn DatabaseSource>,
+        artifacts: Arc<dyn ArtifactSource>,
     ) -> Arc<Self> {
         Arc::new(AgentEndpoint {
             engine,
             secrets,
             databases,
+            artifacts,
             sessions: Mutex::default(),
             replaced: Mutex::default(),
         })
@@ -134,6 +138,8 @@ pub(crate) fn routes(app: &App, endpoint: Arc<AgentEndpoint>) -> Router<App> {
         .route("/wire/v1/output", post(talk::output))
         .route("/wire/v1/secret", post(talk::secret))
         .route("/wire/v1/database", post(talk::database))
+        .route("/wire/v1/artifact", post(talk::artifact))
+        .route("/wire/v1/artifact-digest", post(talk::artifact_digest))
         .route("/wire/v1/drain", post(talk::drain))
         .route("/wire/v1/leave", post(talk::leave))
         .layer(axum::middleware::from_fn_with_state(app.clone(), require_agent));

@@ -203,6 +203,19 @@ pub enum ActionClause {
         /// How the interval of the job follows the queue.
         adaptive: Option<AdaptiveInterval>,
     },
+    /// An artifact.
+    Artifact {
+        /// The version.
+        artifact: String,
+        /// What is executed of it.
+        entrypoint: String,
+        /// Whether each run takes the newest version.
+        floating: bool,
+        /// The arguments of an executable file.
+        arguments: Vec<String>,
+        /// Variables of its environment.
+        environment: Vec<(String, String)>,
+    },
     /// A backup of the server.
     Backup {
         /// The name of a target in the settings.
@@ -359,7 +372,8 @@ pub const RULES: &[Rule] = &[
     rule(
         &["AS"],
         "'sql' | CALL procedure(value, ...) | EXEC 'command' [ARGS ('text', ...)] \
-         [ENVIRONMENT (name = 'text', ...)] | HTTP 'method address' [HEADERS (name = 'text', ...)] \
+         [ENVIRONMENT (name = 'text', ...)] | ARTIFACT 'name@version' ENTRYPOINT 'entry point' \
+         [FLOATING] [ARGS ('text', ...)] [ENVIRONMENT (name = 'text', ...)] | HTTP 'method address' [HEADERS (name = 'text', ...)] \
          [BODY ['text' | JSON 'json']] [EXPECT (status, ...)] | SEND TO queue PAYLOAD ['text' | JSON 'json'] \
          [WORKSPACE 'name'] [PRIORITY n] [ADAPT [DEPTH | AGE] n FROM duration TO duration] [AWAIT] | BACKUP TO 'target' [KEEP n] [WITHOUT OUTPUTS] | NOOP",
         "action",

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use domain::action::{
-    Action, BackupAction, ExternalAction, HttpAction, ProcedureAction, QueueAction, SqlAction,
+    Action, ArtifactAction, BackupAction, ExternalAction, HttpAction, ProcedureAction, QueueAction,
+    SqlAction,
 };
 use domain::calendar::{CalendarMode, CalendarUse};
 use domain::cluster::Labels;
@@ -349,6 +350,16 @@ pub(crate) fn action_of(action: &ActionClause) -> Action {
         ActionClause::Exec { command, arguments, environment } => {
             let environment = environment.into_iter().collect();
             Action::External(ExternalAction { command, arguments, environment })
+        }
+        ActionClause::Artifact { artifact, entrypoint, floating, arguments, environment } => {
+            Action::Artifact(ArtifactAction {
+                artifact_id: artifact,
+                entrypoint,
+                arguments,
+                environment: environment.into_iter().collect(),
+                floating,
+                pinned: None,
+            })
         }
         ActionClause::Http { method, endpoint, headers, body, expected_status } => {
             let headers = headers.into_iter().collect();

@@ -387,6 +387,18 @@ fn action(action: &Action) -> String {
             }
             parts.join(" ")
         }
+        Action::Artifact(artifact) => {
+            let mut parts = vec![format!("ARTIFACT {}", text(&artifact.artifact_id))];
+            parts.push(format!("ENTRYPOINT {}", text(&artifact.entrypoint)));
+            parts.extend(artifact.floating.then(|| "FLOATING".to_owned()));
+            if !artifact.arguments.is_empty() {
+                parts.push(format!("ARGS ({})", texts(&artifact.arguments)));
+            }
+            if !artifact.environment.is_empty() {
+                parts.push(format!("ENVIRONMENT ({})", pairs(&artifact.environment)));
+            }
+            parts.join(" ")
+        }
         Action::Http(request) => http(request),
         Action::Queue(send) => {
             let mut parts = vec![format!("SEND TO {}", text(&send.queue))];

@@ -1,6 +1,7 @@
 -- tables
 acknowledgements
 alerts
+artifacts
 attempts
 audit with fillfactor=80
 audit_chains
@@ -59,6 +60,17 @@ alerts.job_id uuid not null
 alerts.run_id uuid
 alerts.text text not null
 alerts.settled boolean not null
+artifacts.tenant_id uuid not null
+artifacts.name text not null collate C
+artifacts.version bigint not null
+artifacts.digest text not null collate C
+artifacts.bytes bigint not null
+artifacts.unpacked_bytes bigint not null
+artifacts.entries bigint not null
+artifacts.labels text not null
+artifacts.created_at bigint not null
+artifacts.created_by text not null
+artifacts.deleted_at bigint
 attempts.run_id uuid not null
 attempts.number integer not null
 attempts.fence bigint not null
@@ -376,6 +388,7 @@ upstream.depends_on uuid not null
 -- constraints
 acknowledgements acknowledgements_pkey PRIMARY KEY (run_id, epoch, node_id)
 alerts alerts_pkey PRIMARY KEY (id)
+artifacts artifacts_pkey PRIMARY KEY (tenant_id, name, version)
 attempts attempts_pkey PRIMARY KEY (run_id, number)
 audit audit_pkey PRIMARY KEY (place)
 audit_chains audit_chains_pkey PRIMARY KEY (tenant_id)
@@ -429,6 +442,7 @@ upstream upstream_pkey PRIMARY KEY (job_id, depends_on)
 -- indexes
 CREATE INDEX alerts_at ON punctual.alerts USING btree (at)
 CREATE INDEX alerts_unsettled ON punctual.alerts USING btree (job_id) WHERE (NOT settled)
+CREATE INDEX artifacts_digest ON punctual.artifacts USING btree (digest)
 CREATE INDEX audit_job ON punctual.audit USING btree (job_id, place) WHERE (kind = ANY (ARRAY['JOB_CREATED'::text, 'JOB_MODIFIED'::text, 'JOB_DELETED'::text]))
 CREATE INDEX audit_run ON punctual.audit USING btree (run_id) WHERE (run_id IS NOT NULL)
 CREATE INDEX audit_tenant ON punctual.audit USING btree (tenant_id, place)
@@ -481,6 +495,7 @@ CREATE INDEX tallies_hour ON punctual.tallies USING btree (hour)
 CREATE INDEX upstream_depends_on ON punctual.upstream USING btree (depends_on)
 CREATE UNIQUE INDEX acknowledgements_pkey ON punctual.acknowledgements USING btree (run_id, epoch, node_id)
 CREATE UNIQUE INDEX alerts_pkey ON punctual.alerts USING btree (id)
+CREATE UNIQUE INDEX artifacts_pkey ON punctual.artifacts USING btree (tenant_id, name, version)
 CREATE UNIQUE INDEX attempts_pkey ON punctual.attempts USING btree (run_id, number)
 CREATE UNIQUE INDEX audit_chain ON punctual.audit USING btree (tenant_id, number) WHERE (number IS NOT NULL)
 CREATE UNIQUE INDEX audit_chains_pkey ON punctual.audit_chains USING btree (tenant_id)

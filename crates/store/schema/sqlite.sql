@@ -22,6 +22,24 @@ CREATE INDEX alerts_at ON alerts (at);
 
 CREATE INDEX alerts_unsettled ON alerts (job_id) WHERE NOT settled;
 
+CREATE TABLE artifacts (
+    tenant_id BLOB NOT NULL,
+    name TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    digest TEXT NOT NULL,
+    bytes INTEGER NOT NULL,
+    unpacked_bytes INTEGER NOT NULL,
+    entries INTEGER NOT NULL,
+    -- A JSON object of texts.
+    labels TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    created_by TEXT NOT NULL,
+    deleted_at INTEGER,
+    PRIMARY KEY (tenant_id, name, version)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX artifacts_digest ON artifacts (digest);
+
 CREATE TABLE attempts (
     run_id BLOB NOT NULL,
     number INTEGER NOT NULL,

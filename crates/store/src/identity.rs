@@ -276,6 +276,7 @@ impl<S: Records> Identity for S {
                 "DELETE FROM identities WHERE owner_id = $1",
                 "DELETE FROM awards WHERE to_id = $1 OR role_id = $1",
                 "DELETE FROM quotas WHERE tenant_id = $1",
+                "DELETE FROM artifacts WHERE tenant_id = $1",
             ] {
                 transaction.push(Statement::new(sql, params![id]));
             }

@@ -39,6 +39,7 @@ use domain::slot::PerSlot;
 use jiff::{SignedDuration, Timestamp};
 
 mod alerts;
+mod artifacts;
 mod audit_log;
 mod author;
 mod change_feed;
@@ -72,6 +73,7 @@ mod versions;
 mod view;
 
 pub use alerts::{Alerts, Channel, Delivery, DeliveryKey, DeliveryView};
+pub use artifacts::{Artifacts, PushedArtifact};
 pub use audit_log::{AuditFilter, AuditLog, AuditedEvent, Chain};
 pub use author::as_author;
 pub use change_feed::{ChangeFeed, Cursor};

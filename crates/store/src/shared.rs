@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use domain::access::{Award, Entry, Kind, Record};
 use domain::alert::Alert;
+use domain::artifact::{ArtifactDigest, ArtifactVersion};
 use domain::audit::{self, Event, Hash, Seal};
 use domain::bucket::Buckets;
 use domain::cluster::{Leadership, Quorum};
@@ -43,6 +44,7 @@ use crate::{
     Submitted, WorkspaceDepths,
 };
 use crate::{Advance, Advanced, DagRecords, DagRun, Dags, StepEnd, StepOutcomes};
+use crate::{Artifacts, PushedArtifact};
 
 /// Receives how long each call of a store took.
 pub trait StoreMetrics: Send + Sync + 'static {
@@ -365,6 +367,18 @@ operations! {
             -> Page<Object, String>;
         ObjectsOfKind objects_of_kind(kind: ObjectKind, after: Option<ObjectId>, limit: u32)
             -> Vec<Object>;
+    }
+    Artifacts {
+        PushArtifact push_artifact(new: &ArtifactVersion) -> PushedArtifact;
+        Artifact artifact(tenant: TenantId, name: &str, version: u32) -> Option<ArtifactVersion>;
+        NewestArtifact newest_artifact(tenant: TenantId, name: &str) -> Option<ArtifactVersion>;
+        ListArtifacts list_artifacts(
+            tenant: TenantId, name: Option<&str>, after: Option<&(String, u32)>, limit: u32
+        ) -> Page<ArtifactVersion, (String, u32)>;
+        ArtifactTenants artifact_tenants() -> Vec<TenantId>;
+        DeleteArtifact delete_artifact(tenant: TenantId, name: &str, version: u32) -> bool;
+        NeededArtifacts needed_artifacts(digests: &[ArtifactDigest], grace: SignedDuration)
+            -> Vec<ArtifactDigest>;
     }
     Pools {
         TakePlaces take_places(requests: &[PlaceRequest]) -> Vec<bool>;

@@ -98,7 +98,20 @@ pub struct JobFlags {
     #[arg(long, value_name = "TEXT", help_heading = "Action", group = "what")]
     shell: Option<String>,
 
-    /// Variable for --command and --shell
+    /// Run a version of an artifact: name@3, name, or name@latest with --floating
+    #[arg(long, value_name = "NAME@VERSION", help_heading = "Action", group = "what")]
+    artifact: Option<String>,
+
+    /// What to execute of --artifact: module:function of Python, or the path of a program; its
+    /// arguments follow --
+    #[arg(long, value_name = "ENTRYPOINT", help_heading = "Action", requires = "artifact")]
+    entrypoint: Option<String>,
+
+    /// Let each run take the newest version of --artifact
+    #[arg(long, help_heading = "Action", requires = "artifact")]
+    floating: bool,
+
+    /// Variable for --command, --shell and --artifact
     #[arg(long, value_name = "NAME=VALUE", help_heading = "Action")]
     env: Vec<String>,
 
@@ -448,6 +461,20 @@ impl JobFlags {
         if self.noop {
             return self.without_words(json!({"type": "NOOP"}));
         }
+        if let Some(artifact) = &self.artifact {
+            let mut payload = json!({"type": "ARTIFACT", "artifact_id": artifact});
+            if let Some(entrypoint) = &self.entrypoint {
+                payload["entrypoint"] = entrypoint.clone().into();
+            }
+            if self.floating {
+                payload["floating"] = true.into();
+            }
+            if !self.words.is_empty() {
+                payload["arguments"] = self.words.clone().into();
+            }
+            self.add_variables(&mut payload)?;
+            return Ok(Some(payload));
+        }
         let (command, arguments) = match (&self.command, &self.shell, self.words.split_first()) {
             (Some(command), ..) => (command.clone(), self.words.clone()),
             (None, Some(text), None) => ("/bin/sh".to_owned(), vec!["-c".to_owned(), text.clone()]),
@@ -459,6 +486,11 @@ impl JobFlags {
         if !arguments.is_empty() {
             payload["arguments"] = arguments.into();
         }
+        self.add_variables(&mut payload)?;
+        Ok(Some(payload))
+    }
+
+    fn add_variables(&self, payload: &mut Value) -> Result<(), Failure> {
         for variable in &self.env {
             let Some((name, value)) = variable.split_once('=') else {
                 let error = CliError::new(format!("--env {variable:?} has no value"));
@@ -466,7 +498,7 @@ impl JobFlags {
             };
             payload["environment"][name] = value.into();
         }
-        Ok(Some(payload))
+        Ok(())
     }
 
     /// Words behind `--` belong to a command.

@@ -19,6 +19,7 @@ use server::{
 use store::PostgresAddress;
 use vault::Ring;
 
+use crate::artifacts::ArtifactSettings;
 use crate::backup;
 use crate::channels::Poster;
 use crate::cli_error::CliError;
@@ -51,6 +52,7 @@ pub struct ServerPlan {
     pub(super) poster: Poster,
     pub(super) backup_targets: BTreeMap<String, PathBuf>,
     pub(super) output_limits: Limits,
+    pub(super) artifacts: ArtifactSettings,
     /// Which metrics it has.
     pub(super) metrics: MetricsOptions,
     /// Whether attempts that completed get a line in the log.
@@ -186,6 +188,7 @@ impl ServerPlan {
             webhook: alerts::webhook(config)?,
             backup_targets: backup::targets(config)?,
             output_limits: jobs::output_limits(config)?,
+            artifacts: ArtifactSettings::from_config(config)?,
             metrics: MetricsOptions {
                 jobs: JobSelection {
                     names: config.list("metrics.jobs").map(str::to_owned).collect(),

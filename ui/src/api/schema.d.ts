@@ -196,6 +196,99 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/artifacts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists versions of artifacts: by name, the newest version first. */
+        get: operations["list_artifacts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/artifacts/{artifact}/uploads/{digest}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Says how much of an upload has arrived at this server. */
+        get: operations["get_artifact_upload"];
+        /**
+         * Adds a piece to an upload: bytes of a tar archive that is compressed with zstd. A client that lost
+         *     its connection asks how much has arrived, and sends the rest to the same server.
+         */
+        put: operations["put_artifact_upload"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/artifacts/{artifact}/versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Makes a version of an upload that has wholly arrived. Content that the newest version has is that
+         *     version.
+         */
+        post: operations["push_artifact"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/artifacts/{artifact}/versions/{version}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows a version of an artifact and the jobs that use it. */
+        get: operations["get_artifact"];
+        put?: never;
+        post?: never;
+        /** Deletes a version that no job uses. Its number is not used again. */
+        delete: operations["delete_artifact"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/artifacts/{artifact}/versions/{version}/content": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Sends the archive of a version. */
+        get: operations["download_artifact"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/attention": {
         parameters: {
             query?: never;
@@ -2970,6 +3063,79 @@ export interface components {
          * @enum {string}
          */
         ApprovalAnswer: "APPROVE" | "REJECT";
+        /** @description Runs an artifact of the tenant. */
+        ArtifactPayload: {
+            /** @description `ARTIFACT`. */
+            type?: string | null;
+            /**
+             * @description The version: `name@3`; `name` for the newest one when the job is defined; `name@latest`,
+             *     together with `floating`, for the newest one at each start.
+             * @example customer_sync@3
+             */
+            artifact_id: string;
+            /**
+             * @description `module:function` of Python, or the path of an executable file in the artifact.
+             * @example main:run
+             */
+            entrypoint: string;
+            /** @description The arguments of an executable file, each as it is. */
+            arguments?: string[] | null;
+            /** @description Variables of its environment. `${secrets.NAME}` stands for a secret. */
+            environment?: {
+                [key: string]: string;
+            } | null;
+            /** @description Whether each run takes the newest version; false when absent. */
+            floating?: boolean | null;
+            pinned?: components["schemas"]["PinnedPayload"] | null;
+        };
+        /** @description A version of an artifact. */
+        ArtifactView: {
+            /**
+             * @description The name of the artifact.
+             * @example customer_sync
+             */
+            name: string;
+            /**
+             * Format: int32
+             * @description The number of the version, from 1.
+             */
+            version: number;
+            /**
+             * @description What jobs refer to it by.
+             * @example customer_sync@3
+             */
+            artifact_id: string;
+            /** @description The SHA-256 of the archive, in hex. */
+            digest: string;
+            /**
+             * Format: int64
+             * @description The size of the archive.
+             */
+            bytes: number;
+            /**
+             * Format: int64
+             * @description The size of the files in it.
+             */
+            unpacked_bytes: number;
+            /**
+             * Format: int64
+             * @description How many files and folders are in it.
+             */
+            entries: number;
+            /** @description What the client that pushed it wants to remember. */
+            labels: {
+                [key: string]: string;
+            };
+            /**
+             * Format: date-time
+             * @description When it was pushed.
+             */
+            created_at: string;
+            /** @description The user who pushed it. */
+            created_by: string;
+            /** @description The jobs that use it; absent in lists. */
+            used_by?: string[] | null;
+        };
         /** @description One try at a run, ended. */
         Attempt: {
             /**
@@ -3106,7 +3272,8 @@ export interface components {
              *     `JOB_CANCELLED`, `JOB_SKIPPED`, `DENIED`, `LOGIN`, `TENANT_CHANGED`, `USER_CHANGED`,
              *     `ROLE_CHANGED`, `GRANT_CHANGED`, `KEY_CHANGED`, `SECRET_CHANGED`, `SETTING_CHANGED`,
              *     `BACKUP`, `NODE_CHANGED`, `JOB_TRIGGERED`, `JOB_BACKFILLED`, `RUN_RETRIED`,
-             *     `DEAD_LETTER_ACKNOWLEDGED`, `TESTED`, `JOBS_EXPORTED` or `STEP_DECIDED`.
+             *     `DEAD_LETTER_ACKNOWLEDGED`, `TESTED`, `JOBS_EXPORTED`,
+             *     `STEP_DECIDED` or `ARTIFACT_CHANGED`.
              */
             event_type: string;
             /** @description The actor; empty for runs of the schedule. */
@@ -3867,6 +4034,10 @@ export interface components {
             starts_at?: string | null;
             /** @description The last instant at which a time of an interval may lie. */
             ends_at?: string | null;
+            /** @description The artifact that it runs, instead of a payload. */
+            artifact_id?: string | null;
+            /** @description What it executes of the artifact. */
+            entrypoint?: string | null;
             retry_config?: components["schemas"]["RetryConfig"] | null;
             grace_period_seconds?: components["schemas"]["Seconds"] | null;
             catch_up?: components["schemas"]["CatchUp"] | null;
@@ -3973,6 +4144,10 @@ export interface components {
             starts_at?: string | null;
             /** @description The last instant at which a time of an interval may lie. */
             ends_at?: string | null;
+            /** @description The artifact that it runs, instead of a payload. */
+            artifact_id?: string | null;
+            /** @description What it executes of the artifact. */
+            entrypoint?: string | null;
             retry_config?: components["schemas"]["RetryConfig"] | null;
             grace_period_seconds?: components["schemas"]["Seconds"] | null;
             catch_up?: components["schemas"]["CatchUp"] | null;
@@ -5216,8 +5391,12 @@ export interface components {
             starts_at?: string | null;
             /** @description The last instant at which a time of an interval may lie. */
             ends_at?: string | null;
-            /** @description The action. */
+            /** @description The action. It may be left out where `artifact_id` and `entrypoint` are given. */
             payload: components["schemas"]["Payload"];
+            /** @description The artifact that it runs, instead of a payload. */
+            artifact_id?: string | null;
+            /** @description What it executes of the artifact. */
+            entrypoint?: string | null;
             retry_config?: components["schemas"]["RetryConfig"] | null;
             timeout_seconds?: components["schemas"]["Seconds"] | null;
             grace_period_seconds?: components["schemas"]["Seconds"] | null;
@@ -5355,8 +5534,12 @@ export interface components {
             starts_at?: string | null;
             /** @description The last instant at which a time of an interval may lie. */
             ends_at?: string | null;
-            /** @description The action. */
+            /** @description The action. It may be left out where `artifact_id` and `entrypoint` are given. */
             payload: components["schemas"]["Payload"];
+            /** @description The artifact that it runs, instead of a payload. */
+            artifact_id?: string | null;
+            /** @description What it executes of the artifact. */
+            entrypoint?: string | null;
             retry_config?: components["schemas"]["RetryConfig"] | null;
             timeout_seconds?: components["schemas"]["Seconds"] | null;
             grace_period_seconds?: components["schemas"]["Seconds"] | null;
@@ -5732,6 +5915,59 @@ export interface components {
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
+        List_ArtifactView: {
+            /** @description The items. */
+            data: {
+                /**
+                 * @description The name of the artifact.
+                 * @example customer_sync
+                 */
+                name: string;
+                /**
+                 * Format: int32
+                 * @description The number of the version, from 1.
+                 */
+                version: number;
+                /**
+                 * @description What jobs refer to it by.
+                 * @example customer_sync@3
+                 */
+                artifact_id: string;
+                /** @description The SHA-256 of the archive, in hex. */
+                digest: string;
+                /**
+                 * Format: int64
+                 * @description The size of the archive.
+                 */
+                bytes: number;
+                /**
+                 * Format: int64
+                 * @description The size of the files in it.
+                 */
+                unpacked_bytes: number;
+                /**
+                 * Format: int64
+                 * @description How many files and folders are in it.
+                 */
+                entries: number;
+                /** @description What the client that pushed it wants to remember. */
+                labels: {
+                    [key: string]: string;
+                };
+                /**
+                 * Format: date-time
+                 * @description When it was pushed.
+                 */
+                created_at: string;
+                /** @description The user who pushed it. */
+                created_by: string;
+                /** @description The jobs that use it; absent in lists. */
+                used_by?: string[] | null;
+            }[];
+            /** @description Send it as `cursor` for the next page; null on the last one. */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
         List_Attempt: {
             /** @description The items. */
             data: {
@@ -5797,7 +6033,8 @@ export interface components {
                  *     `JOB_CANCELLED`, `JOB_SKIPPED`, `DENIED`, `LOGIN`, `TENANT_CHANGED`, `USER_CHANGED`,
                  *     `ROLE_CHANGED`, `GRANT_CHANGED`, `KEY_CHANGED`, `SECRET_CHANGED`, `SETTING_CHANGED`,
                  *     `BACKUP`, `NODE_CHANGED`, `JOB_TRIGGERED`, `JOB_BACKFILLED`, `RUN_RETRIED`,
-                 *     `DEAD_LETTER_ACKNOWLEDGED`, `TESTED`, `JOBS_EXPORTED` or `STEP_DECIDED`.
+                 *     `DEAD_LETTER_ACKNOWLEDGED`, `TESTED`, `JOBS_EXPORTED`,
+                 *     `STEP_DECIDED` or `ARTIFACT_CHANGED`.
                  */
                 event_type: string;
                 /** @description The actor; empty for runs of the schedule. */
@@ -6042,6 +6279,10 @@ export interface components {
                 starts_at?: string | null;
                 /** @description The last instant at which a time of an interval may lie. */
                 ends_at?: string | null;
+                /** @description The artifact that it runs, instead of a payload. */
+                artifact_id?: string | null;
+                /** @description What it executes of the artifact. */
+                entrypoint?: string | null;
                 retry_config?: components["schemas"]["RetryConfig"] | null;
                 grace_period_seconds?: components["schemas"]["Seconds"] | null;
                 catch_up?: components["schemas"]["CatchUp"] | null;
@@ -7194,6 +7435,15 @@ export interface components {
         };
         /** @description How many items must succeed. */
         MinSuccessSpec: number | string;
+        /** @description A version to be made of an upload. */
+        NewVersion: {
+            /** @description The SHA-256 of the upload, in hex. */
+            digest: string;
+            /** @description What to remember about it: up to 64 short texts by name. */
+            labels?: {
+                [key: string]: string;
+            };
+        };
         /** @description Does nothing, successfully. */
         NoopPayload: {
             /** @description `NOOP`. */
@@ -7381,9 +7631,9 @@ export interface components {
         };
         /**
          * @description The action of a job. Without a `type`, `endpoint` means `HTTP`, `sql` means `SQL`, `procedure` means
-         *     `PROCEDURE`, `command` means `EXTERNAL` and `queue` means `QUEUE`.
+         *     `PROCEDURE`, `command` means `EXTERNAL`, `artifact_id` means `ARTIFACT` and `queue` means `QUEUE`.
          */
-        Payload: components["schemas"]["HttpPayload"] | components["schemas"]["SqlPayload"] | components["schemas"]["ProcedurePayload"] | components["schemas"]["ExternalPayload"] | components["schemas"]["QueuePayload"] | components["schemas"]["BackupPayload"] | components["schemas"]["NoopPayload"];
+        Payload: components["schemas"]["HttpPayload"] | components["schemas"]["SqlPayload"] | components["schemas"]["ProcedurePayload"] | components["schemas"]["ExternalPayload"] | components["schemas"]["ArtifactPayload"] | components["schemas"]["QueuePayload"] | components["schemas"]["BackupPayload"] | components["schemas"]["NoopPayload"];
         /** @description Lengths of time, in seconds. Percentiles are rounded up, by a quarter at most. */
         Percentiles: {
             /**
@@ -7411,6 +7661,16 @@ export interface components {
              * @description 99 of 100 are not longer.
              */
             p99?: number | null;
+        };
+        /** @description A version of an artifact with its digest. */
+        PinnedPayload: {
+            /**
+             * Format: int32
+             * @description The number of the version.
+             */
+            version: number;
+            /** @description The SHA-256 of its archive, in hex. */
+            digest: string;
         };
         /** @description A poll of a worker. */
         PollBody: {
@@ -9356,6 +9616,16 @@ export interface components {
             /** @description The first ten jobs that are due in it, by name. */
             jobs: components["schemas"]["UpcomingJob"][];
         };
+        /** @description How much of an upload has arrived. */
+        UploadView: {
+            /** @description The SHA-256 that the archive shall have, in hex. */
+            digest: string;
+            /**
+             * Format: int64
+             * @description How many bytes have arrived.
+             */
+            received: number;
+        };
         /** @description A job that must have ended before another one starts: its name or id, or both with a condition. */
         Upstream: string | components["schemas"]["UpstreamCondition"];
         /** @description A job and how it must have ended. */
@@ -10786,6 +11056,584 @@ export interface operations {
             };
             /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    list_artifacts: {
+        parameters: {
+            query?: {
+                /** @description Only those of this artifact. */
+                name?: string;
+                /** @description The most items of a page: 1 to 500, 50 by default. */
+                limit?: number;
+                /** @description Where the page begins: `next_cursor` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["List_ArtifactView"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_artifact_upload: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of the artifact. */
+                artifact: string;
+                /** @description The SHA-256 that the archive shall have, in hex. */
+                digest: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UploadView"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    put_artifact_upload: {
+        parameters: {
+            query?: {
+                /** @description How many bytes have arrived before; 0 when absent. */
+                offset?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The name of the artifact. */
+                artifact: string;
+                /** @description The SHA-256 that the archive shall have, in hex. */
+                digest: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/zstd": string;
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UploadView"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The offset is another one, or the tenant has too many uploads. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    push_artifact: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of the artifact. */
+                artifact: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewVersion"];
+            };
+        };
+        responses: {
+            /** @description The newest version has this content. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ArtifactView"];
+                };
+            };
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ArtifactView"];
+                };
+            };
+            /** @description Bad Request: `INVALID_CRON`, `INVALID_TIMEZONE`, `INVALID_SCHEDULE`, `MALFORMED_JSON`, `SYNTAX_ERROR`, `INVALID_REQUEST`, `UNSUPPORTED_VERSION` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The content has not arrived at this server. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Payload Too Large: `BODY_TOO_LARGE` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type: `UNSUPPORTED_MEDIA_TYPE` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unprocessable Entity: `VALIDATION_FAILED`, `DEPENDENCY_CYCLE`, `IDEMPOTENCY_KEY_REUSED` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Object storage does not answer. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_artifact: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of the artifact. */
+                artifact: string;
+                /** @description The number of the version, or `latest`. */
+                version: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ArtifactView"];
+                };
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    delete_artifact: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of the artifact. */
+                artifact: string;
+                /** @description The number of the version. */
+                version: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A job uses it. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    download_artifact: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of the artifact. */
+                artifact: string;
+                /** @description The number of the version, or `latest`. */
+                version: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/zstd": string;
+                };
+            };
+            /** @description Not Modified */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Unauthorized: `UNAUTHENTICATED` */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden: `FORBIDDEN` */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found: `NOT_FOUND`, `JOB_NOT_FOUND`, `QUEUE_NOT_FOUND`, `DAG_NOT_FOUND`, `TASK_NOT_FOUND`, `EXECUTION_NOT_FOUND`, `TENANT_NOT_FOUND`, `ENTRY_NOT_FOUND` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests: `QUEUE_FULL`, `RATE_LIMITED` */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Object storage does not answer. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -4,16 +4,19 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+use agent::artifact::{ArtifactChunks, ArtifactSource, FetchError};
 use agent::{DatabaseSource, SecretError, Secrets};
+use bytes::Bytes;
 use domain::action::Assignment;
+use domain::artifact::ArtifactDigest;
 use domain::id::{NodeId, TenantId};
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::client::{CallError, Client};
-use crate::shape::{AskDatabase, AskSecret, RequestedValue};
+use crate::client::{CallError, Client, unreachable};
+use crate::shape::{AskArtifact, AskDatabase, AskSecret, RequestedValue};
 
 /// How long an attempt waits for a server that can answer its request.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -113,5 +116,52 @@ impl DatabaseSource for Link {
     ) -> Pin<Box<dyn Future<Output = Result<Option<String>, String>> + Send + 'a>> {
         let question = move |session| AskDatabase { session, tenant, name: name.to_owned() };
         Box::pin(self.ask("database", question))
+    }
+}
+
+/// An answer that takes a while.
+type Fetch<'a, T> = Pin<Box<dyn Future<Output = Result<T, FetchError>> + Send + 'a>>;
+
+impl ArtifactSource for Link {
+    fn newest<'a>(&'a self, assignment: &'a Assignment) -> Fetch<'a, ArtifactDigest> {
+        Box::pin(async move {
+            let (run, fence) = (assignment.run, assignment.fence);
+            let question = |session| AskArtifact { session, run, fence, digest: None };
+            let told = self.ask("artifact-digest", question).await;
+            let told = told.map_err(FetchError::Unavailable)?;
+            let none = || FetchError::Unknown("the tenant has no such artifact".to_owned());
+            let digest = told.ok_or_else(none)?;
+            digest.parse().map_err(|error| FetchError::Unavailable(format!("{error}")))
+        })
+    }
+
+    fn open<'a>(
+        &'a self,
+        assignment: &'a Assignment,
+        digest: ArtifactDigest,
+    ) -> Fetch<'a, Box<dyn ArtifactChunks>> {
+        Box::pin(async move {
+            let away = || FetchError::Unavailable("no server reachable".to_owned());
+            let open = self.open().ok_or_else(away)?;
+            let (session, run, fence) = (open.session, assignment.run, assignment.fence);
+            let ask = AskArtifact { session, run, fence, digest: Some(digest) };
+            match open.client.artifact(&ask).await {
+                Ok(response) => Ok(Box::new(ArtifactBody(response)) as Box<dyn ArtifactChunks>),
+                Err(error) if error.is("NOT_FOUND") => Err(FetchError::Unknown(error.to_string())),
+                Err(error) => Err(FetchError::Unavailable(error.to_string())),
+            }
+        })
+    }
+}
+
+/// The content of an artifact on its way from the server.
+struct ArtifactBody(reqwest::Response);
+
+impl ArtifactChunks for ArtifactBody {
+    fn next(&mut self) -> Fetch<'_, Option<Bytes>> {
+        Box::pin(async move {
+            let chunk = self.0.chunk().await;
+            chunk.map_err(|error| FetchError::Unavailable(unreachable(&error).to_string()))
+        })
     }
 }

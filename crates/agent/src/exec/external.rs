@@ -1,6 +1,6 @@
 //! EXTERNAL: starts a command of this machine, in a sandbox.
 
-mod launch;
+pub(crate) mod launch;
 mod launcher;
 mod policy;
 
@@ -63,6 +63,8 @@ pub struct ExternalOptions {
     pub writable: Vec<PathBuf>,
     /// Paths that commands may never see: the data folder, the configuration.
     pub protected: Vec<PathBuf>,
+    /// The folder of unpacked artifacts, of which a command that runs one sees its own.
+    pub artifacts: Option<PathBuf>,
     /// The binary that calls [`crate::sandbox::helper_main`] first: this one.
     pub helper: PathBuf,
     /// Where the scratch directories of commands are that have no root directory of their own.
@@ -85,6 +87,7 @@ impl Default for ExternalOptions {
             readable: Vec::new(),
             writable: Vec::new(),
             protected: Vec::new(),
+            artifacts: None,
             helper: "/proc/self/exe".into(),
             temporary: "/tmp".into(),
         }
@@ -175,6 +178,7 @@ impl ExternalOptions {
             readable: self.allow.iter().chain(&self.readable).map(PathBuf::as_path).collect(),
             writable: writable.map(PathBuf::as_path).collect(),
             protected: &self.protected,
+            artifacts: self.artifacts.as_deref(),
             has_network: self.network == Network::Allow,
         }
     }
@@ -326,12 +330,18 @@ async fn prepare(
     environment.insert("TRACEPARENT".to_owned(), crate::context::traceparent(assignment));
     let parameters: Value = assignment.parameters.clone().into_iter().collect();
     let stdin = exact_number::to_text(&parameters);
-    Ok(spec::Command { path, name, arguments: action.arguments.clone(), environment, stdin })
+    let arguments = action.arguments.clone();
+    Ok(spec::Command { path, name, arguments, environment, stdin, artifact: None })
 }
 
 /// The result of the attempt.
-fn result(options: &ExternalOptions, path: &str, ending: CommandEnding) -> AttemptResult {
-    let CommandEnding { told, stopped, was_killed, bytes, said, last_words, is_clean } = ending;
+pub(crate) fn result(
+    options: &ExternalOptions,
+    path: &str,
+    ending: CommandEnding,
+) -> AttemptResult {
+    let CommandEnding { told, stopped, was_killed, bytes, said, last_words, is_clean, result: _ } =
+        ending;
     let mut details = json!({
         "command": path,
         "limits": options.limits,

@@ -25,6 +25,8 @@ pub(super) struct Basis<'a> {
     pub setup: &'a Setup,
     pub program: Option<&'a OwnedFd>,
     pub scratch: &'a Path,
+    /// Where the command has its artifact, if it runs one.
+    pub artifact: Option<&'a Path>,
     pub has_root: bool,
     /// Whether `/proc` shows the command's own processes only.
     pub has_proc: bool,
@@ -84,6 +86,7 @@ fn made(basis: &Basis<'_>) -> Result<RulesetCreated, RulesetError> {
             .add_rules(path_beneath_rules(DEVICES, device))?
     };
     created
+        .add_rules(path_beneath_rules(basis.artifact, read))?
         .add_rules(path_beneath_rules(&setup.layout.writable, write))?
         .add_rules(path_beneath_rules([basis.scratch], write))
 }

@@ -25,6 +25,8 @@ pub(super) struct Request {
     pub spec: Spec,
     pub stdout: OwnedFd,
     pub stderr: OwnedFd,
+    /// The pipe of its result, if it runs an artifact.
+    pub result: Option<OwnedFd>,
     /// The file by which a process enters the control group of the command.
     pub group: Option<OwnedFd>,
 }
@@ -119,8 +121,10 @@ fn receive(socket: &mut UnixStream) -> io::Result<Option<Request>> {
         return Ok(None);
     };
     let mut message = slice::from_ref(&first).chain(socket);
-    let spec = spec::receive(&mut message)?;
-    Ok(Some(Request { spec, stdout, stderr, group: descriptors.next() }))
+    let spec: Spec = spec::receive(&mut message)?;
+    let has_result = spec.command.as_ref().is_some_and(|command| command.artifact.is_some());
+    let result = if has_result { descriptors.next() } else { None };
+    Ok(Some(Request { spec, stdout, stderr, result, group: descriptors.next() }))
 }
 
 /// Takes a byte and the descriptors that it carries. None at the end of the socket.

@@ -117,7 +117,7 @@ fn unless_gone<T>(result: io::Result<T>) -> io::Result<Option<T>> {
 }
 
 /// Closes whatever else was inherited.
-fn close_others(socket: &UnixStream) -> io::Result<()> {
+pub(super) fn close_others(socket: &impl AsRawFd) -> io::Result<()> {
     let mut open = Vec::new();
     for entry in fs::read_dir("/proc/self/fd")? {
         open.extend(entry?.file_name().to_str().and_then(|name| name.parse::<i32>().ok()));

@@ -82,6 +82,8 @@ pub struct Layout {
     pub links: Vec<(PathBuf, PathBuf)>,
     /// Where the scratch directory is.
     pub scratch: PathBuf,
+    /// The folder of unpacked artifacts.
+    pub artifacts: Option<PathBuf>,
 }
 
 /// The configured paths.
@@ -89,6 +91,7 @@ pub struct ConfiguredPaths<'a> {
     pub readable: Vec<&'a Path>,
     pub writable: Vec<&'a Path>,
     pub protected: &'a [PathBuf],
+    pub artifacts: Option<&'a Path>,
     pub has_network: bool,
 }
 
@@ -118,7 +121,7 @@ impl ConfiguredPaths<'_> {
     /// The present identity of the mounted paths.
     pub fn mounted(&self) -> Vec<Stamp> {
         let paths = self.readable.iter().chain(&self.writable).copied();
-        let paths = paths.chain(self.protected.iter().map(PathBuf::as_path));
+        let paths = paths.chain(self.protected.iter().map(PathBuf::as_path)).chain(self.artifacts);
         paths.map(|path| Stamp::new(path, false)).collect()
     }
 
@@ -149,6 +152,7 @@ impl ConfiguredPaths<'_> {
         for file in self.files() {
             layout.copy(file);
         }
+        layout.artifacts = self.artifacts.map(real);
         layout.protected = self.protected.iter().map(|path| real(path)).collect();
         layout.prune();
         layout.place_scratch();

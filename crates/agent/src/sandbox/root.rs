@@ -7,6 +7,7 @@
 //! /dev                   five devices
 //! /proc                  the command's own processes
 //! /tmp                   the scratch directory: empty, in memory, limited, not executable
+//! /artifact              the artifact that the command runs, read-only
 //! allowed, readable      at their own places  read-only
 //! writable               at their own places  not executable
 //! ```
@@ -31,6 +32,12 @@ use super::layout::Layout;
 use super::spec::Setup;
 
 const NONE: Option<&str> = None;
+
+/// Where all unpacked artifacts are until a command has its own. No command sees it.
+const ARTIFACTS: &str = "/.artifacts";
+
+/// Where a command has its artifact.
+pub(super) const ARTIFACT: &str = "/artifact";
 
 /// Where the machine's root directory is while the command's is built.
 const HOST: &str = "/.host";
@@ -94,6 +101,9 @@ fn assemble(layout: &Layout) -> Result<(), String> {
     for path in binds.into_iter().filter(|path| on_host(path).exists()) {
         bind(path, path)?;
     }
+    if let Some(artifacts) = &layout.artifacts {
+        bind(artifacts, Path::new(ARTIFACTS))?;
+    }
     for (device, of) in DEVICES {
         bind(Path::new(of), Path::new(device))?;
     }
@@ -118,6 +128,11 @@ fn furnish(layout: &Layout) -> Result<(), String> {
         ["/dev", "/etc", "/proc", "/var"].map(Path::new).into_iter().chain([&*layout.scratch])
     {
         at(folder, fs::create_dir_all(folder))?;
+    }
+    if layout.artifacts.is_some() {
+        for folder in [ARTIFACTS, ARTIFACT] {
+            at(folder, fs::create_dir(folder))?;
+        }
     }
     for path in layout.readable.iter().chain(&layout.writable) {
         at(path, place(path))?;
@@ -279,6 +294,32 @@ pub(super) fn mount_scratch(setup: &Setup) -> Result<(), String> {
     );
     let scratch = setup.layout.scratch.as_path();
     at(scratch, mount(Some("tmpfs"), scratch, Some("tmpfs"), INERT, Some(options.as_str())))
+}
+
+/// Where an unpacked artifact is in the root directory that the launcher has built.
+pub(super) fn artifact_before_mount(folder: &Path) -> PathBuf {
+    Path::new(ARTIFACTS).join(folder.file_name().unwrap_or_default())
+}
+
+/// Gives this process, which has a mount namespace of its own, its artifact in its copy of the root
+/// directory, and takes the others away.
+pub(super) fn mount_artifact(layout: &Layout, folder: Option<&Path>) -> Result<(), String> {
+    if layout.artifacts.is_none() {
+        return Ok(());
+    }
+    if let Some(folder) = folder {
+        let from = artifact_before_mount(folder);
+        at(ARTIFACT, mount(Some(&from), ARTIFACT, NONE, MsFlags::MS_BIND, NONE))?;
+        let flags = MsFlags::MS_REMOUNT
+            | MsFlags::MS_BIND
+            | MsFlags::MS_RDONLY
+            | MsFlags::MS_NOSUID
+            | MsFlags::MS_NODEV;
+        at(ARTIFACT, mount(NONE, ARTIFACT, NONE, flags, NONE))?;
+    }
+    // The filter of the launcher lets no process unmount, so something empty covers them. No command
+    // can take it away.
+    at(ARTIFACTS, hide(Path::new(ARTIFACTS)))
 }
 
 /// An error with its path.

@@ -21,8 +21,15 @@ pub const KILL: u8 = b'k';
 /// The byte that asks the launcher for an init process. It carries the socket to it.
 pub const REQUEST: u8 = b'r';
 /// How many descriptors a request to an init process has at most: the two output streams of the
-/// command, and the file by which it enters its control group. Its first byte carries them.
-pub const REQUEST_DESCRIPTORS: usize = 3;
+/// command, the pipe of its result if it runs an artifact, and the file by which it enters its
+/// control group. Its first byte carries them.
+pub const REQUEST_DESCRIPTORS: usize = 4;
+
+/// Arguments that stand for what is known when the command is started: the folder of the artifact,
+/// the file with the context, and the descriptor of the result.
+pub const FOLDER_MARK: &str = "\u{1}folder";
+pub const CONTEXT_MARK: &str = "\u{1}context";
+pub const RESULT_MARK: &str = "\u{1}result";
 
 /// For the launcher, once: what all commands have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,6 +76,17 @@ pub struct Command {
     pub arguments: Vec<String>,
     pub environment: BTreeMap<String, String>,
     pub stdin: String,
+    /// What it runs, if that is an artifact.
+    pub artifact: Option<ArtifactMount>,
+}
+
+/// The artifact of a command.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ArtifactMount {
+    /// Where it is unpacked on the machine.
+    pub folder: PathBuf,
+    /// The document about the run.
+    pub context: String,
 }
 
 /// How much of the machine a command may use.

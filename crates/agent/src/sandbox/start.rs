@@ -1,10 +1,12 @@
 //! Starting a command: its process puts everything in force on itself, and then executes the
 //! command.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::prctl;
@@ -21,6 +23,9 @@ use super::init::{Own, Request};
 use super::launcher::Common;
 use super::spec::{self, Spec};
 use super::{Feature, Level, Report, confine, root};
+
+/// The name of the document about the run of an artifact, in the scratch directory.
+const CONTEXT: &str = "context.json";
 
 /// Why a command does not start.
 pub(super) struct StartRefusal {
@@ -67,10 +72,30 @@ fn try_command(
         _ => &common.setup.layout.scratch,
     };
     let stdin = stdin(spec).map_err(|error| StartRefusal::failed("the parameters", &error))?;
-    let file = spec.command.as_ref().map(|command| open(&command.path)).transpose()?;
-    let program = program(spec.command.as_ref(), file.as_ref(), scratch);
+    let artifact = spec.command.as_ref().and_then(|command| command.artifact.as_ref());
+    let file = match &spec.command {
+        Some(command) => Some(open(&place_of(common, command))?),
+        None => None,
+    };
+    let started = Placement {
+        scratch,
+        artifact: artifact.map(|it| match common.has_root {
+            true => Path::new(root::ARTIFACT),
+            false => it.folder.as_path(),
+        }),
+        result: request.result.as_ref().map(AsRawFd::as_raw_fd),
+    };
+    let program = program(spec.command.as_ref(), file.as_ref(), &started);
     let program = program.map_err(|error| StartRefusal::failed("the command", &error))?;
-    let command = Command { common, own, request: &request, file: file.as_ref(), stdin, scratch };
+    let command = Command {
+        common,
+        own,
+        request: &request,
+        file: file.as_ref(),
+        stdin,
+        scratch,
+        artifact: started.artifact,
+    };
     // Some(None) is the end of a request for a report.
     let spawned = spawn(stack, &program, || match command.confine(report) {
         Ok(()) if spec.command.is_some() => Ok(()),
@@ -91,6 +116,43 @@ fn try_command(
     }
 }
 
+/// What a command is told when it is started.
+struct Placement<'a> {
+    scratch: &'a Path,
+    /// Where it has its artifact.
+    artifact: Option<&'a Path>,
+    /// The descriptor of its result.
+    result: Option<i32>,
+}
+
+impl Placement<'_> {
+    fn context(&self) -> PathBuf {
+        self.scratch.join(CONTEXT)
+    }
+
+    /// An argument, or what it stands for.
+    fn argument<'a>(&self, argument: &'a str) -> Cow<'a, str> {
+        let shown = |path: &Path| path.to_string_lossy().into_owned();
+        match (argument, self.artifact, self.result) {
+            (spec::FOLDER_MARK, Some(folder), _) => shown(folder).into(),
+            (spec::CONTEXT_MARK, Some(_), _) => shown(&self.context()).into(),
+            (spec::RESULT_MARK, _, Some(result)) => result.to_string().into(),
+            _ => argument.into(),
+        }
+    }
+}
+
+/// The path of a command as this process sees it.
+fn place_of(common: &Common, command: &spec::Command) -> PathBuf {
+    match &command.artifact {
+        Some(artifact) if common.has_root => match command.path.strip_prefix(&artifact.folder) {
+            Ok(inside) => root::artifact_before_mount(&artifact.folder).join(inside),
+            Err(_) => command.path.clone(),
+        },
+        _ => command.path.clone(),
+    }
+}
+
 /// A command in its own process, before it is executed.
 struct Command<'a> {
     common: &'a Common,
@@ -99,6 +161,7 @@ struct Command<'a> {
     file: Option<&'a OwnedFd>,
     stdin: OwnedFd,
     scratch: &'a Path,
+    artifact: Option<&'a Path>,
 }
 
 impl Command<'_> {
@@ -118,6 +181,7 @@ impl Command<'_> {
             code: "WORKING_DIRECTORY",
             message: format!("{}: {error}", work.display()),
         })?;
+        self.write_context().map_err(|error| StartRefusal::failed("the context", &error))?;
         let rules = is_on.then(|| Rules::new(&self.basis()));
         let change = confine::change_user(setup.user);
         if is_on {
@@ -144,6 +208,29 @@ impl Command<'_> {
             }),
             _ => Ok(()),
         }
+    }
+
+    /// Writes the document about the run of an artifact, and lets the program write its result.
+    fn write_context(&self) -> io::Result<()> {
+        let command = self.request.spec.command.as_ref();
+        let Some(artifact) = command.and_then(|command| command.artifact.as_ref()) else {
+            return Ok(());
+        };
+        let path = self.scratch.join(CONTEXT);
+        std::fs::write(&path, &artifact.context)?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o444))?;
+        if let Some(result) = &self.request.result {
+            if let Some(user) = self.common.setup.user {
+                // A process that opens a pipe by its name must own it. Where this fails, the descriptor works.
+                let _ = rustix::fs::fchown(
+                    result,
+                    Some(rustix::fs::Uid::from_raw(user.uid)),
+                    Some(rustix::fs::Gid::from_raw(user.gid)),
+                );
+            }
+            fcntl_setfd(result, FdFlags::empty())?;
+        }
+        Ok(())
     }
 
     /// Gives the process its streams, and makes it the leader of a process group.
@@ -182,6 +269,11 @@ impl Command<'_> {
         }
         let mounted = root::mount_scratch(&self.common.setup);
         mounted.map_err(|error| StartRefusal::failed("the scratch directory", &error))?;
+        let command = self.request.spec.command.as_ref();
+        let artifact = command.and_then(|command| command.artifact.as_ref());
+        let artifact = artifact.map(|artifact| artifact.folder.as_path());
+        let mounted = root::mount_artifact(&self.common.setup.layout, artifact);
+        mounted.map_err(|error| StartRefusal::failed("the artifact", &error))?;
         let how = format!("tmpfs on {}", self.scratch.display());
         report.note::<&str>(Feature::Scratch, Ok(how));
         Ok(())
@@ -199,6 +291,7 @@ impl Command<'_> {
             setup: &self.common.setup,
             program: self.file,
             scratch: self.scratch,
+            artifact: self.artifact,
             has_root: self.common.has_root,
             has_proc: self.own.has_proc,
         }
@@ -271,19 +364,29 @@ fn stdin(spec: &Spec) -> io::Result<OwnedFd> {
 fn program(
     command: Option<&spec::Command>,
     file: Option<&OwnedFd>,
-    scratch: &Path,
+    started: &Placement<'_>,
 ) -> io::Result<Program> {
     let (Some(command), Some(file)) = (command, file) else {
         return Program::new("/", [""; 0], [""; 0]);
     };
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let arguments = [&command.name].into_iter().chain(&command.arguments).map(String::as_str);
-    let scratch = scratch.to_string_lossy();
+    let arguments = command.arguments.iter().map(|argument| started.argument(argument));
+    let arguments: Vec<_> = [Cow::from(&command.name)].into_iter().chain(arguments).collect();
+    let arguments = arguments.iter().map(|argument| &**argument);
+    let scratch = started.scratch.to_string_lossy();
     let of_scratch = ["HOME", "TMPDIR"].into_iter();
     let of_scratch = of_scratch.filter(|name| !command.environment.contains_key(*name));
     let of_scratch = of_scratch.map(|name| format!("{name}={scratch}"));
     let given = command.environment.iter().map(|(name, value)| format!("{name}={value}"));
-    Program::new(&path, arguments, of_scratch.chain(given))
+    let of_artifact = started.artifact.map(|folder| {
+        [
+            format!("PUNCTUAL_ARTIFACT={}", folder.display()),
+            format!("PUNCTUAL_CONTEXT={}", started.context().display()),
+            format!("PUNCTUAL_RESULT=/proc/self/fd/{}", started.result.unwrap_or(-1)),
+        ]
+    });
+    let of_artifact = of_artifact.into_iter().flatten();
+    Program::new(&path, arguments, of_scratch.chain(given).chain(of_artifact))
 }
 
 fn not_executed(path: &Path, error: &io::Error) -> StartRefusal {

@@ -148,7 +148,7 @@ impl World {
     }
 }
 
-fn assignment(command: &str) -> Assignment {
+pub fn assignment(command: &str) -> Assignment {
     Assignment {
         effect: None,
         run: new_run(),
@@ -179,12 +179,12 @@ fn action(assignment: &mut Assignment) -> &mut ExternalAction {
     }
 }
 
-fn open_to_all(path: &Path) {
+pub fn open_to_all(path: &Path) {
     fs::set_permissions(path, Permissions::from_mode(0o777)).unwrap();
 }
 
 /// The names of the processes that have a run's id in their environment.
-fn processes(run: RunId) -> Vec<String> {
+pub fn processes(run: RunId) -> Vec<String> {
     let id = run.to_string();
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap() {
@@ -200,7 +200,7 @@ fn processes(run: RunId) -> Vec<String> {
 }
 
 /// Looks again and again until something is so.
-async fn wait_for(what: &str, is_so: impl Fn() -> bool) {
+pub async fn wait_for(what: &str, is_so: impl Fn() -> bool) {
     for _ in 0..6_000 {
         if is_so() {
             return;

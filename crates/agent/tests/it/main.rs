@@ -2,6 +2,7 @@
 
 extern crate punctual_agent as agent;
 
+mod artifact;
 mod external;
 mod http;
 mod objection;

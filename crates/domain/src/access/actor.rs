@@ -54,6 +54,14 @@ pub enum Deed {
     SeeAllRuns,
     /// See a run that this user asked for, of whichever job.
     SeeRunRequestedBy(UserId),
+    /// See the artifacts of the tenant.
+    SeeArtifacts,
+    /// Push a version of an artifact.
+    PushArtifact,
+    /// Download a version of an artifact.
+    UseArtifact,
+    /// Delete a version of an artifact.
+    DeleteArtifact,
     /// See the nodes of the cluster.
     SeeNodes,
     /// Read the users, roles, grants, keys, databases and alert channels of the tenant.
@@ -73,12 +81,16 @@ impl Deed {
             | Deed::AlterJob(_)
             | Deed::DropJob(_)
             | Deed::ExecuteJob(_)
+            | Deed::PushArtifact
+            | Deed::DeleteArtifact
             | Deed::ChangeAccess
             | Deed::ChangeCluster => true,
             Deed::SeeJob(_)
             | Deed::SeeRuns(_)
             | Deed::SeeAllRuns
             | Deed::SeeRunRequestedBy(_)
+            | Deed::SeeArtifacts
+            | Deed::UseArtifact
             | Deed::SeeNodes
             | Deed::SeeAccess
             | Deed::SeeCluster => false,
@@ -153,6 +165,12 @@ pub fn may(actor: &Actor, deed: Deed) -> Result<(), Refusal> {
         Deed::AlterJob(owner) => own(owner, Privilege::AlterJob),
         Deed::DropJob(owner) => own(owner, Privilege::DropJob),
         Deed::ExecuteJob(_) => needs(Privilege::ExecuteJob),
+        Deed::SeeArtifacts if has(Privilege::PushArtifact) || has(Privilege::DeleteArtifact) => {
+            Ok(())
+        }
+        Deed::SeeArtifacts | Deed::UseArtifact => needs(Privilege::UseArtifact),
+        Deed::PushArtifact => needs(Privilege::PushArtifact),
+        Deed::DeleteArtifact => needs(Privilege::DeleteArtifact),
         Deed::SeeNodes | Deed::SeeAccess | Deed::ChangeAccess => needs(Privilege::AdministerTenant),
         Deed::SeeCluster | Deed::ChangeCluster => needs(Privilege::AdministerCluster),
     }
@@ -282,19 +300,27 @@ mod tests {
             Deed::ChangeAccess,
             Deed::SeeCluster,
             Deed::ChangeCluster,
+            Deed::SeeArtifacts,
+            Deed::PushArtifact,
+            Deed::UseArtifact,
+            Deed::DeleteArtifact,
         ];
         // Actor; own job and another's (see, alter, drop, execute, see runs); runs requested by the
-        // actor and by others; create, all runs, nodes, access twice, cluster twice.
+        // actor and by others; create, all runs, nodes, access twice, cluster twice; see, push, use
+        // and delete artifacts.
         for (name, privileges, expected) in [
-            ("nothing", &[][..], "ylll y ----- ll lllllll"),
-            ("creator", &[CreateJob], "ylll y ----- ll yllllll"),
-            ("alter", &[AlterJob], "yyll y ----- ll lllllll"),
-            ("drop", &[DropJob], "ylyl y ----- ll lllllll"),
-            ("executor", &[ExecuteJob], "ylly y yooyl yl lllllll"),
-            ("viewer", &[ViewJobHistory], "ylll y yooly yy lylllll"),
-            ("external", &[ExecuteExternalJob], "ylll y ----- ll lllllll"),
-            ("tenant", &[AdministerTenant], "yyyy y yyyyy yy yyyyyll"),
-            ("cluster", &[AdministerCluster], "yyyy y yyyyy yy yyyyyyy"),
+            ("nothing", &[][..], "ylll y ----- ll lllllll llll"),
+            ("creator", &[CreateJob], "ylll y ----- ll yllllll llll"),
+            ("alter", &[AlterJob], "yyll y ----- ll lllllll llll"),
+            ("drop", &[DropJob], "ylyl y ----- ll lllllll llll"),
+            ("executor", &[ExecuteJob], "ylly y yooyl yl lllllll llll"),
+            ("viewer", &[ViewJobHistory], "ylll y yooly yy lylllll llll"),
+            ("external", &[ExecuteExternalJob], "ylll y ----- ll lllllll llll"),
+            ("pusher", &[PushArtifact], "ylll y ----- ll lllllll yyll"),
+            ("user", &[UseArtifact], "ylll y ----- ll lllllll ylyl"),
+            ("deleter", &[DeleteArtifact], "ylll y ----- ll lllllll ylly"),
+            ("tenant", &[AdministerTenant], "yyyy y yyyyy yy yyyyyll yyyy"),
+            ("cluster", &[AdministerCluster], "yyyy y yyyyy yy yyyyyyy yyyy"),
         ] {
             let expected: String = expected.replace(' ', "");
             let actor = actor(privileges);
@@ -307,7 +333,8 @@ mod tests {
     #[test]
     fn a_read_only_key_sees_what_it_may_and_changes_nothing() {
         let actor = Actor { read_only: true, ..actor(&[Privilege::AdministerCluster]) };
-        for deed in [Deed::SeeJob(OTHER), Deed::SeeRuns(OTHER), Deed::SeeCluster] {
+        for deed in [Deed::SeeJob(OTHER), Deed::SeeRuns(OTHER), Deed::SeeCluster, Deed::UseArtifact]
+        {
             assert_eq!(may(&actor, deed), Ok(()), "{deed:?}");
         }
         for deed in [Deed::CreateJob, Deed::AlterJob(ME), Deed::ExecuteJob(ME), Deed::ChangeAccess]

@@ -21,6 +21,12 @@ pub enum Privilege {
     ViewJobHistory,
     /// Have commands run.
     ExecuteExternalJob,
+    /// Push versions of artifacts.
+    PushArtifact,
+    /// Have artifacts run, and download them.
+    UseArtifact,
+    /// Delete versions of artifacts.
+    DeleteArtifact,
     /// Everything within a tenant, including grants.
     AdministerTenant,
     /// Everything in every tenant.
@@ -34,13 +40,16 @@ pub struct UnknownPrivilege(pub String);
 
 impl Privilege {
     /// Every privilege.
-    pub const ALL: [Privilege; 8] = [
+    pub const ALL: [Privilege; 11] = [
         Privilege::CreateJob,
         Privilege::AlterJob,
         Privilege::DropJob,
         Privilege::ExecuteJob,
         Privilege::ViewJobHistory,
         Privilege::ExecuteExternalJob,
+        Privilege::PushArtifact,
+        Privilege::UseArtifact,
+        Privilege::DeleteArtifact,
         Privilege::AdministerTenant,
         Privilege::AdministerCluster,
     ];
@@ -54,6 +63,9 @@ impl Privilege {
             Privilege::ExecuteJob => "EXECUTE JOB",
             Privilege::ViewJobHistory => "VIEW JOB HISTORY",
             Privilege::ExecuteExternalJob => "EXECUTE EXTERNAL JOB",
+            Privilege::PushArtifact => "PUSH ARTIFACT",
+            Privilege::UseArtifact => "USE ARTIFACT",
+            Privilege::DeleteArtifact => "DELETE ARTIFACT",
             Privilege::AdministerTenant => "ADMINISTER TENANT",
             Privilege::AdministerCluster => "ADMINISTER CLUSTER",
         }
@@ -71,9 +83,14 @@ impl Privilege {
             }
             Privilege::ViewJobHistory => "see every job of the tenant and its runs",
             Privilege::ExecuteExternalJob => "define, trigger and have run jobs that are commands",
+            Privilege::PushArtifact => "push versions of artifacts",
+            Privilege::UseArtifact => {
+                "define, trigger and have run jobs that run artifacts; download artifacts"
+            }
+            Privilege::DeleteArtifact => "delete versions of artifacts that no job uses",
             Privilege::AdministerTenant => {
-                "everything above but `EXECUTE EXTERNAL JOB` for every job of the tenant; users, \
-                 roles, grants and keys"
+                "everything above but `EXECUTE EXTERNAL JOB` and `USE ARTIFACT` for every job of \
+                 the tenant; users, roles, grants and keys"
             }
             Privilege::AdministerCluster => "everything in every tenant; tenants and settings",
         }
@@ -112,13 +129,13 @@ impl<'de> Deserialize<'de> for Privilege {
 
 /// A set of privileges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Privileges(u8);
+pub struct Privileges(u16);
 
 impl Privileges {
     /// None of them.
     pub const NONE: Privileges = Privileges(0);
     /// All of them.
-    pub const ALL: Privileges = Privileges(0xff);
+    pub const ALL: Privileges = Privileges((1 << Privilege::ALL.len()) - 1);
 
     /// Whether the set contains a privilege.
     pub fn has(self, privilege: Privilege) -> bool {
@@ -135,16 +152,16 @@ impl Privileges {
         Privileges(self.0 & others.0)
     }
 
-    /// Adds the implicit privileges of administrators. Commands run on machines that tenants share,
-    /// so a tenant administrator has the privilege for them only if the cluster allows it for the
-    /// tenant (`external_jobs`).
+    /// Adds the implicit privileges of administrators. Commands and artifacts run on machines that
+    /// tenants share, so a tenant administrator has the privileges for them only if the cluster
+    /// allows it for the tenant (`external_jobs`).
     pub fn expanded(self, external_jobs: bool) -> Privileges {
         if self.has(Privilege::AdministerCluster) {
             Privileges::ALL
         } else if self.has(Privilege::AdministerTenant) {
-            let mut implied = !bit(Privilege::AdministerCluster);
+            let mut implied = Privileges::ALL.0 & !bit(Privilege::AdministerCluster);
             if !external_jobs {
-                implied &= !bit(Privilege::ExecuteExternalJob);
+                implied &= !bit(Privilege::ExecuteExternalJob) & !bit(Privilege::UseArtifact);
             }
             Privileges(self.0 | implied)
         } else {
@@ -158,7 +175,7 @@ impl Privileges {
     }
 }
 
-fn bit(privilege: Privilege) -> u8 {
+fn bit(privilege: Privilege) -> u16 {
     1 << privilege as u8
 }
 
@@ -212,10 +229,11 @@ mod tests {
         let tenant = of(&[Privilege::AdministerTenant], false);
         assert!(!tenant.has(Privilege::AdministerCluster));
         assert!(!tenant.has(Privilege::ExecuteExternalJob), "the cluster did not allow it");
-        assert_eq!(tenant.iter().count(), 6);
-        assert_eq!(of(&[Privilege::AdministerTenant], true).iter().count(), 7);
+        assert!(!tenant.has(Privilege::UseArtifact), "the cluster did not allow it");
+        assert_eq!(tenant.iter().count(), 8);
+        assert_eq!(of(&[Privilege::AdministerTenant], true).iter().count(), 10);
         let given = of(&[Privilege::AdministerTenant, Privilege::ExecuteExternalJob], false);
-        assert_eq!(given.iter().count(), 7, "what was given counts");
+        assert_eq!(given.iter().count(), 9, "what was given counts");
         let one = of(&[Privilege::DropJob], true);
         assert_eq!(one.iter().collect::<Vec<_>>(), [Privilege::DropJob]);
         assert!(tenant.cover(one) && !one.cover(tenant));

@@ -101,6 +101,7 @@ fn privilege_of(action: &Action) -> Option<Privilege> {
     match action {
         Action::External(_) => Some(Privilege::ExecuteExternalJob),
         Action::Backup(_) => Some(Privilege::AdministerCluster),
+        Action::Artifact(_) => Some(Privilege::UseArtifact),
         Action::Noop
         | Action::Http(_)
         | Action::Sql(_)
@@ -119,6 +120,7 @@ fn databases_of<'a>(definition: &'a Definition, default: Option<&'a str>) -> Vec
         | Action::Http(_)
         | Action::External(_)
         | Action::Backup(_)
+        | Action::Artifact(_)
         | Action::Queue(_) => None,
     };
     let own = of_action(&definition.action);
@@ -246,6 +248,13 @@ mod tests {
         job
     }
 
+    fn artifact() -> Job {
+        let mut job = job(70);
+        let action = r#"{"type":"ARTIFACT","artifact_id":"a@1","entrypoint":"main:run"}"#;
+        job.definition.action = serde_json::from_str(action).unwrap();
+        job
+    }
+
     #[test]
     fn a_job_runs_with_the_rights_of_its_owner() {
         use Privilege::*;
@@ -263,6 +272,9 @@ mod tests {
             (&[ExecuteJob], command(), lacks("EXECUTE EXTERNAL JOB")),
             (&[ExecuteJob, ExecuteExternalJob], command(), None),
             (&[AdministerTenant], command(), lacks("EXECUTE EXTERNAL JOB")),
+            (&[ExecuteJob], artifact(), lacks("USE ARTIFACT")),
+            (&[AdministerTenant], artifact(), lacks("USE ARTIFACT")),
+            (&[ExecuteJob, UseArtifact], artifact(), None),
             (&[ExecuteJob], in_database(Some("sales")), None),
             (&[ExecuteJob], in_database(Some("accounts")), no_database("accounts")),
             (&[ExecuteJob], in_database(None), no_database("main")),

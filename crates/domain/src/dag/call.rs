@@ -8,7 +8,9 @@ use sha2::{Digest, Sha256};
 
 use super::template::{self, Template, TemplateError};
 use super::{Step, StepWork, place};
-use crate::action::{Action, ExternalAction, HttpAction, ProcedureAction, QueueAction, SqlAction};
+use crate::action::{
+    Action, ArtifactAction, ExternalAction, HttpAction, ProcedureAction, QueueAction, SqlAction,
+};
 use crate::exact_number;
 use crate::id::RunId;
 
@@ -135,6 +137,19 @@ impl StepCall {
                     .map(|(name, value)| Ok((name.clone(), text(value)?)))
                     .collect::<Result<_, String>>()?;
                 Action::External(ExternalAction { arguments, environment, ..external.clone() })
+            }
+            Action::Artifact(artifact) => {
+                let arguments = artifact
+                    .arguments
+                    .iter()
+                    .map(|argument| text(argument))
+                    .collect::<Result<_, _>>()?;
+                let environment = artifact
+                    .environment
+                    .iter()
+                    .map(|(name, value)| Ok((name.clone(), text(value)?)))
+                    .collect::<Result<_, String>>()?;
+                Action::Artifact(ArtifactAction { arguments, environment, ..artifact.clone() })
             }
             Action::Http(http) => {
                 let headers = http

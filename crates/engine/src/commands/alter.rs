@@ -52,6 +52,7 @@ impl Node {
             (old.id, old.tenant, old.owner, old.version + 1, old.created_at);
         let before = Some(&old.definition);
         self.resolve_calendars(job.tenant, &mut job.definition, before).await?;
+        self.resolve_artifacts(job.tenant, &mut job.definition, before).await?;
         self.under_pause(&mut job, Some(old)).await?;
         job.definition.parameter_rules = job.definition.checked_rules()?;
         self.check(&job)?;

@@ -37,7 +37,8 @@ pub struct AuditEvent {
     /// `JOB_CANCELLED`, `JOB_SKIPPED`, `DENIED`, `LOGIN`, `TENANT_CHANGED`, `USER_CHANGED`,
     /// `ROLE_CHANGED`, `GRANT_CHANGED`, `KEY_CHANGED`, `SECRET_CHANGED`, `SETTING_CHANGED`,
     /// `BACKUP`, `NODE_CHANGED`, `JOB_TRIGGERED`, `JOB_BACKFILLED`, `RUN_RETRIED`,
-    /// `DEAD_LETTER_ACKNOWLEDGED`, `TESTED`, `JOBS_EXPORTED` or `STEP_DECIDED`.
+    /// `DEAD_LETTER_ACKNOWLEDGED`, `TESTED`, `JOBS_EXPORTED`,
+    /// `STEP_DECIDED` or `ARTIFACT_CHANGED`.
     pub event_type: String,
     /// The actor; empty for runs of the schedule.
     pub actor: String,

@@ -96,6 +96,7 @@ impl<'a> JobWarnings<'a> {
             | Action::Http(_)
             | Action::External(_)
             | Action::Backup(_)
+            | Action::Artifact(_)
             | Action::Queue(_) => {
                 return None;
             }

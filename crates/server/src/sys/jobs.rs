@@ -307,6 +307,7 @@ fn job_row(sys: &Sys, job: &Job, facts: &Facts) -> Row {
     let (mut sql, mut command, mut procedure, mut database, mut endpoint) =
         (Value::Null, Value::Null, Value::Null, Value::Null, Value::Null);
     let mut procedure_id = None;
+    let (mut artifact, mut entrypoint) = (Value::Null, Value::Null);
     match &it.action {
         Action::Sql(action) => {
             (sql, database) = (Value::text(&action.sql), text_of(action.database.as_ref()));
@@ -318,6 +319,10 @@ fn job_row(sys: &Sys, job: &Job, facts: &Facts) -> Row {
         }
         Action::External(action) => command = Value::text(&action.command),
         Action::Http(action) => endpoint = Value::text(&action.endpoint),
+        Action::Artifact(action) => {
+            artifact = Value::text(&action.artifact_id);
+            entrypoint = Value::text(&action.entrypoint);
+        }
         Action::Noop | Action::Backup(_) | Action::Queue(_) => {}
     }
     let (mut shard, mut expression, mut shards) = (Value::Null, Value::Null, Value::Null);
@@ -399,5 +404,7 @@ fn job_row(sys: &Sys, job: &Job, facts: &Facts) -> Row {
             text_of(serde_json::to_string(it).ok())
         }),
         Value::Bool(it.exactly_once),
+        artifact,
+        entrypoint,
     ]
 }

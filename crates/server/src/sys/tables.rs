@@ -34,7 +34,7 @@ tables! {
         job_name Text Equal "Its name, unique in the tenant.";
         description Text None "For people.";
         job_class Text None "Where it may run: LOCAL_SAFE, LEADER_ONLY or QUORUM_REQUIRED.";
-        job_type Text None "Its kind: SQL, PROCEDURE, EXTERNAL, HTTP, QUEUE, BACKUP or NOOP.";
+        job_type Text None "Its kind: SQL, PROCEDURE, EXTERNAL, ARTIFACT, HTTP, QUEUE, BACKUP or NOOP.";
         job_sql Text None "The statements of an SQL job.";
         procedure_uuid Uuid None "The identity of the procedure, made of its database and its name; see procedure_name.";
         external_command Text None "The program of an external job.";
@@ -90,6 +90,8 @@ tables! {
         pool_weight Int None "How much of the pool a run takes.";
         parameter_rules Json None "The parameters that its runs accept.";
         exactly_once Bool None "Whether its statements are committed together with their record.";
+        artifact_id Text None "The artifact of an ARTIFACT job.";
+        entrypoint Text None "What an ARTIFACT job executes of it.";
     }
     job_runs "A row for each attempt of a run, and one for a run that has none; the newest first. A run on several shards has the rows of its parts; the run as a whole is in sys.ledger." [started_at scheduled_time] {
         job_run_uuid Uuid Equal "The attempt's identity; of a first attempt, that of the run.";
@@ -275,6 +277,18 @@ tables! {
         error_message Text None "The error, as a sentence.";
         result Json None "Its result.";
         is_adopted Bool None "Whether it was adopted from the run that this one repeats.";
+    }
+    artifacts "A row for each version of an artifact of the tenant." {
+        artifact_name Text None "The name of the artifact.";
+        version Int None "The number of the version, from 1.";
+        artifact_id Text None "What jobs refer to it by: name@version.";
+        digest Text None "The SHA-256 of the archive, in hex.";
+        bytes Int None "The size of the archive.";
+        unpacked_bytes Int None "The size of the files in it.";
+        entries Int None "How many files and folders are in it.";
+        labels Json None "What the client that pushed it wants to remember.";
+        created_at Time None "When it was pushed.";
+        created_by Text None "The user who pushed it.";
     }
     queues "A row for each queue that you see." {
         queue_uuid Uuid None "The queue's identity.";

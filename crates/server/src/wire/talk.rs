@@ -4,13 +4,16 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use agent::artifact::FetchError;
 use agent::output::Stream;
 use agent_protocol::shape::{
-    AskDatabase, AskSecret, CAPACITY_MAX, CHUNK_BYTES_MAX, Chunk, Done, Ended, Hello, Item,
-    POLL_MAX, Poll, RESULTS_BYTES_MAX, Renewed, RequestedValue, Results, SessionCall, Settled,
-    Skills, StartedAttempt, WORK_MAX, Welcome, Work,
+    AskArtifact, AskDatabase, AskSecret, CAPACITY_MAX, CHUNK_BYTES_MAX, Chunk, Done, Ended, Hello,
+    Item, POLL_MAX, Poll, RESULTS_BYTES_MAX, Renewed, RequestedValue, Results, SessionCall,
+    Settled, Skills, StartedAttempt, WORK_MAX, Welcome, Work,
 };
+use axum::body::Body;
 use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use domain::action::{Action, Assignment};
 use domain::exact_number;
@@ -21,6 +24,7 @@ use domain::slot::PerSlot;
 use engine::{
     AgentLimits, Applied, Carried, CarriedRun, NodeInfo, RemoteAttempt, Renewal, Started,
 };
+use futures_util::stream::unfold;
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
@@ -87,6 +91,7 @@ fn fits(skills: &Skills, of_servers: &BTreeSet<String>, job: &Job) -> bool {
         Action::Sql(action) => finds(action.database.as_deref()),
         Action::Procedure(action) => finds(action.database.as_deref()),
         Action::External(_) => skills.commands,
+        Action::Artifact(_) => skills.artifacts,
         _ => true,
     }
 }
@@ -361,6 +366,59 @@ pub(super) async fn database(
     }
 }
 
+/// Tells the digest of the newest version of the artifact of a run that the agent was given.
+pub(super) async fn artifact_digest(
+    Extension(endpoint): Endpoint,
+    Extension(agent): Who,
+    Call(ask): Call<AskArtifact>,
+) -> Result<Json<RequestedValue>> {
+    let assignment = artifact_run(&endpoint, &agent, &ask)?;
+    match endpoint.artifacts.newest(&assignment).await {
+        Ok(digest) => Ok(Json(RequestedValue { value: Some(digest.to_string()) })),
+        Err(FetchError::Unknown(_)) => Ok(Json(RequestedValue { value: None })),
+        Err(error) => Err(no_content(error)),
+    }
+}
+
+/// Sends the artifact of a run that the agent was given.
+pub(super) async fn artifact(
+    Extension(endpoint): Endpoint,
+    Extension(agent): Who,
+    Call(ask): Call<AskArtifact>,
+) -> Result<Response> {
+    let assignment = artifact_run(&endpoint, &agent, &ask)?;
+    let missing = || Problem::field(Code::InvalidRequest, "digest", "is missing");
+    let digest = ask.digest.ok_or_else(missing)?;
+    let chunks = endpoint.artifacts.open(&assignment, digest).await.map_err(no_content)?;
+    // A body that cannot be read to its end breaks off, and the agent compares the digest.
+    let chunks = unfold(chunks, |mut chunks| async move {
+        match chunks.next().await {
+            Ok(None) => None,
+            Ok(Some(chunk)) => Some((Ok(chunk), chunks)),
+            Err(error) => Some((Err(error), chunks)),
+        }
+    });
+    Ok(Body::from_stream(chunks).into_response())
+}
+
+/// The run that an agent asks for its artifact, which it must have been given.
+fn artifact_run(
+    endpoint: &AgentEndpoint,
+    agent: &KnownAgent,
+    ask: &AskArtifact,
+) -> Result<Assignment> {
+    let session = endpoint.session(agent, ask.session)?;
+    let started = session.proxy.sent_run(ask.run, ask.fence).ok_or_else(|| no_run(ask.run))?;
+    assignment(&started).map_err(|problem| Problem::new(Code::WrongState, problem))
+}
+
+fn no_content(error: FetchError) -> Problem {
+    match error {
+        FetchError::Unknown(text) => Problem::new(Code::NotFound, text),
+        FetchError::Unavailable(text) => Problem::new(Code::SchedulerUnavailable, text),
+    }
+}
+
 /// The agent takes nothing new.
 pub(super) async fn drain(
     Extension(endpoint): Endpoint,
@@ -418,16 +476,20 @@ mod tests {
             commands: true,
             databases: BTreeSet::from(["sales".to_owned()]),
             default_database: true,
+            artifacts: true,
         };
         let other = TenantId(Uuid::from_u128(9));
         let read = |action: &str| serde_json::from_str::<Action>(action).unwrap();
         let http = || read(r#"{"type":"HTTP","endpoint":"https://example.com"}"#);
         let command = || read(r#"{"type":"EXTERNAL","command":"/bin/true"}"#);
+        let artifact =
+            || read(r#"{"type":"ARTIFACT","artifact_id":"a@1","entrypoint":"main:run"}"#);
         let of_servers = BTreeSet::from(["main".to_owned(), "sales".to_owned()]);
         for (tenant, action, by_none, by_some) in [
             (TenantId::DEFAULT, Action::Noop, true, true),
             (TenantId::DEFAULT, http(), true, true),
             (TenantId::DEFAULT, command(), false, true),
+            (TenantId::DEFAULT, artifact(), false, true),
             (TenantId::DEFAULT, sql(None), false, true),
             (TenantId::DEFAULT, sql(Some("main")), false, false),
             (TenantId::DEFAULT, sql(Some("sales")), false, true),

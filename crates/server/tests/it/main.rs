@@ -26,6 +26,7 @@ macro_rules! on_both_stores {
 
 mod access;
 mod agents;
+mod artifacts;
 mod audited;
 mod auth;
 mod browser;

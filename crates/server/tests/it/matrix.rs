@@ -220,6 +220,13 @@ DELETE /v1/secrets/{secret}                           401      404   403   403  
 POST   /v1/secrets:rotate-master                      401      403   403   403    403      403   403     200
 GET    /v1/audit                                      401      200   403   403    403      403   200     200
 POST   /v1/audit:verify                               401      200   403   403    403      403   200     200
+GET    /v1/artifacts                                  401      200   403   403    403      403   200     200
+POST   /v1/artifacts/{artifact}/versions              401      409   403   403    403      403   409     409
+GET    /v1/artifacts/{artifact}/versions/{version}    401      404   403   403    403      403   200     200
+DELETE /v1/artifacts/{artifact}/versions/{version}    401      404   403   403    403      403   204     204
+GET    /v1/artifacts/{artifact}/versions/{version}/content 401 404   403   403    403      403   403     200
+GET    /v1/artifacts/{artifact}/uploads/{digest}      401      200   403   403    403      403   200     200
+PUT    /v1/artifacts/{artifact}/uploads/{digest}      401      200   403   403    403      403   200     200
 POST   /v1/sql                                        401      200   403   200    403      403   200     200
 ";
 
@@ -291,6 +298,8 @@ impl Things {
         let path = format!("/v1/dags/{dag}/trigger");
         let started = world.ask(owner, "POST", &path, Value::Null).await.json();
         let dag_run = word(&started, "dag_run_id");
+        let artifact = format!("artifact-{n}");
+        crate::artifacts::push(world, tenant, &artifact, &artifact).await;
         let secret = format!("SECRET_{n}");
         let value = json!({"value": "something to keep"});
         world.rule(tenant, "PUT", &format!("/v1/secrets/{secret}"), value).await;
@@ -313,6 +322,7 @@ impl Things {
             ("{key_id}", key),
             ("{tenant}", elsewhere),
             ("{secret}", secret),
+            ("{artifact}", artifact),
             ("{name}", name),
             ("{dag_id}", dag),
             ("{dag_run_id}", dag_run),
@@ -332,7 +342,7 @@ impl Things {
         let id = "018f0000-0000-7000-8000-00000000dead".to_owned();
         let of = |place: &&'static str| match *place {
             "{key_id}" | "{token_id}" => (*place, "00000000deadbeef".to_owned()),
-            "{name}" | "{secret}" | "{queue}" => (*place, "nothing".to_owned()),
+            "{name}" | "{secret}" | "{queue}" | "{artifact}" => (*place, "nothing".to_owned()),
             _ => (*place, id.clone()),
         };
         let places = [
@@ -344,6 +354,7 @@ impl Things {
             "{key_id}",
             "{tenant}",
             "{secret}",
+            "{artifact}",
             "{name}",
             "{dag_id}",
             "{dag_run_id}",
@@ -360,7 +371,7 @@ impl Things {
 
     fn put_into(&self, path: &str) -> String {
         let path = path.replace("{version}", "1").replace("{date}", "2026-03-29");
-        let path = path.replace("{task}", "ask");
+        let path = path.replace("{task}", "ask").replace("{digest}", &"0".repeat(64));
         let path = match path.as_str() {
             "/v1/dag-runs/{dag_run_id}/diff" => format!("{path}?with={{dag_run_id}}"),
             "/v1/executions/{execution_id}/logs/search" => format!("{path}?q=x"),
@@ -479,6 +490,7 @@ impl Things {
             ("POST", "/v1/whoami/password") => {
                 json!({"old_password": "nobody has one", "new_password": "another one"})
             }
+            ("POST", "/v1/artifacts/{artifact}/versions") => json!({"digest": "0".repeat(64)}),
             ("POST", "/v1/sql") => json!({"sql": format!("CREATE JOB new_{n} AS NOOP")}),
             _ => return None,
         })

@@ -86,6 +86,7 @@ async fn every_table_answers(world: &World) {
         "dags",
         "dag_runs",
         "dag_steps",
+        "artifacts",
     ];
     for table in server::TABLES {
         let answer = ask(&engine, &format!("SELECT * FROM sys.{}", table.name)).await;
@@ -539,9 +540,17 @@ async fn who_may_not_is_told_so() {
     let world = World::at("2024-01-15T10:30:00Z").await;
     let tenant = json!({"tenant_id": TenantId::DEFAULT.0});
     let guest = engine(&world, actor_of(&tenant, &[]));
-    for table in
-        ["users", "roles", "grants", "nodes", "audit", "databases", "job_secrets", "settings"]
-    {
+    for table in [
+        "users",
+        "roles",
+        "grants",
+        "nodes",
+        "audit",
+        "databases",
+        "job_secrets",
+        "settings",
+        "artifacts",
+    ] {
         let error = ask(&guest, &format!("SELECT * FROM sys.{table}")).await.unwrap_err();
         assert_eq!(error.state.code(), "42501", "sys.{table}: {error}");
     }

@@ -225,6 +225,15 @@ impl World {
         World::over(store, folder, clock, options).await
     }
 
+    /// When a folder of the world was last changed, by the clock of the machine.
+    pub fn file_time(&self, name: &str) -> std::time::SystemTime {
+        std::fs::metadata(self.folder.path().join(name)).unwrap().modified().unwrap()
+    }
+
+    pub fn is_postgres(&self) -> bool {
+        !self.folder.path().join("punctual.db").exists()
+    }
+
     /// Every byte that the store has written.
     pub fn stored_bytes(&self) -> Vec<u8> {
         let files = std::fs::read_dir(self.folder.path()).unwrap();
@@ -362,6 +371,13 @@ impl World {
             authority: Arc::new(authority),
             secrets: vault.clone(),
             outputs,
+            artifacts: server::ArtifactStorage::new(
+                blobs::BlobStore::in_folder(&folder.path().join("artifacts")).unwrap(),
+                folder.path().join("artifact-uploads"),
+                1 << 20,
+                Arc::new(now.clone()),
+            )
+            .unwrap(),
             backups: Arc::new(agent::backup::NoBackups("the store of a test")),
             metrics: Arc::new(Metrics::new()),
             clock: Arc::new(now),
@@ -372,7 +388,12 @@ impl World {
             node_names: Arc::default(),
             options: Arc::new(options),
         });
-        let agents = server::AgentEndpoint::new(Arc::clone(&engine), vault, Arc::new(Bench));
+        let agents = server::AgentEndpoint::new(
+            Arc::clone(&engine),
+            vault,
+            Arc::new(Bench),
+            Arc::new(agent::artifact::NoArtifacts),
+        );
         let router = server::router_with_agents(app.clone(), agents);
         let key = key.reveal().to_owned();
         World { router, store, app, engine, calls, key, clock, held, folder }
@@ -410,7 +431,7 @@ impl World {
         Reply {
             status: parts.status.as_u16(),
             headers: parts.headers,
-            text: String::from_utf8(bytes.to_vec()).unwrap(),
+            text: String::from_utf8_lossy(&bytes).into_owned(),
         }
     }
 

@@ -9,13 +9,15 @@ use super::{ActionClause, Clause};
 use crate::reader::Reader;
 use crate::syntax::{Result, SyntaxError};
 
-const KINDS: [&str; 6] = ["CALL", "EXEC", "HTTP", "SEND", "BACKUP", "NOOP"];
+const KINDS: [&str; 7] = ["CALL", "EXEC", "ARTIFACT", "HTTP", "SEND", "BACKUP", "NOOP"];
 
 pub(crate) fn action(reader: &mut Reader<'_>) -> Result<Clause> {
     Ok(Clause::As(if reader.eat(&["CALL"]) {
         call(reader)?
     } else if reader.eat(&["EXEC"]) {
         exec(reader)?
+    } else if reader.eat(&["ARTIFACT"]) {
+        artifact(reader)?
     } else if reader.eat(&["HTTP"]) {
         http(reader)?
     } else if reader.eat(&["SEND"]) {
@@ -25,7 +27,7 @@ pub(crate) fn action(reader: &mut Reader<'_>) -> Result<Clause> {
     } else if reader.eat(&["NOOP"]) {
         ActionClause::Noop
     } else if reader.word_at(0).is_some() || reader.is_done() {
-        let expected = "a statement in quotes, CALL, EXEC, HTTP, SEND, BACKUP or NOOP";
+        let expected = "a statement in quotes, CALL, EXEC, ARTIFACT, HTTP, SEND, BACKUP or NOOP";
         return Err(reader.unexpected_word(expected, KINDS));
     } else {
         ActionClause::Sql(reader.text("a statement in quotes")?.value)
@@ -77,6 +79,34 @@ fn exec(reader: &mut Reader<'_>) -> Result<ActionClause> {
             let (arguments, environment) =
                 (arguments.unwrap_or_default(), environment.unwrap_or_default());
             return Ok(ActionClause::Exec { command, arguments, environment });
+        }
+    }
+}
+
+/// `ARTIFACT 'name@3' ENTRYPOINT 'main:run' [FLOATING] [ARGS (…)] [ENVIRONMENT (…)]`
+fn artifact(reader: &mut Reader<'_>) -> Result<ActionClause> {
+    let artifact = reader.text("an artifact in quotes, 'name@3'")?.value;
+    reader.expect(&["ENTRYPOINT"])?;
+    let entrypoint = reader.text("an entry point in quotes, 'main:run'")?.value;
+    let (mut floating, mut arguments, mut environment) = (false, None, None);
+    loop {
+        if !floating && reader.eat(&["FLOATING"]) {
+            floating = true;
+        } else if arguments.is_none() && reader.eat(&["ARGS"]) {
+            let text = |reader: &mut Reader<'_>| Ok(reader.text("a text in quotes")?.value);
+            arguments = Some(reader.in_parentheses(text)?);
+        } else if environment.is_none() && reader.eat(&["ENVIRONMENT"]) {
+            environment = Some(reader.in_parentheses(pair)?);
+        } else {
+            let (arguments, environment) =
+                (arguments.unwrap_or_default(), environment.unwrap_or_default());
+            return Ok(ActionClause::Artifact {
+                artifact,
+                entrypoint,
+                floating,
+                arguments,
+                environment,
+            });
         }
     }
 }

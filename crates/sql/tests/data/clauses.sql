@@ -69,6 +69,8 @@ BACKFILL JOB a FROM '2026-11-01T00:00:00Z' TO '2026-11-08T00:00:00Z' WITH (day =
 
 @ actions
 CREATE JOB a AS EXEC '/usr/bin/rsync' ARGS ('-a', '--delete', '; rm -rf /') ENVIRONMENT (RSYNC_RSH = 'ssh', "b" = '') DISABLED;
+CREATE JOB a AS ARTIFACT 'customer_sync@3' ENTRYPOINT 'main:run';
+CREATE JOB a AS ARTIFACT 'sync@latest' ENTRYPOINT 'bin/sync' FLOATING ARGS ('-v') ENVIRONMENT (MODE = 'fast') DISABLED;
 CREATE JOB a AS HTTP 'put https://example.org/x?a=1' HEADERS ('Content-Type' = 'text/plain', Authorization = 'Bearer ${secrets.TOKEN}') BODY 'hello' EXPECT (2, 404);
 CREATE JOB a AS HTTP 'https://example.org/hook' BODY JSON '{"a": [1, 2]}';
 CREATE JOB a AS BACKUP TO nightly KEEP 7 WITHOUT OUTPUTS;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use domain::action::{
-    Action, AdaptiveInterval, BackupAction, ExternalAction, HttpAction, ProcedureAction,
-    QueueAction, QueueMetric, SqlAction,
+    Action, AdaptiveInterval, ArtifactAction, BackupAction, ExternalAction, HttpAction,
+    ProcedureAction, QueueAction, QueueMetric, SqlAction,
 };
 use domain::calendar::{CalendarMode, CalendarUse, Shift};
 use domain::cluster::{Class, Labels};
@@ -121,6 +121,18 @@ fn action() -> impl Strategy<Value = Action> {
         (text(), list(text().boxed()), map()).prop_map(|(command, arguments, environment)| {
             Action::External(ExternalAction { command, arguments, environment })
         });
+    let artifact = (text(), text(), list(text().boxed()), map(), any::<bool>()).prop_map(
+        |(artifact_id, entrypoint, arguments, environment, floating)| {
+            Action::Artifact(ArtifactAction {
+                artifact_id,
+                entrypoint,
+                arguments,
+                environment,
+                floating,
+                pinned: None,
+            })
+        },
+    );
     let method = select(vec!["GET", "POST", "PATCH"]);
     let endpoint = "https?://[a-z]{1,8}(/[!-~]{0,8})?";
     let statuses = prop::collection::vec(1_u16..600, 0..3);
@@ -144,7 +156,7 @@ fn action() -> impl Strategy<Value = Action> {
             Action::Queue(QueueAction { queue, message, workspace, priority, awaits, adaptive })
         },
     );
-    prop_oneof![Just(Action::Noop), sql, procedure, external, http, queue, backup]
+    prop_oneof![Just(Action::Noop), sql, procedure, external, artifact, http, queue, backup]
 }
 
 fn filter() -> impl Strategy<Value = ErrorFilter> {

@@ -834,6 +834,25 @@ CREATE TABLE pool_runs (
 CREATE INDEX pool_runs_pool ON pool_runs (tenant_id, pool);
 CREATE INDEX pool_runs_line ON pool_runs (tenant_id, pool) WHERE turn IS NULL;
 
+-- Versions of artifacts. The content is in object storage under its digest, before its row is here. A deleted version
+-- stays, so that its number is not used again.
+CREATE TABLE artifacts (
+    tenant_id uuid NOT NULL,
+    name text NOT NULL COLLATE "C",
+    version bigint NOT NULL,
+    digest text NOT NULL COLLATE "C",
+    bytes bigint NOT NULL,
+    unpacked_bytes bigint NOT NULL,
+    entries bigint NOT NULL,
+    -- A JSON object of texts.
+    labels text NOT NULL,
+    created_at bigint NOT NULL,
+    created_by text NOT NULL,
+    deleted_at bigint,
+    PRIMARY KEY (tenant_id, name, version)
+);
+CREATE INDEX artifacts_digest ON artifacts (digest);
+
 -- Exactly-once SQL jobs. A key is the right of one attempt to record its effect: the hash of a secret that only the
 -- attempt's executor knows. An effect is committed in the transaction of the job's own statements: where there is a row,
 -- the work was done, and its run has completed, whatever became of its node.

@@ -281,6 +281,25 @@ CREATE TABLE queue_cursors (
     refilled_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- Versions of artifacts. The content is in object storage under its digest, before its row is here. A deleted version
+-- stays, so that its number is not used again.
+CREATE TABLE artifacts (
+    tenant_id BLOB NOT NULL,
+    name TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    digest TEXT NOT NULL,
+    bytes INTEGER NOT NULL,
+    unpacked_bytes INTEGER NOT NULL,
+    entries INTEGER NOT NULL,
+    -- A JSON object of texts.
+    labels TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    created_by TEXT NOT NULL,
+    deleted_at INTEGER,
+    PRIMARY KEY (tenant_id, name, version)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX artifacts_digest ON artifacts (digest);
+
 -- What runs can ask of their nodes, as JSON.
 CREATE TABLE places (
     id INTEGER PRIMARY KEY,

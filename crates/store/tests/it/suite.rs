@@ -5,6 +5,7 @@
 //! reports it.
 
 mod alert;
+mod artifact;
 mod audit;
 mod cancel;
 mod claim;
@@ -434,6 +435,13 @@ promises! {
         a_name_is_one_of_a_kind
         objects_are_listed_in_pages
         racing_objects_share_no_name;
+    artifact:
+        versions_are_numbered_and_never_reused
+        the_same_content_is_the_same_version
+        artifacts_are_listed_in_pages
+        racing_pushes_have_numbers_of_their_own
+        content_is_needed_for_a_day_after_its_last_version
+        pushes_and_deletions_are_audited;
     follow:
         ended_runs_come_in_the_order_of_their_ends
         changed_jobs_come_in_the_order_of_their_changes

@@ -33,12 +33,14 @@ const LAST_WORDS: usize = 400;
 
 /// A command that was started. Dropping it closes the socket, and the helpers then kill
 /// everything.
-pub(super) struct Launched<'a> {
+pub(crate) struct Launched<'a> {
     launcher: &'a Launcher,
     running: Arc<RunningLauncher>,
     init: Init,
     stdout: Option<pipe::Receiver>,
     stderr: Option<pipe::Receiver>,
+    /// What an artifact writes to the file of its result.
+    result: Option<pipe::Receiver>,
     cgroup: Option<Cgroup>,
     group_report: Result<String, String>,
     /// Deleted at the end, where the command has no root directory of its own.
@@ -47,7 +49,7 @@ pub(super) struct Launched<'a> {
 
 /// The messages of the helpers.
 #[derive(Default)]
-pub(super) struct HelperMessages {
+pub(crate) struct HelperMessages {
     pub report: Option<Report>,
     pub refused: Option<(String, String)>,
     pub ended: Option<Ended>,
@@ -57,7 +59,7 @@ pub(super) struct HelperMessages {
 }
 
 /// How it ended.
-pub(super) struct CommandEnding {
+pub(crate) struct CommandEnding {
     pub told: HelperMessages,
     /// Why it was asked to stop, if it was.
     pub stopped: Option<AttemptEnd>,
@@ -70,6 +72,8 @@ pub(super) struct CommandEnding {
     pub last_words: Vec<u8>,
     /// Whether all of its processes are gone.
     pub is_clean: bool,
+    /// What an artifact wrote to the file of its result, unless that is too much.
+    pub result: Option<Vec<u8>>,
 }
 
 impl<'a> Launched<'a> {
@@ -90,6 +94,7 @@ impl<'a> Launched<'a> {
             true => None,
             false => Some(scratch(options, name)?),
         };
+        let has_result = command.as_ref().is_some_and(|command| command.artifact.is_some());
         let spec = Spec {
             command,
             scratch: scratch.as_ref().map(|scratch| scratch.path().to_owned()),
@@ -97,17 +102,28 @@ impl<'a> Launched<'a> {
         };
         let spec = spec::encode(&spec)?;
         let entrance = || cgroup.as_ref().map(Cgroup::entrance).transpose();
-        let Streams { init, stdout, stderr } = match running.start(&spec, entrance()?).await {
+        let started = running.start(&spec, has_result, entrance()?).await;
+        let Streams { init, stdout, stderr, result } = match started {
             Ok(streams) => streams,
             // It was killed. Another one takes its place.
             Err(_) => {
                 launcher.forget(&running).await;
                 running = launcher.running(options).await?;
-                running.start(&spec, entrance()?).await?
+                running.start(&spec, has_result, entrance()?).await?
             }
         };
         let (stdout, stderr) = (Some(stdout), Some(stderr));
-        Ok(Launched { launcher, running, init, stdout, stderr, cgroup, group_report, scratch })
+        Ok(Launched {
+            launcher,
+            running,
+            init,
+            stdout,
+            stderr,
+            result,
+            cgroup,
+            group_report,
+            scratch,
+        })
     }
 
     /// The messages of the helpers when there is no command.
@@ -128,12 +144,14 @@ impl<'a> Launched<'a> {
         let stopped = OnceLock::new();
         let was_killed = AtomicBool::new(false);
         let mut streams = [Stream::Stdout, Stream::Stderr].map(StreamReader::new);
+        let mut result = Vec::new();
         let told = {
             let [first, second] = &mut streams;
             let readers = async {
                 tokio::join!(
                     first.run(self.stdout.take(), output),
-                    second.run(self.stderr.take(), output)
+                    second.run(self.stderr.take(), output),
+                    read_result(self.result.take(), &mut result)
                 )
             };
             let mut readers = pin!(readers);
@@ -185,7 +203,19 @@ impl<'a> Launched<'a> {
         let said = std::mem::take(&mut streams[0].first);
         let said = (said.len() <= RESULT_BYTES_MAX).then_some(said);
         let (stopped, was_killed) = (stopped.into_inner(), was_killed.into_inner());
-        CommandEnding { told, stopped, was_killed, bytes, said, last_words, is_clean }
+        let result = (result.len() <= RESULT_BYTES_MAX).then_some(result);
+        CommandEnding { told, stopped, was_killed, bytes, said, last_words, is_clean, result }
+    }
+}
+
+/// Reads what is written to the file of the result, a byte more than may be kept of it; the rest is
+/// dropped.
+async fn read_result(from: Option<impl AsyncRead + Unpin>, result: &mut Vec<u8>) {
+    let Some(mut from) = from else { return };
+    let mut buffer = vec![0; 16 << 10];
+    while let Ok(length @ 1..) = from.read(&mut buffer).await {
+        let free = (RESULT_BYTES_MAX + 1).saturating_sub(result.len());
+        result.extend_from_slice(&buffer[..length.min(free)]);
     }
 }
 

@@ -67,6 +67,7 @@ pub(super) struct Streams {
     pub init: Init,
     pub stdout: pipe::Receiver,
     pub stderr: pipe::Receiver,
+    pub result: Option<pipe::Receiver>,
 }
 
 impl Launcher {
@@ -137,10 +138,20 @@ impl RunningLauncher {
     }
 
     /// Starts a command: an init process gets its description, and its ends of the command's pipes.
-    pub(super) async fn start(&self, spec: &[u8], group: Option<OwnedFd>) -> io::Result<Streams> {
+    pub(super) async fn start(
+        &self,
+        spec: &[u8],
+        has_result: bool,
+        group: Option<OwnedFd>,
+    ) -> io::Result<Streams> {
         let (stdout, their_stdout) = io::pipe()?;
         let (stderr, their_stderr) = io::pipe()?;
+        let (result, their_result) = match has_result {
+            true => io::pipe().map(|(ours, theirs)| (Some(ours), Some(theirs)))?,
+            false => (None, None),
+        };
         let mut descriptors = vec![their_stdout.as_fd(), their_stderr.as_fd()];
+        descriptors.extend(their_result.as_ref().map(AsFd::as_fd));
         descriptors.extend(group.as_ref().map(AsFd::as_fd));
         let mut init = None;
         // One that has died meanwhile is not the last one that there is.
@@ -159,6 +170,7 @@ impl RunningLauncher {
             init,
             stdout: pipe::Receiver::from_owned_fd(stdout.into())?,
             stderr: pipe::Receiver::from_owned_fd(stderr.into())?,
+            result: result.map(|it| pipe::Receiver::from_owned_fd(it.into())).transpose()?,
         })
     }
 

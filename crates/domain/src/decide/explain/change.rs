@@ -124,6 +124,9 @@ fn action(action: &Action) -> String {
         }
         Action::Backup(backup) => format!("backup to {}", backup.target),
         Action::Queue(send) => format!("a message to queue {}", send.queue),
+        Action::Artifact(artifact) => {
+            format!("{} of artifact {}", artifact.entrypoint, artifact.artifact_id)
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use domain::action::Action;
 use domain::calendar::CalendarUse;
 use domain::cluster::Labels;
 use domain::job::{Definition, Dependency, Job, JobState, LostQuestion};
@@ -68,7 +69,7 @@ pub struct JobSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_type: Option<JobType>,
     /// Five fields: minute, hour, day of month, month, day of week.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "schedule_cron")]
     #[schema(example = "0 9 * * *")]
     pub cron_expression: Option<String>,
     /// The zone of the local times; `UTC` when absent.
@@ -95,9 +96,16 @@ pub struct JobSpec {
     /// The last instant at which a time of an interval may lie.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends_at: Option<String>,
-    /// The action.
-    #[schema(value_type = Payload)]
+    /// The action. It may be left out where `artifact_id` and `entrypoint` are given.
+    #[serde(default)]
+    #[schema(value_type = Payload, required = true)]
     pub payload: Map<String, Value>,
+    /// The artifact that it runs, instead of a payload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artifact_id: Option<String>,
+    /// What it executes of the artifact.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entrypoint: Option<String>,
     /// When a failed attempt is tried again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_config: Option<RetryConfig>,
@@ -289,6 +297,23 @@ impl From<&CalendarUse> for JobCalendar {
 }
 
 impl JobSpec {
+    /// The action: that of the payload, or the artifact.
+    fn action(&self) -> Result<Action> {
+        let fields = [("artifact_id", &self.artifact_id), ("entrypoint", &self.entrypoint)];
+        let given = fields.into_iter().filter_map(|(name, it)| Some((name, it.as_ref()?)));
+        let given: Map<String, Value> =
+            given.map(|(name, it)| (name.to_owned(), Value::String(it.clone()))).collect();
+        match (self.payload.is_empty(), given.keys().next()) {
+            (true, None) => Err(Problem::invalid("payload", "is missing")),
+            (false, None) => payload::action(&self.payload),
+            (true, Some(_)) => payload::artifact(given),
+            (false, Some(field)) => {
+                let text = "is given beside a payload; a job has one of the two";
+                Err(Problem::invalid(field.clone(), text))
+            }
+        }
+    }
+
     /// The definition in the request; `upstream` are the jobs of `depends_on`, in their order.
     pub fn definition(
         &self,
@@ -299,7 +324,7 @@ impl JobSpec {
         check_tags(&self.tags)?;
         let default = Definition::default();
         let or = |given: Option<Seconds>, default| given.map_or(default, |seconds| seconds.0);
-        let action = payload::action(&self.payload)?;
+        let action = self.action()?;
         Ok(Definition {
             description: self.description.clone(),
             when: self.when(now, zones)?,

@@ -11,7 +11,7 @@ use crate::body::parse_value;
 use crate::problem::{Problem, Result};
 
 /// The action of a job. Without a `type`, `endpoint` means `HTTP`, `sql` means `SQL`, `procedure` means
-/// `PROCEDURE`, `command` means `EXTERNAL` and `queue` means `QUEUE`.
+/// `PROCEDURE`, `command` means `EXTERNAL`, `artifact_id` means `ARTIFACT` and `queue` means `QUEUE`.
 #[derive(Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum Payload {
@@ -23,6 +23,8 @@ pub enum Payload {
     Procedure(ProcedurePayload),
     /// A command.
     External(ExternalPayload),
+    /// An artifact.
+    Artifact(ArtifactPayload),
     /// A message for a queue.
     Queue(QueuePayload),
     /// A backup.
@@ -94,6 +96,40 @@ pub struct ExternalPayload {
     pub environment: Option<BTreeMap<String, String>>,
 }
 
+/// Runs an artifact of the tenant.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ArtifactPayload {
+    /// `ARTIFACT`.
+    #[schema(required = false, pattern = "^ARTIFACT$")]
+    pub r#type: Option<String>,
+    /// The version: `name@3`; `name` for the newest one when the job is defined; `name@latest`,
+    /// together with `floating`, for the newest one at each start.
+    #[schema(example = "customer_sync@3")]
+    pub artifact_id: String,
+    /// `module:function` of Python, or the path of an executable file in the artifact.
+    #[schema(example = "main:run")]
+    pub entrypoint: String,
+    /// The arguments of an executable file, each as it is.
+    pub arguments: Option<Vec<String>>,
+    /// Variables of its environment. `${secrets.NAME}` stands for a secret.
+    pub environment: Option<BTreeMap<String, String>>,
+    /// Whether each run takes the newest version; false when absent.
+    pub floating: Option<bool>,
+    /// The version that the reference meant when the job was defined. The server sets it.
+    pub pinned: Option<PinnedPayload>,
+}
+
+/// A version of an artifact with its digest.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PinnedPayload {
+    /// The number of the version.
+    pub version: u32,
+    /// The SHA-256 of its archive, in hex.
+    pub digest: String,
+}
+
 /// Sends a message to a queue of the tenant. It is on disk when the run has completed, and once,
 /// also if the run is attempted again after a crash.
 #[derive(Serialize, Deserialize, ToSchema)]
@@ -158,11 +194,12 @@ pub struct NoopPayload {
 }
 
 /// The kinds, each with the field that gives it away.
-const KINDS: [(&str, &str); 7] = [
+const KINDS: [(&str, &str); 8] = [
     ("HTTP", "endpoint"),
     ("SQL", "sql"),
     ("PROCEDURE", "procedure"),
     ("EXTERNAL", "command"),
+    ("ARTIFACT", "artifact_id"),
     ("QUEUE", "queue"),
     ("BACKUP", ""),
     ("NOOP", ""),
@@ -207,6 +244,7 @@ pub fn action(payload: &Map<String, Value>) -> Result<Action> {
         "SQL" => Action::Sql(parse_value("payload", fields)?),
         "PROCEDURE" => Action::Procedure(parse_value("payload", fields)?),
         "EXTERNAL" => Action::External(parse_value("payload", fields)?),
+        "ARTIFACT" => Action::Artifact(parse_value("payload", fields)?),
         "QUEUE" => Action::Queue(parse_value("payload", fields)?),
         "BACKUP" => Action::Backup(parse_value("payload", fields)?),
         _ => match fields.as_object().and_then(|fields| fields.keys().next()) {
@@ -216,6 +254,11 @@ pub fn action(payload: &Map<String, Value>) -> Result<Action> {
             None => Action::Noop,
         },
     })
+}
+
+/// The action of a job that names its artifact beside its other fields.
+pub fn artifact(fields: Map<String, Value>) -> Result<Action> {
+    Ok(Action::Artifact(parse_value("", Value::Object(fields))?))
 }
 
 /// The payload of an action.

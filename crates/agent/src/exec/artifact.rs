@@ -1,0 +1,258 @@
+//! ARTIFACT: runs a function or a program of an artifact, in the sandbox of commands.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use domain::action::{ArtifactAction, Assignment};
+use domain::artifact::Entrypoint;
+use domain::run::{AttemptResult, ErrorCode};
+use serde_json::{Map, Value, json};
+
+use super::Failure;
+use super::external::{self, ExternalOptions, Launcher, launch::Launched};
+use crate::Attempt;
+use crate::artifact::ArtifactOptions;
+use crate::artifact::cache::{ArtifactCache, CachedArtifact, fetch_failure};
+use crate::context::FACTS;
+use crate::sandbox::spec::{self, ArtifactMount};
+
+/// The program that calls the function of a module.
+const BOOTSTRAP: &str = include_str!("artifact/bootstrap.py");
+
+/// What runs artifacts on this agent.
+pub(crate) struct ArtifactRunner {
+    options: ArtifactOptions,
+    external: ExternalOptions,
+    launcher: Launcher,
+    /// Made with the first run.
+    cache: tokio::sync::OnceCell<ArtifactCache>,
+}
+
+impl ArtifactRunner {
+    /// A runner whose sandbox is that of external commands, without the commands that those may
+    /// start.
+    pub fn new(options: ArtifactOptions, external: &ExternalOptions) -> Self {
+        let artifacts = options.enabled.then(|| unpacked_folder(&options));
+        let external = ExternalOptions {
+            enabled: options.enabled,
+            allow: Vec::new(),
+            working_directory: None,
+            artifacts,
+            ..external.clone()
+        };
+        ArtifactRunner {
+            options,
+            external,
+            launcher: Launcher::default(),
+            cache: Default::default(),
+        }
+    }
+
+    /// Whether this agent's policy permits an action.
+    pub fn permitted(&self, action: &ArtifactAction) -> Result<Entrypoint, Failure> {
+        if !self.options.enabled {
+            let message = "artifacts are not run on this node (artifacts.enabled = false)";
+            return Err(Failure::refused("ARTIFACTS_DISABLED", message));
+        }
+        if let Some(place) = action.arguments.iter().position(|a| a.contains(crate::secrets::OPEN))
+        {
+            let message = format!(
+                "arguments: number {} contains a secret, and every process of the machine can read arguments: pass it in environment",
+                place + 1
+            );
+            return Err(Failure::refused("SECRET_IN_ARGUMENTS", message));
+        }
+        let entrypoint = action.entrypoint.parse::<Entrypoint>();
+        entrypoint.map_err(|error| Failure::refused("INVALID_ENTRYPOINT", error.to_string()))
+    }
+
+    async fn cache(&self) -> Result<&ArtifactCache, Failure> {
+        let open = || async {
+            let (folder, most) = (self.options.folder.clone(), self.options.cache_bytes_max);
+            let (helper, level) = (self.external.helper.clone(), self.external.sandbox);
+            let open = move || ArtifactCache::open(folder, most, helper, level);
+            tokio::task::spawn_blocking(open).await.map_err(std::io::Error::other).flatten()
+        };
+        self.cache.get_or_try_init(open).await.map_err(|error| {
+            let folder = self.options.folder.display();
+            Failure::other("ARTIFACT_UNPACK_FAILED", format!("the cache {folder}: {error}"))
+        })
+    }
+
+    /// Carries the action out.
+    pub async fn run(&self, action: &ArtifactAction, mut attempt: Attempt<'_>) -> AttemptResult {
+        let prepared = tokio::select! {
+            biased;
+            end = attempt.stop.requested() => {
+                return AttemptResult {
+                    end,
+                    message: "stopped before the artifact was started".to_owned(),
+                    ..AttemptResult::completed()
+                };
+            }
+            prepared = self.prepare(action, attempt.assignment, attempt.secrets) => prepared,
+        };
+        // The artifact stays in the cache while it runs.
+        let (command, _artifact) = match prepared {
+            Ok(prepared) => prepared,
+            Err(failure) => return failure.into(),
+        };
+        let name = format!("{}-{}", attempt.assignment.run, attempt.assignment.attempt);
+        let launched = Launched::new(&self.launcher, &self.external, Some(command), &name).await;
+        let launched = match launched {
+            Ok(launched) => launched,
+            Err(error) => {
+                let message = format!("the sandbox's helper: {error}");
+                return Failure::other("START_FAILED", message).into();
+            }
+        };
+        let grace = Duration::try_from(attempt.assignment.grace_period).unwrap_or_default();
+        let mut ending = launched.finish(&attempt.output, &mut attempt.stop, grace).await;
+        let written = ending.result.take();
+        let shown = format!("{} of {}", action.entrypoint, action.artifact_id);
+        let result = external::result(&self.external, &shown, ending);
+        with_result(result, written)
+    }
+
+    /// The command of a run, and its artifact.
+    async fn prepare(
+        &self,
+        action: &ArtifactAction,
+        assignment: &Assignment,
+        secrets: &dyn crate::secrets::Secrets,
+    ) -> Result<(spec::Command, CachedArtifact), Failure> {
+        let entrypoint = self.permitted(action)?;
+        let mut environment = self.external.environment.clone();
+        for (name, value) in &action.environment {
+            let value = crate::secrets::resolve(value, assignment, secrets).await;
+            let value =
+                value.map_err(|error| Failure::secret(&format!("environment: {name}"), &error))?;
+            environment.insert(name.clone(), value.replace('\0', "\u{fffd}"));
+        }
+        let source = self.options.source.as_ref();
+        let digest = match action.pinned {
+            Some(pinned) => pinned.digest,
+            None => source.newest(assignment).await.map_err(fetch_failure)?,
+        };
+        let artifact = self.cache().await?.get(source, assignment, digest).await?;
+        let context = context(assignment, action, &digest.to_string());
+        let mount = ArtifactMount { folder: artifact.folder.clone(), context: context.to_string() };
+        add_facts(&mut environment, assignment);
+        let (path, name, arguments) = match entrypoint {
+            Entrypoint::Python { module, function } => {
+                let python = real(&self.options.python)?;
+                let arguments = [
+                    "-I",
+                    "-B",
+                    "-c",
+                    BOOTSTRAP,
+                    spec::FOLDER_MARK,
+                    &module,
+                    &function,
+                    spec::CONTEXT_MARK,
+                    spec::RESULT_MARK,
+                ];
+                (python, "python3".to_owned(), arguments.map(str::to_owned).to_vec())
+            }
+            Entrypoint::Executable(file) => {
+                let path = artifact.folder.join(&file);
+                if !path.is_file() {
+                    let message = format!("entrypoint: the artifact has no file {file:?}");
+                    return Err(Failure::refused("ENTRYPOINT_NOT_FOUND", message));
+                }
+                (path, file, action.arguments.clone())
+            }
+        };
+        let parameters: Value = assignment.parameters.clone().into_iter().collect();
+        let stdin = parameters.to_string();
+        let artifact_mount = Some(mount);
+        let command =
+            spec::Command { path, name, arguments, environment, stdin, artifact: artifact_mount };
+        Ok((command, artifact))
+    }
+}
+
+/// The folder that commands of artifacts have a part of.
+fn unpacked_folder(options: &ArtifactOptions) -> PathBuf {
+    let folder = std::path::absolute(&options.folder).unwrap_or_else(|_| options.folder.clone());
+    folder.join("unpacked")
+}
+
+fn real(python: &Path) -> Result<PathBuf, Failure> {
+    python.canonicalize().map_err(|error| {
+        let message = format!("the Python of this node, {}: {error}", python.display());
+        Failure::other("INTERPRETER_NOT_FOUND", message)
+    })
+}
+
+fn add_facts(environment: &mut BTreeMap<String, String>, assignment: &Assignment) {
+    for fact in FACTS {
+        let value = (fact.value)(assignment).replace('\0', "\u{fffd}");
+        environment.insert(fact.variable.to_owned(), value);
+    }
+    environment.insert("TRACEPARENT".to_owned(), crate::context::traceparent(assignment));
+}
+
+/// What a program may know about its run, as one document.
+fn context(assignment: &Assignment, action: &ArtifactAction, digest: &str) -> Value {
+    let mut context = Map::new();
+    for fact in FACTS {
+        let name = fact.variable.trim_start_matches("PUNCTUAL_").to_ascii_lowercase();
+        context.insert(name, Value::String((fact.value)(assignment)));
+    }
+    context.insert("attempt".to_owned(), json!(assignment.attempt));
+    context.insert("fence".to_owned(), json!(assignment.fence));
+    context.insert("artifact".to_owned(), json!(action.artifact_id));
+    context.insert("digest".to_owned(), json!(digest));
+    context.insert("parameters".to_owned(), json!(assignment.parameters));
+    Value::Object(context)
+}
+
+/// The result of an attempt with what its program wrote to the file of the result. That comes before
+/// what it printed.
+fn with_result(mut result: AttemptResult, written: Option<Vec<u8>>) -> AttemptResult {
+    let Some(written) = written else {
+        if result.error.is_none() && result.message.is_empty() {
+            let limit = super::RESULT_BYTES_MAX;
+            let message = format!("the result is longer than {limit} bytes");
+            return AttemptResult {
+                result: None,
+                ..failed_with(result, "RESULT_TOO_LARGE", message)
+            };
+        }
+        return result;
+    };
+    let text = String::from_utf8_lossy(&written);
+    let text = text.trim();
+    if text.is_empty() {
+        return result;
+    }
+    match serde_json::from_str::<serde::de::IgnoredAny>(text) {
+        Ok(_) => {
+            result.result = Some(text.to_owned());
+            result
+        }
+        Err(error) if result.error.is_none() => {
+            let message = format!("the result is not JSON: {error}");
+            AttemptResult { result: None, ..failed_with(result, "RESULT_INVALID", message) }
+        }
+        Err(_) => result,
+    }
+}
+
+fn failed_with(result: AttemptResult, code: &str, message: String) -> AttemptResult {
+    let failed = AttemptResult::failed(ErrorCode::Other(code.to_owned()), message);
+    AttemptResult { details: result.details, ..failed }
+}
+
+/// Starts the launcher, and logs what the sandbox will lack.
+pub(crate) async fn warm_up(runner: &ArtifactRunner) {
+    if runner.options.enabled {
+        // Also makes the folder that the sandbox mounts.
+        if let Err(failure) = runner.cache().await {
+            tracing::error!(error = failure.message, "artifacts cannot be run");
+        }
+        external::warm_up(&runner.external, &runner.launcher).await;
+    }
+}
