@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use domain::action::{ArtifactAction, Assignment};
 use domain::artifact::Entrypoint;
+use domain::exact_number;
 use domain::run::{AttemptResult, ErrorCode};
 use serde_json::{Map, Value, json};
 
@@ -137,7 +138,8 @@ impl ArtifactRunner {
         };
         let artifact = self.cache().await?.get(source, assignment, digest).await?;
         let context = context(assignment, action, &digest.to_string());
-        let mount = ArtifactMount { folder: artifact.folder.clone(), context: context.to_string() };
+        let context = exact_number::to_text(&context);
+        let mount = ArtifactMount { folder: artifact.folder.clone(), context };
         add_facts(&mut environment, assignment);
         let (path, name, arguments) = match entrypoint {
             Entrypoint::Python { module, function } => {
@@ -165,7 +167,7 @@ impl ArtifactRunner {
             }
         };
         let parameters: Value = assignment.parameters.clone().into_iter().collect();
-        let stdin = parameters.to_string();
+        let stdin = exact_number::to_text(&parameters);
         let artifact_mount = Some(mount);
         let command =
             spec::Command { path, name, arguments, environment, stdin, artifact: artifact_mount };
