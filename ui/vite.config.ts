@@ -14,11 +14,18 @@ const withoutCustomElements: Plugin = {
   },
 };
 
+// Nothing is preloaded: one file is loaded later, and its styles are there already.
+const withoutPreload: Plugin = {
+  name: 'without-preload',
+  enforce: 'pre',
+  load: (id) => (id.includes('vite/preload-helper') ? 'export const __vitePreload = (load) => load();' : undefined),
+};
+
 // The build repeats: no date, version or random name goes into it. One file of styles is smaller than
 // its parts, and scripts that are loaded later need none of their own.
 export default defineConfig({
   base: './',
-  plugins: [withoutCustomElements, svelte({ compilerOptions: { runes: true, discloseVersion: false, cssHash: ({ hash, css }) => `s${hash(css).slice(0, 4)}` } })],
+  plugins: [withoutCustomElements, withoutPreload, svelte({ compilerOptions: { runes: true, discloseVersion: false, cssHash: ({ hash, css }) => `s${hash(css).slice(0, 4)}` } })],
   build: {
     target: 'es2022',
     assetsInlineLimit: 0,

@@ -170,7 +170,7 @@ export const operate = {
     await dialog.getByRole('button', { name: 'Create' }).click();
     await page.getByRole('cell', { name: 'walter', exact: true }).waitFor();
     await page.getByRole('row', { name: /^walter/ }).getByRole('link', { name: 'Keys' }).click();
-    await page.getByText('Of the user walter').waitFor();
+    await page.getByText('Only walter').waitFor();
     await button(page, 'New key…').click();
     await dialog.getByLabel('Label').fill('for walter');
     await dialog.getByLabel('User').fill('walter');
