@@ -30,7 +30,7 @@ use domain::run::{AttemptResult, ClaimedRun, EndedAttempt, Grant, Origin, Outcom
 use domain::schedule::Outage;
 use domain::shard::Shard;
 use domain::slot::{PerSlot, SlotKind};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use store::{Applied, Cancelled, Finish, Replaces, SharedStore, Verdict};
 
 use crate::holder::SeenTokens;
@@ -229,6 +229,8 @@ struct State {
     acted_at: Option<Timestamp>,
     /// What the store was last told about the runs that are under way here, by fence.
     told_starts: Vec<(Grant, Timestamp)>,
+    /// The clock offset that the store knows.
+    told_clock_offset: SignedDuration,
 }
 
 impl State {
@@ -344,6 +346,7 @@ impl Node {
             predecessor_acted: settings.info.acted,
             acted_at: None,
             told_starts: Vec::new(),
+            told_clock_offset: SignedDuration::ZERO,
         };
         let ahead_us = clock::ahead_at_first(&parts);
         Node {
