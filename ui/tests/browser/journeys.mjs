@@ -110,6 +110,25 @@ export const journeys = {
     // The line of stderr may come before or after it: the two streams have no common order.
     await until('the linked line', async () => /^line 11[89] of the output$/.test(await output.locator('.linked[data-n="120"]').innerText()));
     assert.equal(await output.locator('.linked').count(), 1);
+    // A range: by a click with the shift key, or as numbers; its link shows the same lines.
+    await output.locator('.line[data-n="122"]').click({ position: { x: 10, y: 5 }, modifiers: ['Shift'] });
+    await until('the range in the address', () => page.url().endsWith('#L120-122'));
+    await page.getByLabel('Last line').fill('124');
+    await page.getByLabel('Last line').press('Enter');
+    await until('the larger range', () => page.url().endsWith('#L120-124'));
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+    await page.getByRole('button', { name: 'Copy link' }).click();
+    await page.getByText('Link copied.').waitFor();
+    const link = await page.evaluate(() => navigator.clipboard.readText());
+    assert.ok(link.endsWith('#L120-124'), link);
+    await page.getByRole('button', { name: 'Copy lines' }).click();
+    await page.getByText('Lines copied.').waitFor();
+    assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^line 11[89] of the output\n(line \d+ of the output\n){3}line 12[23] of the output$/);
+    await page.goto(link);
+    await page.reload();
+    await untilEqual('lines of the link', 5, () => output.locator('.linked').count());
+    await page.getByRole('button', { name: 'Clear' }).click();
+    assert.equal(await output.locator('.linked').count(), 0);
     const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'Download' }).click()]);
     assert.ok((await download.suggestedFilename()).endsWith('.log'));
     await page.getByLabel('Streams').selectOption('stderr');
