@@ -164,6 +164,42 @@ export const journeys = {
     await context.close();
   },
 
+  async runsAreFilteredByAnHourAndBadFiltersAreNamed({ server, browser, seeded }) {
+    const { page, check, context } = await openPage(browser);
+    await login(page, server.url, server.key);
+    const [run] = (await server.call('GET', '/v1/jobs/import-orders/executions?status=FAILED')).data;
+    const since = new Date(Math.floor(Date.parse(run.scheduled_time) / 3_600_000) * 3_600_000);
+    const end = new Date(since.getTime() + 3_600_000);
+    await page.goto(`${server.url}/ui/runs?status=FAILED,NONSENSE&job=import-orders&since=${since.toISOString()}&until=${end.toISOString()}`);
+    const table = page.getByRole('region', { name: 'Runs' });
+    await table.getByRole('link', { name: 'import-orders' }).first().waitFor();
+    assert.equal(await table.getByRole('link', { name: 'nightly-ledger' }).count(), 0);
+    await page.getByText('Ignored: status=NONSENSE').waitFor();
+    await page.getByText('Only runs of import-orders').waitFor();
+    await button(page, 'Remove').click();
+    await until('the filters without what was ignored', () => !page.url().includes('NONSENSE') && !page.url().includes('job=') && page.url().includes('status=FAILED'));
+    // A relative range stays relative in a link, unless the user wants fixed times.
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+    await page.goto(`${server.url}/ui/runs?since=-24h`);
+    await title(page, 'Runs');
+    await page.keyboard.press('c');
+    await page.getByText('Its range moves with the time').waitFor();
+    assert.ok((await page.evaluate(() => navigator.clipboard.readText())).endsWith('since=-24h'));
+    await button(page, 'Copy with fixed times').click();
+    await page.getByText('Link with fixed times copied').waitFor();
+    assert.match(await page.evaluate(() => navigator.clipboard.readText()), /since=20\d\d-.*&until=20\d\d-/);
+    // Runs of a job lead to the ones before and after, and the job says what they have in common.
+    await page.goto(`${server.url}/ui/runs/${seeded.failed}`);
+    await page.getByRole('link', { name: 'Older' }).click();
+    await until('the run before', () => !page.url().includes(seeded.failed));
+    await page.getByRole('link', { name: 'Newer' }).click();
+    await until('the run again', () => page.url().includes(seeded.failed));
+    await page.goto(`${server.url}/ui/jobs/import-orders`);
+    await page.getByText(/^Did not complete \d+ times in a row\.$/).waitFor();
+    await check('runs');
+    await context.close();
+  },
+
   async whyForTimesOfEveryKind({ server, browser }) {
     const { page, check, context } = await openPage(browser);
     await login(page, server.url, server.key);

@@ -2,7 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { login, openPage, pressUntil, settled, until, untilEqual, XSS } from './world.mjs';
+import { join } from 'node:path';
+import { login, openPage, pressUntil, pushArtifact, settled, startAgent, startServer, until, untilEqual, XSS } from './world.mjs';
 
 const button = (page, name) => page.getByRole('button', { name, exact: true });
 const title = (page, name) => page.getByRole('heading', { level: 1, name, exact: true }).waitFor();
@@ -52,13 +53,15 @@ export const operate = {
     await context.close();
   },
 
-  async artifactsShowTheirJobsAndAreRemovedWhenUnused({ server, browser }) {
+  async artifactsShowTheirJobsAndAreRemovedWhenUnused({ server, browser, folder }) {
+    await pushArtifact(server, folder, 'labelled', 'echo labelled', `note=${XSS[1]}`);
     const { page, check, context } = await openPage(browser, { expected: (text) => text.includes('status of 409') });
     await login(page, server.url, server.key);
     await page.goto(`${server.url}/ui/administration/artifacts`);
     const dialog = page.getByRole('dialog');
     const row = (version) => page.getByRole('row', { name: new RegExp(`^customer_sync@${version} `) });
     await row(2).getByText('commit=4d5e6f7').waitFor();
+    await page.getByText(`note=${XSS[1]}`).waitFor();
     await row(2).getByRole('button', { name: 'Used by…' }).click();
     await dialog.getByRole('link', { name: 'sync-customers' }).waitFor();
     const { digest } = await server.call('GET', '/v1/artifacts/customer_sync/versions/2');
@@ -157,6 +160,33 @@ export const operate = {
     await nodes.getByText('ACTIVE').waitFor();
     await check('cluster');
     await context.close();
+  },
+
+  async aNodeThatLostContactIsNamedAndRemoved({ browser, folder }) {
+    const server = await startServer(join(folder, 'lost-node'));
+    try {
+      await server.call('POST', '/v1/jobs', { name: 'quiet', job_type: 'MANUAL', payload: { type: 'NOOP' } });
+      const agent = await startAgent(server, join(folder, 'agent'), 'far-away');
+      const { page, check, context } = await openPage(browser);
+      await login(page, server.url, server.key);
+      await title(page, 'All jobs are well');
+      await agent.stop();
+      // The overview names it without a reload.
+      await title(page, '1 node has lost contact');
+      const row = page.getByRole('row', { name: /far-away/ });
+      await row.getByText('DOWN').waitFor();
+      await row.getByRole('link', { name: 'Open cluster' }).click();
+      await title(page, '1 node has lost contact');
+      await page.getByRole('row', { name: /far-away/ }).getByRole('button', { name: 'Remove…' }).click();
+      await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click();
+      await title(page, 'The node is well');
+      // The clock of a server is that of its store on the same machine; an agent follows its server.
+      await page.getByRole('cell', { name: '< 10 ms off' }).waitFor();
+      await check('lost node');
+      await context.close();
+    } finally {
+      await server.stop();
+    }
   },
 
   async deadLettersAreGroupedByTheirErrors({ server, browser }) {

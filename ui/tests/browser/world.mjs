@@ -77,6 +77,15 @@ export async function pushArtifact({ url, key }, folder, name, text, label) {
   if (code) throw new Error(`artifact push ended with ${code}: ${said}`);
 }
 
+/** An agent elsewhere, which is killed without a farewell. */
+export async function startAgent(server, folder, name) {
+  const token = await server.call('POST', '/v1/agent-tokens', { labels: {} });
+  const child = spawn(process.env.SERVER_BINARY, ['agent', '--server', server.url, '--join', token.token, '--name', name, '--data', folder], { stdio: 'ignore' });
+  const ended = new Promise((done) => child.on('exit', done));
+  await until(`the agent ${name}`, async () => (await server.call('GET', '/v1/nodes')).data.some((it) => it.name === name && it.status === 'ACTIVE'));
+  return { stop: () => (child.kill('SIGKILL'), ended) };
+}
+
 /** A port that was free a moment ago. */
 export async function freePort() {
   const server = createServer();

@@ -98,8 +98,7 @@ impl Worker {
             joined_at: node.joined_at,
             last_heartbeat: node.renewed_at,
             lease_until: node.lease_until,
-            clock_offset_ms: (kind == "SERVER")
-                .then(|| node.clock_offset.as_secs_f64() * 1_000.0),
+            clock_offset_ms: (kind == "SERVER").then(|| node.clock_offset.as_secs_f64() * 1_000.0),
         }
     }
 }
