@@ -36,6 +36,7 @@ mod shard;
 mod sql;
 mod status;
 mod top;
+mod worker;
 
 use clap::{Parser, Subcommand};
 
@@ -215,6 +216,9 @@ enum Command {
     /// Run an agent: run jobs on this machine for a remote server
     Agent(Box<agent::AgentArgs>),
 
+    /// Run a worker: run an artifact on this machine for each message of a queue
+    Worker(Box<worker::WorkerArgs>),
+
     /// Run a temporary server with sample jobs to try things out
     Dev(dev::DevArgs),
 
@@ -298,6 +302,7 @@ pub fn run() -> Result<(), Failure> {
         Command::Cron(command) => cron::run(command),
         Command::Serve(args) => serve::run(args),
         Command::Agent(args) => agent::run(*args),
+        Command::Worker(args) => worker::run(*args),
         Command::Dev(args) => dev::run(args),
         Command::Config(command) => config::run(command),
         Command::Completions(args) => completions::run(args),

@@ -6,12 +6,12 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use domain::artifact::{ArtifactReference, VersionReference};
 use reqwest::Method;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::job::Asking;
+use super::worker::artifact_parts as parts;
 use crate::cli_error::CliError;
 use crate::client::{Client, Flow};
 use crate::exit::{Exit, Failure};
@@ -157,18 +157,6 @@ pub fn run(command: ArtifactCommand) -> Result<(), Failure> {
         ArtifactCommand::Pull(args) => pull(&args),
         ArtifactCommand::Delete(args) => delete(&args),
     }
-}
-
-/// The name and the version of a reference; `latest` if it names none.
-fn parts(reference: &str) -> Result<(String, String), Failure> {
-    let read = reference.parse::<ArtifactReference>().map_err(|error| {
-        Failure::from(CliError::new(format!("{error}")).hint("for example customer_sync@3"))
-    })?;
-    let version = match read.version {
-        VersionReference::Number(version) => version.to_string(),
-        VersionReference::NewestNow | VersionReference::Latest => "latest".to_owned(),
-    };
-    Ok((read.name, version))
 }
 
 fn push(args: &PushArgs) -> Result<(), Failure> {

@@ -122,6 +122,73 @@ fn an_artifact_is_pushed_and_run_here_and_by_an_agent_elsewhere() {
     assert_eq!(missing.code, Some(3), "{missing:?}");
 }
 
+/// `('customer_sync', '0 2 * * *', 'artifact-123', 'main:run')`: submitted through a queue, fetched
+/// from object storage and executed.
+#[test]
+fn the_submission_of_the_third_seed_arrives_through_a_queue_and_runs() {
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let server = start(&folder.path().join("data"), &[], "scheduler,agent");
+    let code = code(folder.path(), "def run(context):\n    return context['artifact']\n");
+    good(&server, &["artifact", "push", &code, "--name", "artifact-123"]);
+    good(&server, &["queue", "create", "punctual.jobs"]);
+    let submission = json!({
+        "name": "customer_sync", "schedule_cron": "0 2 * * *",
+        "artifact_id": "artifact-123", "entrypoint": "main:run",
+    });
+    good(&server, &["queue", "send", "punctual.jobs", &submission.to_string()]);
+    let job = until(|| {
+        let (status, job) = server.call("GET", "/v1/jobs/customer_sync", None);
+        (status == 200).then_some(job)
+    });
+    assert_eq!(job["cron_expression"], "0 2 * * *");
+    assert_eq!(job["payload"]["pinned"]["version"], 1, "{job}");
+    let run = ended(&server, &trigger(&server, "customer_sync"));
+    assert_eq!((&run["status"], &run["result"]), (&json!("COMPLETED"), &json!("artifact-123")));
+}
+
+#[test]
+fn a_worker_runs_an_artifact_for_each_message_of_a_queue() {
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let server = start(&folder.path().join("data"), &[], "scheduler");
+    let program = "def run(context):\n    message = context['parameters']\n    number = message['payload']['n']\n    print('working on', number)\n    if number < 0:\n        raise ValueError('too small')\n    return [number * 2, message['workspace'], message['headers']['by']]\n";
+    let code = code(folder.path(), program);
+    good(&server, &["artifact", "push", &code, "--name", "double"]);
+    good(&server, &["queue", "create", "numbers", "--max-attempts", "1"]);
+    let messages: Vec<_> = [1, 2, 3, -1]
+        .map(|n| json!({"payload": {"n": n}, "workspace": "w", "headers": {"by": "test"}}))
+        .into();
+    let body = json!({ "messages": messages });
+    let (status, sent) = server.call("POST", "/v1/queues/numbers/messages", Some(&body));
+    assert!(status < 300, "{sent}");
+    let work = folder.path().join("worker");
+    let worker = |more: &[&str]| {
+        let words = ["worker", "numbers", "--artifact", "double", "--folder"];
+        let words = [&words[..], &[work.to_str().unwrap()], more].concat();
+        cli(&server, &words)
+    };
+    let ended = worker(&["--entrypoint", "main:run", "--concurrency", "2", "--until-empty"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let (_, list) = server.call("GET", "/v1/queues/numbers/messages", None);
+    let list = list["data"].as_array().unwrap();
+    let mut outcomes: Vec<_> = list
+        .iter()
+        .map(|it| format!("{} {} {}", it["payload"]["n"], it["status"], it["result"]))
+        .collect();
+    outcomes.sort();
+    let completed = |n: i32| format!("{n} \"COMPLETED\" [{},\"w\",\"test\"]", 2 * n);
+    assert_eq!(outcomes[1..], [completed(1), completed(2), completed(3)]);
+    assert!(outcomes[0].starts_with("-1 \"FAILED\""), "{outcomes:?}");
+    let failed = list.iter().find(|it| it["payload"]["n"] == -1).unwrap();
+    let shown = good(&server, &["run", "logs", failed["id"].as_str().unwrap()]);
+    assert!(shown.contains("working on -1") && shown.contains("ValueError"), "{shown}");
+    // What is wrong with the worker itself ends it.
+    let wrong = worker(&["--entrypoint", "/bin/sh", "--until-empty"]);
+    assert_eq!(wrong.code, Some(2), "{wrong:?}");
+    let words = ["worker", "nothing", "--artifact", "double", "--entrypoint", "main:run"];
+    let missing = cli(&server, &words);
+    assert_eq!(missing.code, Some(3), "{missing:?}");
+}
+
 #[test]
 fn a_push_goes_on_after_the_server_was_killed() {
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
@@ -160,38 +227,37 @@ fn a_server_that_is_killed_while_it_unpacks_runs_only_what_is_whole() {
     for number in 0..FILES {
         fs::write(Path::new(&code).join(format!("many/{number}.txt")), number.to_string()).unwrap();
     }
-    good(&server, &["artifact", "push", &code, "--name", "many"]);
-    good(
-        &server,
-        &[
-            "job",
-            "create",
-            "it",
-            "--artifact",
-            "many@1",
-            "--entrypoint",
-            "main:run",
-            "--retries",
-            "9",
-            "--backoff",
-            "1s",
-        ],
-    );
-    let incoming = data.join("artifact-cache/incoming");
-    let mut runs = Vec::new();
-    for _ in 0..3 {
-        let _ = fs::remove_dir_all(data.join("artifact-cache"));
-        runs.push(trigger(&server, "it"));
-        // Killed as soon as something has arrived.
-        until(|| fs::read_dir(&incoming).ok()?.next().map(|_| ()));
+    let push = |server: &Server, round: usize| {
+        fs::write(Path::new(&code).join("round"), round.to_string()).unwrap();
+        good(server, &["artifact", "push", &code, "--name", "many"]);
+    };
+    push(&server, 0);
+    let action = ["--artifact", "many@latest", "--floating", "--entrypoint", "main:run"];
+    let words =
+        [&["job", "create", "it", "--retries", "9", "--backoff", "1s"][..], &action].concat();
+    good(&server, &words);
+    let cache = data.join("artifact-cache");
+    let names = |folder: &str| {
+        let entries = fs::read_dir(cache.join(folder)).into_iter().flatten().flatten();
+        entries.map(|it| it.file_name().into_string().unwrap()).collect::<Vec<_>>()
+    };
+    let (mut round, mut kills_in_time) = (0, 0);
+    while kills_in_time < 3 {
+        assert!(round < 20, "no kill came in time");
+        round += 1;
+        push(&server, round);
+        let before = names("unpacked").len();
+        let run = trigger(&server, "it");
+        // Every other time while the archive arrives, otherwise while the folder is filled.
+        let part = if round % 2 == 0 { ".tar.zst" } else { ".folder" };
+        until(|| names("incoming").iter().any(|name| name.ends_with(part)).then_some(()));
         let address = server.address.clone();
         server.kill();
+        kills_in_time += usize::from(names("unpacked").len() == before);
         server = start(&data, &["--http", &address], "scheduler,agent");
-    }
-    for run in runs {
         let run = ended(&server, &run);
         assert_eq!(run["status"], "COMPLETED", "{run}");
+        assert_eq!(names("unpacked").len(), before + 1);
+        assert_eq!(names("incoming"), [""; 0], "what was not whole is deleted");
     }
-    let unpacked = fs::read_dir(data.join("artifact-cache/unpacked")).unwrap();
-    assert_eq!(unpacked.count(), 1);
 }

@@ -83,7 +83,9 @@ impl Node {
             job.definition.actions().filter_map(artifact_of).any(|it| is_use(it, name, version))
         };
         let jobs = self.jobs_of_tenant(Some(tenant), &[], uses).await?;
-        Ok(jobs.into_iter().map(|job| job.name).collect())
+        let mut names: Vec<String> = jobs.into_iter().map(|job| job.name).collect();
+        names.sort();
+        Ok(names)
     }
 
     /// Deletes the versions that a retention rule does not keep, of all tenants. Answers how many.

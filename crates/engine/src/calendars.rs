@@ -7,7 +7,7 @@
 
 use domain::calendar::{Calendar, ResolvedCalendar};
 use domain::id::{JobId, TenantId};
-use domain::job::{Definition, Job, JobState};
+use domain::job::{Definition, Job, JobKind, JobState};
 use domain::object::{Object, ObjectKind};
 use jiff::Timestamp;
 use store::{Cursor, JobFilter};
@@ -71,7 +71,7 @@ impl Node {
         Ok(jobs.into_iter().map(|job| (job.id, job.name)).collect())
     }
 
-    /// The jobs of a tenant, or of all, in one of some states (any but deleted if there are none),
+    /// The jobs and DAGs of a tenant, or of all, in one of some states (any but deleted if there are none),
     /// that a condition holds for.
     pub(crate) async fn jobs_of_tenant(
         &self,
@@ -93,16 +93,20 @@ impl Node {
                 found.extend(page.into_iter().filter(&wanted));
             }
         };
-        let filter = JobFilter { states: states.to_vec(), ..JobFilter::of_tenant(tenant) };
-        let mut after: Option<String> = None;
-        loop {
-            let page = self.store.list_jobs(&filter, after.as_deref(), PAGE).await?;
-            found.extend(page.items.into_iter().filter(&wanted));
-            after = page.next;
-            if after.is_none() {
-                return Ok(found);
+        for kind in [JobKind::Job, JobKind::Dag] {
+            let filter =
+                JobFilter { kind, states: states.to_vec(), ..JobFilter::of_tenant(tenant) };
+            let mut after: Option<String> = None;
+            loop {
+                let page = self.store.list_jobs(&filter, after.as_deref(), PAGE).await?;
+                found.extend(page.items.into_iter().filter(&wanted));
+                after = page.next;
+                if after.is_none() {
+                    break;
+                }
             }
         }
+        Ok(found)
     }
 
     /// Plans the jobs again that use a calendar of a tenant and were planned with other days.

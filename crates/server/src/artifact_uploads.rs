@@ -108,9 +108,8 @@ impl ArtifactStorage {
         }
         let of_others = self.bytes_of(tenant).await?.saturating_sub(received);
         let most = self.bytes_max.saturating_mul(UPLOADS_PER_TENANT).saturating_sub(of_others);
-        let mut options = tokio::fs::OpenOptions::new();
-        let file = options.append(true).create(true).open(&upload.path).await;
-        let mut file = file.map_err(|error| failed(&error))?;
+        // A body without content leaves no file.
+        let mut file = None;
         let mut chunks = body.into_data_stream();
         let mut problem = None;
         while let Some(chunk) = chunks.next().await {
@@ -130,9 +129,18 @@ impl ArtifactStorage {
                 problem = Some(Problem::new(Code::QuotaExceeded, text));
                 break;
             }
-            file.write_all(&chunk).await.map_err(|error| failed(&error))?;
+            if file.is_none() {
+                let mut options = tokio::fs::OpenOptions::new();
+                let opened = options.append(true).create(true).open(&upload.path).await;
+                file = Some(opened.map_err(|error| failed(&error))?);
+            }
+            if let Some(file) = &mut file {
+                file.write_all(&chunk).await.map_err(|error| failed(&error))?;
+            }
         }
-        file.flush().await.map_err(|error| failed(&error))?;
+        if let Some(file) = &mut file {
+            file.flush().await.map_err(|error| failed(&error))?;
+        }
         match problem {
             Some(problem) => {
                 if problem.code != Code::InvalidRequest {

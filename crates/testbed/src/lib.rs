@@ -4,6 +4,8 @@
     reason = "a server is a process, PG_BIN says where, and a fresh seed comes from the clock"
 )]
 
+#[cfg(feature = "archives")]
+pub mod archives;
 pub mod load;
 pub mod postgres;
 #[cfg(feature = "properties")]

@@ -153,8 +153,9 @@ impl ArtifactCache {
         let failures = slot.failures.load(Ordering::Acquire);
         let mut state = slot.state.lock().await;
         slot.last_use.store(self.count.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        // An administrator may empty the cache while the node runs.
         let folder = match (&state.folder, &state.failure) {
-            (Some(folder), _) => folder.clone(),
+            (Some(folder), _) if folder.is_dir() => folder.clone(),
             // The fetch that this run has waited for has failed.
             (None, Some((code, message))) if slot.failures.load(Ordering::Acquire) > failures => {
                 return Err(Failure { code: code.clone(), message: message.clone() });
@@ -187,6 +188,10 @@ impl ArtifactCache {
         digest: ArtifactDigest,
     ) -> Result<(PathBuf, u64), Failure> {
         let number = self.count.fetch_add(1, Ordering::Relaxed);
+        for folder in [INCOMING, UNPACKED] {
+            let made = fs::create_dir_all(self.folder.join(folder));
+            made.map_err(|error| Failure::other("ARTIFACT_UNPACK_FAILED", error.to_string()))?;
+        }
         let temporary = self.folder.join(INCOMING).join(format!("{digest}.{number}"));
         let archive = Temporary(temporary.with_extension("tar.zst"));
         tracing::info!(%digest, "fetching an artifact");

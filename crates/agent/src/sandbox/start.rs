@@ -221,7 +221,7 @@ impl Command<'_> {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o444))?;
         if let Some(result) = &self.request.result {
             if let Some(user) = self.common.setup.user {
-                // Who opens a pipe by its name must own it. Where this fails, its number works.
+                // A process that opens a pipe by its name must own it. Where this fails, the descriptor works.
                 let _ = rustix::fs::fchown(
                     result,
                     Some(rustix::fs::Uid::from_raw(user.uid)),

@@ -1,8 +1,8 @@
 //! Unpacks an archive: a process of its own that may write to one empty folder and nothing else.
 //!
 //! The agent starts its own binary with the archive as standard input and the folder as working
-//! directory. The process gives up every right before it reads the first byte: an archive is
-//! something that a stranger made, and what reads it is made to be attacked.
+//! directory. The process gives up every right before it reads the first byte: the archive comes from
+//! a client that is not trusted, and its reader is the part that an attack would aim at.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, BufReader};

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::future::Future;
-use std::io::Write;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -381,35 +380,20 @@ async fn a_thousand_runs_fetch_an_artifact_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_digest_and_an_attack_are_never_run() {
+async fn a_wrong_digest_and_the_corpus_of_attacks_are_never_run() {
     let world = World::new();
     let agent = world.agent();
     let wrong = ArtifactDigest([9; 32]);
     let archive = packed(&[("run", "#!/bin/sh\nexit 0\n")]);
     world.shelf.objects.lock().unwrap().insert(wrong, archive);
-    let mut link = tar::Header::new_gnu();
-    link.set_entry_type(tar::EntryType::Symlink);
-    link.set_size(0);
-    let mut builder = tar::Builder::new(zstd::Encoder::new(Vec::new(), 3).unwrap());
-    builder.append_link(&mut link, "run", "/bin/true").unwrap();
-    let linked = world.put(builder.into_inner().unwrap().finish().unwrap());
-    let mut bomb = zstd::Encoder::new(Vec::new(), 3).unwrap();
-    let mut header = tar::Header::new_gnu();
-    header.set_path("run").unwrap();
-    header.set_size(64 << 20);
-    header.set_cksum();
-    bomb.write_all(header.as_bytes()).unwrap();
-    for _ in 0..64 {
-        bomb.write_all(&vec![0; 1 << 20]).unwrap();
-    }
-    let bomb = world.put(bomb.finish().unwrap());
-    let garbage = world.put(b"not an archive".to_vec());
-    for (name, digest) in [("wrong", wrong), ("link", linked), ("bomb", bomb), ("garbage", garbage)]
-    {
+    let attacks = testbed::archives::attacks().into_iter();
+    let attacks = attacks.map(|attack| (attack.problem, world.put(attack.archive)));
+    for (problem, digest) in [("what arrived is sha256:", wrong)].into_iter().chain(attacks) {
         let result = world.run(&agent, &run_of(Some(digest), "run")).await;
         let error = result.error.unwrap();
-        assert_eq!(error.to_string(), "ARTIFACT_CORRUPT", "{name}: {}", result.message);
-        assert!(error.is_refusal(), "{name}: it is not tried again");
+        assert_eq!(error.to_string(), "ARTIFACT_CORRUPT", "{problem}: {}", result.message);
+        assert!(result.message.contains(problem), "{problem}: {}", result.message);
+        assert!(error.is_refusal(), "{problem}: it is not tried again");
     }
     assert_eq!(world.cached(), [""; 0]);
     let incoming = fs::read_dir(world.dir.path().join("cache/incoming")).unwrap();
@@ -460,6 +444,20 @@ async fn what_a_killed_agent_left_behind_is_deleted() {
     assert_eq!(result.end, AttemptEnd::Completed, "{result:?}");
     assert_eq!(fs::read_dir(cache.join("incoming")).unwrap().count(), 0);
     assert_eq!(world.cached().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_artifact_whose_cache_was_taken_away_is_fetched_again() {
+    let world = World::new();
+    let agent = world.agent();
+    let digest = world.put(packed(&[("run", "#!/bin/sh\n")]));
+    let cache = world.dir.path().join("cache");
+    for fetches in 1..=2 {
+        let result = world.run(&agent, &run_of(Some(digest), "run")).await;
+        assert_eq!(result.end, AttemptEnd::Completed, "{result:?}");
+        assert_eq!(world.shelf.opened.load(Ordering::Relaxed), fetches);
+        fs::rename(&cache, world.dir.path().join(format!("cache-{fetches}"))).unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

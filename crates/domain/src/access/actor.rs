@@ -304,7 +304,7 @@ mod tests {
             Deed::UseArtifact,
             Deed::DeleteArtifact,
         ];
-        // Who; one's own job and another's (see, alter, drop, execute, see runs); runs that they and
+        // Actor; one's own job and another's (see, alter, drop, execute, see runs); runs that they and
         // others asked for; create, all runs, nodes, access twice, cluster twice; see, push, use
         // and delete artifacts.
         for (name, privileges, expected) in [
@@ -349,12 +349,12 @@ mod tests {
         let grant = |right| vec![QueueGrant { right, queue: mail }];
         for (name, privileges, queues, owner, queue, expected) in [
             ("nothing", &[][..], vec![], OTHER, mail, [Err('-'), Err('-')]),
-            ("owner llll", &[], vec![], ME, mail, [Ok(()), Ok(())]),
+            ("owner", &[], vec![], ME, mail, [Ok(()), Ok(())]),
             ("sender", &[], grant(Send), OTHER, mail, [Ok(()), Err('q')]),
             ("worker", &[], grant(Consume), OTHER, mail, [Err('q'), Ok(())]),
             ("of another queue", &[], grant(Send), OTHER, post, [Err('-'), Err('-')]),
             ("viewer", &[Privilege::ViewJobHistory], vec![], OTHER, mail, [Err('q'), Err('q')]),
-            ("executor llll", &[Privilege::ExecuteJob], vec![], OTHER, mail, [Ok(()), Ok(())]),
+            ("executor", &[Privilege::ExecuteJob], vec![], OTHER, mail, [Ok(()), Ok(())]),
         ] {
             let actor = Actor { queues, ..actor(privileges) };
             let letter = |refusal| match refusal {

@@ -128,26 +128,18 @@ async fn a_push_in_pieces_makes_a_version(world: &World) {
 }
 
 async fn what_is_no_archive_is_refused_and_forgotten(world: &World) {
-    let mut link = tar::Header::new_gnu();
-    link.set_entry_type(tar::EntryType::Symlink);
-    link.set_size(0);
-    let mut builder = tar::Builder::new(zstd::Encoder::new(Vec::new(), 3).unwrap());
-    builder.append_link(&mut link, "main.py", "/etc/passwd").unwrap();
-    let linked = builder.into_inner().unwrap().finish().unwrap();
-    let bomb = archive(&"0".repeat(8 << 20));
-    for (bytes, problem) in [
-        (b"hello".to_vec(), "not a tar archive compressed with zstd"),
-        (linked, "\"main.py\" is a link"),
-        (bomb, "more than 100 times its size"),
-    ] {
-        let digest = digest(&bytes);
+    for testbed::archives::Attack { archive, problem } in testbed::archives::attacks() {
+        let digest = digest(&archive);
         let path = format!("/v1/artifacts/sync/uploads/{digest}");
-        assert_eq!(put(world, &world.key, "", &path, &bytes).await.status, 200);
+        assert_eq!(put(world, &world.key, "", &path, &archive).await.status, 200, "{problem}");
         let refused = world.post("/v1/artifacts/sync/versions", json!({"digest": digest})).await;
-        assert_eq!(refused.status, 422, "{}", refused.text);
-        assert!(refused.text.contains(problem), "{}", refused.text);
+        assert_eq!(refused.status, 422, "{problem}: {}", refused.text);
+        let detail = refused.json()["error"]["details"][0].to_string();
+        let detail = detail.replace("\\\"", "\"");
+        assert!(detail.contains(problem), "{problem}: {}", refused.text);
         assert_eq!(world.get(&path).await.json()["received"], 0);
     }
+    assert_eq!(world.get("/v1/artifacts").await.json()["data"], json!([]));
     let zeros = "0".repeat(64);
     let path = format!("/v1/artifacts/sync/uploads/{zeros}");
     // The limit of the test is a megabyte.
@@ -266,7 +258,7 @@ async fn rights_and_tenants_are_kept_apart(world: &World) {
     assert_eq!(put(world, &stranger.key, "", &upload, &archive("two")).await.status, 200);
     let path = "/v1/artifacts/sync/versions";
     let digest = json!({ "digest": digest });
-    assert_eq!(status(&pusher, "POST", path, digest).await, 422, "its own upload is empty");
+    assert_eq!(status(&pusher, "POST", path, digest).await, 409, "it has no upload of its own");
     let rows = json!({"sql": "SELECT artifact_id FROM sys.artifacts"});
     let seen = world.ask(&stranger, "POST", "/v1/sql", rows).await.text;
     assert!(!seen.contains("sync"), "{seen}");

@@ -86,6 +86,7 @@ async fn every_table_answers(world: &World) {
         "dags",
         "dag_runs",
         "dag_steps",
+        "artifacts",
     ];
     for table in server::TABLES {
         let answer = ask(&engine, &format!("SELECT * FROM sys.{}", table.name)).await;
