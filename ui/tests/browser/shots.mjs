@@ -53,6 +53,7 @@ export async function takeShots({ server, browser, seeded }, folder) {
       await page.goto(`${server.url}/ui/${path}`);
       await page.locator('main h1').first().waitFor();
       await settled(page);
+      if (name === 'edit') await page.getByRole('region', { name: 'Preview' }).getByText('next 7 days').waitFor();
       if (name === 'run-large') await page.getByText(/^1 line, .* searched$/).waitFor();
       await page.screenshot({ path: join(folder, `${name}-${theme}-${width}.png`), animations: 'disabled', caret: 'hide' });
     }
