@@ -1,7 +1,9 @@
 //! Artifacts of a worker, over REST.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::future::Future;
+use std::io::{Read, Seek, Write};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,7 +12,6 @@ use bytes::Bytes;
 use domain::action::{ArtifactAction, Assignment};
 use domain::artifact::{ArtifactDigest, ArtifactReference, VersionReference};
 use reqwest::Method;
-use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
 use super::{pin, text_of};
@@ -18,8 +19,8 @@ use crate::cli_error::CliError;
 use crate::client::{Client, Flow};
 use crate::exit::{Exit, Failure};
 
-/// How many pieces of an archive wait for the disk.
-const PIECES: usize = 16;
+/// An archive is read in pieces of this size.
+const PIECE_BYTES: usize = 256 << 10;
 
 /// An answer that takes a while.
 type Fetch<'a, T> = Pin<Box<dyn Future<Output = Result<T, FetchError>> + Send + 'a>>;
@@ -55,6 +56,11 @@ impl RestArtifacts {
         let versions = Mutex::new(pinned.into_iter().collect());
         Ok(RestArtifacts { client, name: parts(reference)?.0, versions })
     }
+
+    fn version(&self, digest: ArtifactDigest) -> Option<String> {
+        let versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
+        versions.get(&digest).map(u32::to_string)
+    }
 }
 
 impl ArtifactSource for RestArtifacts {
@@ -76,34 +82,38 @@ impl ArtifactSource for RestArtifacts {
         digest: ArtifactDigest,
     ) -> Fetch<'a, Box<dyn ArtifactChunks>> {
         Box::pin(async move {
-            let versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
-            let version = versions.get(&digest).map(u32::to_string);
-            drop(versions);
             let none = || FetchError::Unknown(format!("{} has no sha256:{digest}", self.name));
-            let version = version.ok_or_else(none)?;
+            let version = self.version(digest).ok_or_else(none)?;
             let (client, name) = (Arc::clone(&self.client), self.name.clone());
-            let (pieces, arriving) = mpsc::channel(PIECES);
-            spawn_blocking(move || {
+            let download = move || -> Result<File, Failure> {
                 let path = ["v1", "artifacts", &name, "versions", &version, "content"];
-                let sent = client.call(Method::GET, &path).stream(None, |piece| {
-                    let piece = Ok(Bytes::copy_from_slice(piece));
-                    Ok(pieces.blocking_send(piece).map_or(Flow::Enough, |()| Flow::More))
-                });
-                if let Err(failure) = sent {
-                    // A receiver that is gone needs no answer.
-                    let _ = pieces.blocking_send(Err(fetch_error(&failure)));
-                }
-            });
-            Ok(Box::new(ArrivingPieces(arriving)) as Box<dyn ArtifactChunks>)
+                let mut file = tempfile::tempfile()?;
+                client.call(Method::GET, &path).stream(None, |piece| {
+                    file.write_all(piece)?;
+                    Ok(Flow::More)
+                })?;
+                file.rewind()?;
+                Ok(file)
+            };
+            let file = spawn_blocking(download).await.map_err(|error| gone(&error))?;
+            let file = file.map_err(|failure| fetch_error(&failure))?;
+            Ok(Box::new(DownloadedFile(file)) as Box<dyn ArtifactChunks>)
         })
     }
 }
 
-struct ArrivingPieces(mpsc::Receiver<Result<Bytes, FetchError>>);
+/// An archive that has arrived.
+struct DownloadedFile(File);
 
-impl ArtifactChunks for ArrivingPieces {
+impl ArtifactChunks for DownloadedFile {
     fn next(&mut self) -> Fetch<'_, Option<Bytes>> {
-        Box::pin(async move { self.0.recv().await.transpose() })
+        Box::pin(async move {
+            let mut piece = vec![0; PIECE_BYTES];
+            let read = self.0.read(&mut piece);
+            let read = read.map_err(|error| FetchError::Unavailable(error.to_string()))?;
+            piece.truncate(read);
+            Ok((read > 0).then(|| Bytes::from(piece)))
+        })
     }
 }
 
