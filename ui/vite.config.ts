@@ -1,3 +1,4 @@
+import { readdirSync } from 'node:fs';
 import { svelte } from '@sveltejs/vite-plugin-svelte';
 import { defineConfig, type Plugin } from 'vite';
 
@@ -14,11 +15,32 @@ const withoutCustomElements: Plugin = {
   },
 };
 
+// Errors of the runtime name a page on the web; their code is enough.
+const withShortErrors: Plugin = {
+  name: 'with-short-errors',
+  transform: (code, id) => (id.endsWith('/internal/client/errors.js') ? { code: code.replaceAll('https://svelte.dev/e/', ''), map: null } : undefined),
+};
+
+// The class of a component's own styles is its place among the components: short, and the same in every build.
+const components = readdirSync('src', { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.svelte')).sort();
+const cssHash = ({ filename }: { filename: string }): string => {
+  const place = components.findIndex((name) => filename.endsWith(`/src/${name}`) || filename === `src/${name}`);
+  if (place < 0) throw new Error(`${filename} is not among the components`);
+  return `s${place.toString(36)}`;
+};
+
+// Nothing is preloaded: one file is loaded later, and its styles are there already.
+const withoutPreload: Plugin = {
+  name: 'without-preload',
+  enforce: 'pre',
+  load: (id) => (id.includes('vite/preload-helper') ? 'export const __vitePreload = (load) => load();' : undefined),
+};
+
 // The build repeats: no date, version or random name goes into it. One file of styles is smaller than
 // its parts, and scripts that are loaded later need none of their own.
 export default defineConfig({
   base: './',
-  plugins: [withoutCustomElements, svelte({ compilerOptions: { runes: true, discloseVersion: false, cssHash: ({ hash, css }) => `s${hash(css).slice(0, 4)}` } })],
+  plugins: [withoutCustomElements, withoutPreload, withShortErrors, svelte({ compilerOptions: { runes: true, discloseVersion: false, cssHash } })],
   build: {
     target: 'es2022',
     assetsInlineLimit: 0,

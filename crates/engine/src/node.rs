@@ -30,7 +30,7 @@ use domain::run::{AttemptResult, ClaimedRun, EndedAttempt, Grant, Origin, Outcom
 use domain::schedule::Outage;
 use domain::shard::Shard;
 use domain::slot::{PerSlot, SlotKind};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use store::{Applied, Cancelled, Finish, Replaces, SharedStore, Verdict};
 
 use crate::holder::SeenTokens;
@@ -231,6 +231,8 @@ struct State {
     acted_at: Option<Timestamp>,
     /// Runs under way with their start times, as last written to the store, by fence.
     told_starts: Vec<(Grant, Timestamp)>,
+    /// The clock offset that the store knows.
+    told_clock_offset: SignedDuration,
 }
 
 impl State {
@@ -347,6 +349,7 @@ impl Node {
             predecessor_acted: settings.info.acted,
             acted_at: None,
             told_starts: Vec::new(),
+            told_clock_offset: SignedDuration::ZERO,
         };
         let ahead_us = clock::ahead_at_first(&parts);
         Node {

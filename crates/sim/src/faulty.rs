@@ -349,6 +349,12 @@ impl<S: Store> Store for FaultyStore<S> {
         self.link.back(recorded).await
     }
 
+    async fn record_clock_offset(&self, node: NodeId, offset: SignedDuration) -> Result<()> {
+        self.link.there().await?;
+        let recorded = self.inner.record_clock_offset(node, offset).await;
+        self.link.back(recorded).await
+    }
+
     async fn retire(&self, node: NodeId) -> Result<()> {
         self.link.there().await?;
         let retired = self.inner.retire(node).await;

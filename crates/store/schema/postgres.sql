@@ -283,6 +283,7 @@ nodes.http_capacity integer not null default 0
 nodes.settings_hash text not null default ''::text
 nodes.draining boolean not null default false
 nodes.cleared boolean not null default false
+nodes.clock_offset_us bigint not null default 0
 nodes.gone_at bigint
 objects.id uuid not null
 objects.tenant_id uuid not null

@@ -216,6 +216,14 @@ pub trait Store: Send + Sync + 'static {
         starts: &[(Grant, Timestamp)],
     ) -> impl Future<Output = Result<()>> + Send;
 
+    /// Keeps how far the clock of the store is ahead of a node's own: readers on other nodes have it
+    /// from there.
+    fn record_clock_offset(
+        &self,
+        node: NodeId,
+        offset: SignedDuration,
+    ) -> impl Future<Output = Result<()>> + Send;
+
     /// Notes that a node stops and takes nothing new. If no other scheduler is alive, the outage
     /// begins now and not when the node leaves.
     fn retire(&self, node: NodeId) -> impl Future<Output = Result<()>> + Send;

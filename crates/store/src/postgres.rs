@@ -280,6 +280,10 @@ impl Store for PostgresStore {
         self.shared.record_starts(node, starts).await
     }
 
+    async fn record_clock_offset(&self, node: NodeId, offset: SignedDuration) -> Result<()> {
+        self.shared.record_clock_offset(node, offset).await
+    }
+
     async fn retire(&self, node: NodeId) -> Result<()> {
         self.shared.retire(node).await
     }

@@ -183,6 +183,7 @@ operations! {
         Decide decide(run: RunId, answer: LostAnswer, reason: &Reason) -> Decided;
         Renew renew(node: NodeId, lease: SignedDuration) -> Option<Renewed>;
         RecordStarts record_starts(node: NodeId, starts: &[(Grant, Timestamp)]) -> ();
+        RecordClockOffset record_clock_offset(node: NodeId, offset: SignedDuration) -> ();
         Retire retire(node: NodeId) -> ();
         Leave leave(node: NodeId, begun: &[Grant]) -> ();
         Reap reap(limit: u32) -> Reaped;

@@ -307,6 +307,10 @@ impl Store for SqliteStore {
         self.writer.write(move |tx| nodes::record_starts(tx, node, &starts)).await
     }
 
+    async fn record_clock_offset(&self, node: NodeId, offset: SignedDuration) -> Result<()> {
+        self.writer.write(move |tx| nodes::record_clock_offset(tx, node, offset)).await
+    }
+
     async fn retire(&self, node: NodeId) -> Result<()> {
         self.writer.write(move |tx| nodes::retire(tx, node)).await
     }

@@ -3,7 +3,7 @@
 use domain::cluster::NodeState;
 use domain::id::{JobId, NodeId, RunId, TenantId, UserId};
 use domain::run::{Origin, RunState, Wait};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::NodeInfo;
 
@@ -137,6 +137,8 @@ pub struct NodeView {
     pub state: NodeState,
     /// The epoch that it leads in, if it leads.
     pub leads: Option<i64>,
+    /// How far the clock of the store is ahead of its own, as it last said.
+    pub clock_offset: SignedDuration,
     /// How many runs it holds.
     pub held: u64,
 }

@@ -7143,8 +7143,8 @@ export interface components {
                 lease_until: string;
                 /**
                  * Format: double
-                 * @description How far the clock of the store is ahead of its own, in milliseconds. Only the node that
-                 *     answers knows it of itself.
+                 * @description How far the clock of the store is ahead of its own, in milliseconds: exactly for the node that
+                 *     answers, to 10 ms for other servers. Absent for agents, which follow the clock of their server.
                  */
                 clock_offset_ms?: number | null;
             }[];
@@ -9894,8 +9894,8 @@ export interface components {
             lease_until: string;
             /**
              * Format: double
-             * @description How far the clock of the store is ahead of its own, in milliseconds. Only the node that
-             *     answers knows it of itself.
+             * @description How far the clock of the store is ahead of its own, in milliseconds: exactly for the node that
+             *     answers, to 10 ms for other servers. Absent for agents, which follow the clock of their server.
              */
             clock_offset_ms?: number | null;
         };

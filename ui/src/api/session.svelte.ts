@@ -76,3 +76,10 @@ class Session {
 }
 
 export const session = new Session();
+
+/** The title of a page, for the life of its component. */
+export function titled(text: () => string): void {
+  $effect(() => {
+    document.title = `${text()} · ${session.appName}`;
+  });
+}

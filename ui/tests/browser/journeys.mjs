@@ -110,6 +110,25 @@ export const journeys = {
     // The line of stderr may come before or after it: the two streams have no common order.
     await until('the linked line', async () => /^line 11[89] of the output$/.test(await output.locator('.linked[data-n="120"]').innerText()));
     assert.equal(await output.locator('.linked').count(), 1);
+    // A range: by a click with the shift key, or as numbers; its link shows the same lines.
+    await output.locator('.line[data-n="122"]').click({ position: { x: 10, y: 5 }, modifiers: ['Shift'] });
+    await until('the range in the address', () => page.url().endsWith('#L120-122'));
+    await page.getByLabel('Last line').fill('124');
+    await page.getByLabel('Last line').press('Enter');
+    await until('the larger range', () => page.url().endsWith('#L120-124'));
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+    await page.getByRole('button', { name: 'Copy link' }).click();
+    await page.getByText('Link copied.').waitFor();
+    const link = await page.evaluate(() => navigator.clipboard.readText());
+    assert.ok(link.endsWith('#L120-124'), link);
+    await page.getByRole('button', { name: 'Copy lines' }).click();
+    await page.getByText('Lines copied.').waitFor();
+    assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^line 11[89] of the output\n(line \d+ of the output\n){3}line 12[23] of the output$/);
+    await page.goto(link);
+    await page.reload();
+    await untilEqual('lines of the link', 5, () => output.locator('.linked').count());
+    await page.getByRole('button', { name: 'Clear' }).click();
+    assert.equal(await output.locator('.linked').count(), 0);
     const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'Download' }).click()]);
     assert.ok((await download.suggestedFilename()).endsWith('.log'));
     await page.getByLabel('Streams').selectOption('stderr');
@@ -142,6 +161,42 @@ export const journeys = {
     await untilEqual('the jobs that are due first', sorted, async () => (await page.locator('a[data-row]').allTextContents()).slice(0, 3));
     assert.equal(await page.locator('th[aria-sort="ascending"]').textContent().then((it) => it.trim().replace(/\s+/g, '')), 'Next↑');
     await check('sorted');
+    await context.close();
+  },
+
+  async runsAreFilteredByAnHourAndBadFiltersAreNamed({ server, browser, seeded }) {
+    const { page, check, context } = await openPage(browser);
+    await login(page, server.url, server.key);
+    const [run] = (await server.call('GET', '/v1/jobs/import-orders/executions?status=FAILED')).data;
+    const since = new Date(Math.floor(Date.parse(run.scheduled_time) / 3_600_000) * 3_600_000);
+    const end = new Date(since.getTime() + 3_600_000);
+    await page.goto(`${server.url}/ui/runs?status=FAILED,NONSENSE&job=import-orders&since=${since.toISOString()}&until=${end.toISOString()}`);
+    const table = page.getByRole('region', { name: 'Runs' });
+    await table.getByRole('link', { name: 'import-orders' }).first().waitFor();
+    assert.equal(await table.getByRole('link', { name: 'nightly-ledger' }).count(), 0);
+    await page.getByText('Ignored: status=NONSENSE').waitFor();
+    await page.getByText('Only runs of import-orders').waitFor();
+    await button(page, 'Remove').click();
+    await until('the filters without what was ignored', () => !page.url().includes('NONSENSE') && !page.url().includes('job=') && page.url().includes('status=FAILED'));
+    // A relative range stays relative in a link, unless the user wants fixed times.
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+    await page.goto(`${server.url}/ui/runs?since=-24h`);
+    await title(page, 'Runs');
+    await page.keyboard.press('c');
+    await page.getByText('Its range moves with the time').waitFor();
+    assert.ok((await page.evaluate(() => navigator.clipboard.readText())).endsWith('since=-24h'));
+    await button(page, 'Copy with fixed times').click();
+    await page.getByText('Link with fixed times copied').waitFor();
+    assert.match(await page.evaluate(() => navigator.clipboard.readText()), /since=20\d\d-.*&until=20\d\d-/);
+    // Runs of a job lead to the ones before and after, and the job says what they have in common.
+    await page.goto(`${server.url}/ui/runs/${seeded.failed}`);
+    await page.getByRole('link', { name: 'Older' }).click();
+    await until('the run before', () => !page.url().includes(seeded.failed));
+    await page.getByRole('link', { name: 'Newer' }).click();
+    await until('the run again', () => page.url().includes(seeded.failed));
+    await page.goto(`${server.url}/ui/jobs/import-orders`);
+    await page.getByText(/^Did not complete \d+ times in a row\.$/).waitFor();
+    await check('runs');
     await context.close();
   },
 

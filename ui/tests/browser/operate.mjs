@@ -2,12 +2,84 @@
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { login, openPage, pressUntil, settled, until, untilEqual, XSS } from './world.mjs';
+import { join } from 'node:path';
+import { login, openPage, pressUntil, pushArtifact, settled, startAgent, startServer, until, untilEqual, XSS } from './world.mjs';
 
 const button = (page, name) => page.getByRole('button', { name, exact: true });
 const title = (page, name) => page.getByRole('heading', { level: 1, name, exact: true }).waitFor();
 
+/** A channel at an address where nothing listens. */
+export const ALERT_CHANNEL = { name: 'on-call', url: 'https://127.0.0.1:9/hook', secret: `whsec_${Buffer.alloc(24, 7).toString('base64')}`, kinds: ['JOB_FAILED', 'RUN_MISSED'], enabled: false };
+
 export const operate = {
+  async alertRulesAreMadeChangedAndTested({ server, browser }) {
+    const { page, check, context } = await openPage(browser, { expected: (text) => /status of 4(00|22)/.test(text) });
+    const { call } = server;
+    await login(page, server.url, server.key);
+    await page.goto(`${server.url}/ui/administration/channels`);
+    await button(page, 'New channel…').click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Name').fill('night');
+    await dialog.getByLabel('Address').fill('https://127.0.0.1:9/secret-path');
+    await dialog.getByLabel('Signing secret').fill('too short');
+    await dialog.getByLabel('RUN_MISSED').check();
+    await dialog.getByRole('button', { name: 'Create' }).click();
+    await dialog.getByText('must be whsec_').first().waitFor();
+    await untilEqual('what was typed', 'night', () => dialog.getByLabel('Name').inputValue());
+    await dialog.getByLabel('Signing secret').fill(ALERT_CHANNEL.secret);
+    await dialog.getByRole('button', { name: 'Create' }).click();
+    const row = page.getByRole('row', { name: /^night / });
+    await row.getByText('RUN_MISSED').waitFor();
+    assert.ok(!(await page.content()).includes('secret-path'));
+    // A change keeps the address and the secret that the page does not know.
+    await button(page, 'Edit night').click();
+    await dialog.getByLabel('JOB_FAILED').check();
+    await dialog.getByLabel('Enabled').uncheck();
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await row.getByText('JOB_FAILED').waitFor();
+    const changed = await call('GET', '/v1/alert-channels/night');
+    assert.deepEqual([changed.kinds.toSorted(), changed.enabled, changed.has_secret], [['JOB_FAILED', 'RUN_MISSED'], false, true]);
+    // A test that fails says why.
+    await row.getByRole('button', { name: 'Test' }).click();
+    await page.locator('.problem').getByText('night:').waitFor();
+    await row.getByRole('link', { name: 'Deliveries' }).click();
+    await page.getByText('Only night').waitFor();
+    await page.getByText('There is no delivery').waitFor();
+    await page.getByRole('link', { name: 'Back to all' }).click();
+    await button(page, 'Remove night').click();
+    await dialog.getByRole('button', { name: 'Remove' }).click();
+    await row.waitFor({ state: 'detached' });
+    await check('alert rules');
+    await context.close();
+  },
+
+  async artifactsShowTheirJobsAndAreRemovedWhenUnused({ server, browser, folder }) {
+    await pushArtifact(server, folder, 'labelled', 'echo labelled', `note=${XSS[1]}`);
+    const { page, check, context } = await openPage(browser, { expected: (text) => text.includes('status of 409') });
+    await login(page, server.url, server.key);
+    await page.goto(`${server.url}/ui/administration/artifacts`);
+    const dialog = page.getByRole('dialog');
+    const row = (version) => page.getByRole('row', { name: new RegExp(`^customer_sync@${version} `) });
+    await row(2).getByText('commit=4d5e6f7').waitFor();
+    await page.getByText(`note=${XSS[1]}`).waitFor();
+    await row(2).getByRole('button', { name: 'Used by…' }).click();
+    await dialog.getByRole('link', { name: 'sync-customers' }).waitFor();
+    const { digest } = await server.call('GET', '/v1/artifacts/customer_sync/versions/2');
+    await dialog.getByText(digest).waitFor();
+    await dialog.getByRole('button', { name: 'Close' }).click();
+    // The server refuses to take away what a job uses, and the dialog says so.
+    await button(page, 'Remove customer_sync@2').click();
+    await dialog.getByRole('button', { name: 'Remove' }).click();
+    await dialog.getByText('is used by sync-customers').waitFor();
+    await dialog.getByRole('button', { name: 'Back' }).click();
+    await button(page, 'Remove customer_sync@1').click();
+    await dialog.getByRole('button', { name: 'Remove' }).click();
+    await row(1).waitFor({ state: 'detached' });
+    await row(2).waitFor();
+    await check('artifacts');
+    await context.close();
+  },
+
   async auditIsFilteredVerifiedAndSaved({ server, browser }) {
     const { page, check, context } = await openPage(browser);
     await server.call('POST', '/v1/jobs', { name: 'audited', job_type: 'MANUAL', payload: { type: 'NOOP' } });
@@ -90,6 +162,33 @@ export const operate = {
     await context.close();
   },
 
+  async aNodeThatLostContactIsNamedAndRemoved({ browser, folder }) {
+    const server = await startServer(join(folder, 'lost-node'));
+    try {
+      await server.call('POST', '/v1/jobs', { name: 'quiet', job_type: 'MANUAL', payload: { type: 'NOOP' } });
+      const agent = await startAgent(server, join(folder, 'agent'), 'far-away');
+      const { page, check, context } = await openPage(browser);
+      await login(page, server.url, server.key);
+      await title(page, 'All jobs are well');
+      await agent.stop();
+      // The overview names it without a reload.
+      await title(page, '1 node has lost contact');
+      const row = page.getByRole('row', { name: /far-away/ });
+      await row.getByText('DOWN').waitFor();
+      await row.getByRole('link', { name: 'Open cluster' }).click();
+      await title(page, '1 node has lost contact');
+      await page.getByRole('row', { name: /far-away/ }).getByRole('button', { name: 'Remove…' }).click();
+      await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click();
+      await title(page, 'The node is well');
+      // The clock of a server is that of its store on the same machine; an agent follows its server.
+      await page.getByRole('cell', { name: '< 10 ms off' }).waitFor();
+      await check('lost node');
+      await context.close();
+    } finally {
+      await server.stop();
+    }
+  },
+
   async deadLettersAreGroupedByTheirErrors({ server, browser }) {
     const { page, check, context } = await openPage(browser);
     const { call } = server;
@@ -170,7 +269,7 @@ export const operate = {
     await dialog.getByRole('button', { name: 'Create' }).click();
     await page.getByRole('cell', { name: 'walter', exact: true }).waitFor();
     await page.getByRole('row', { name: /^walter/ }).getByRole('link', { name: 'Keys' }).click();
-    await page.getByText('Of the user walter').waitFor();
+    await page.getByText('Only walter').waitFor();
     await button(page, 'New key…').click();
     await dialog.getByLabel('Label').fill('for walter');
     await dialog.getByLabel('User').fill('walter');

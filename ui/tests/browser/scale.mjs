@@ -70,6 +70,9 @@ async function pages() {
     ['run', `runs/${runs[0].execution_id}`],
     ['run, failed', `runs/${failed[0].execution_id}`],
     ['queues', 'queues'],
+    ['audit', 'audit'],
+    ['audit, changes of jobs', 'audit?event=JOB_CREATED,JOB_MODIFIED,JOB_DELETED'],
+    ['audit, one job', `audit?job=${job}`],
     ['fleet', 'lab/fleet'],
     ['lab', 'lab?cron=30+2+*+*+*&tz=Europe/Berlin'],
   ];

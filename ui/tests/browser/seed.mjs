@@ -1,11 +1,12 @@
 // Jobs and runs that fill every page: well, failing, skipped, running, paused, with texts that a
 // page must not take for markup.
 
-import { until, untilEqual, XSS } from './world.mjs';
+import { pushArtifact, until, untilEqual, XSS } from './world.mjs';
 
 const noop = { type: 'NOOP' };
 
-export async function seed({ call }, service) {
+export async function seed(server, service, folder) {
+  const { call } = server;
   const job = (body) => call('POST', '/v1/jobs', body);
   const run = async (name, body = {}) => (await call('POST', `/v1/jobs/${encodeURIComponent(name)}/trigger`, body)).execution_id;
   const ended = (id) => until(`the end of ${id}`, async () => {
@@ -28,6 +29,9 @@ export async function seed({ call }, service) {
   for (const [i, text] of XSS.entries()) {
     await job({ name: `xss ${i} ${text.replaceAll('\u202E', '')}`, description: text, tags: [text.slice(0, 60).replaceAll('\u202E', '')], job_type: 'MANUAL', retry_config: { max_attempts: 1 }, parameters: { value: text }, payload: { endpoint: `${service}/broken?${encodeURIComponent(text)}`, method: 'GET' } });
   }
+  await pushArtifact(server, folder, 'customer_sync', 'echo one', 'commit=0a1b2c3');
+  await pushArtifact(server, folder, 'customer_sync', 'echo two', 'commit=4d5e6f7');
+  await job({ name: 'sync-customers', job_type: 'MANUAL', payload: { type: 'ARTIFACT', artifact_id: 'customer_sync@2', entrypoint: 'customer_sync.sh' } });
   const names = (await call('GET', '/v1/jobs?q=xss')).data.map((it) => it.name);
   const runs = [];
   for (const name of ['nightly-ledger', 'nightly-ledger', 'nightly-ledger', 'mail-digest', 'import-orders', 'import-orders', 'talker', ...names]) runs.push(await run(name));

@@ -3,6 +3,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { largeRun } from './bulk.mjs';
+import { ALERT_CHANNEL } from './operate.mjs';
 import { login, openPage, settled, until } from './world.mjs';
 
 export async function takeShots({ server, browser, seeded }, folder) {
@@ -10,6 +11,7 @@ export async function takeShots({ server, browser, seeded }, folder) {
   // The jobs of the tests with texts that are not to be taken for markup are no example.
   for (const name of seeded.xssJobs) await server.call('DELETE', `/v1/jobs/${encodeURIComponent(name)}`);
   await history(server, seeded);
+  await server.call('POST', '/v1/alert-channels', ALERT_CHANNEL);
   await server.call('POST', '/v1/status-pages', { name: 'shop', title: 'Shop', tags: ['etl', 'mail'], is_public: true });
   const pages = [
     ['overview', ''],
@@ -36,6 +38,8 @@ export async function takeShots({ server, browser, seeded }, folder) {
     ['audit', 'audit?event=JOB_CREATED%2CJOB_MODIFIED%2CJOB_DELETED'],
     ['cluster', 'cluster'],
     ['administration', 'administration'],
+    ['alerts', 'administration/channels'],
+    ['artifacts', 'administration/artifacts'],
     ['fleet', 'lab/fleet'],
     ['status', 'status/shop'],
     ['lab', 'lab?cron=30+2+*+*+*&tz=Europe/Berlin&from=2026-03-20&zones=America/New_York,UTC'],
@@ -49,6 +53,8 @@ export async function takeShots({ server, browser, seeded }, folder) {
       await page.goto(`${server.url}/ui/${path}`);
       await page.locator('main h1').first().waitFor();
       await settled(page);
+      if (name === 'edit') await page.getByRole('region', { name: 'Preview' }).getByText('next 7 days').waitFor();
+      if (name === 'run-large') await page.getByText(/^1 line, .* searched$/).waitFor();
       await page.screenshot({ path: join(folder, `${name}-${theme}-${width}.png`), animations: 'disabled', caret: 'hide' });
     }
     await context.close();

@@ -3,7 +3,7 @@
 
 import { spawn } from 'node:child_process';
 import { createHash, generateKeyPairSync, sign } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { chromium } from 'playwright-core';
@@ -24,6 +24,7 @@ export async function startServer(folder, environment = {}, port = 0) {
     env: {
       ...process.env,
       PUNCTUAL_EXTERNAL__ENABLED: 'true',
+      PUNCTUAL_ARTIFACTS__ENABLED: 'true',
       PUNCTUAL_EXTERNAL__ALLOW: '/bin/sh',
       PUNCTUAL_EXTERNAL__SANDBOX: 'best-effort',
       PUNCTUAL_JOBS__HTTP_ALLOW_PRIVATE: '127.0.0.1',
@@ -61,6 +62,28 @@ export async function startServer(folder, environment = {}, port = 0) {
       child.kill('SIGKILL');
     });
   return { url, key, link, call, stop, child };
+}
+
+/** Pushes a program as a version of an artifact, as a user does. */
+export async function pushArtifact({ url, key }, folder, name, text, label) {
+  const path = join(folder, `${name}.sh`);
+  writeFileSync(path, `#!/bin/sh\n${text}\n`, { mode: 0o755 });
+  const child = spawn(process.env.SERVER_BINARY, ['artifact', 'push', path, '--name', name, '--label', label], {
+    env: { ...process.env, PUNCTUAL_SERVER: url, PUNCTUAL_TOKEN: key }, stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  let said = '';
+  child.stderr.setEncoding('utf8').on('data', (part) => (said += part));
+  const code = await new Promise((done) => child.on('exit', done));
+  if (code) throw new Error(`artifact push ended with ${code}: ${said}`);
+}
+
+/** An agent elsewhere, which is killed without a farewell. */
+export async function startAgent(server, folder, name) {
+  const token = await server.call('POST', '/v1/agent-tokens', { labels: {} });
+  const child = spawn(process.env.SERVER_BINARY, ['agent', '--server', server.url, '--join', token.token, '--name', name, '--data', folder], { stdio: 'ignore' });
+  const ended = new Promise((done) => child.on('exit', done));
+  await until(`the agent ${name}`, async () => (await server.call('GET', '/v1/nodes')).data.some((it) => it.name === name && it.status === 'ACTIVE'));
+  return { stop: () => (child.kill('SIGKILL'), ended) };
 }
 
 /** A port that was free a moment ago. */

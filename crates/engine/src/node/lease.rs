@@ -3,12 +3,16 @@
 use domain::id::RunId;
 use domain::run::{AttemptEnd, AttemptResult, Grant, RunState};
 use domain::slot::SlotKind;
+use jiff::SignedDuration;
 use store::{NodeInfo, Replaces, RunView};
 
 use super::call::begun;
 use super::share::Share;
 use super::{Node, Running, State};
 use crate::start_log::{BegunRun, BegunRuns, Predecessor};
+
+/// A change of the clock offset that other nodes are told of.
+const CLOCK_OFFSET_TOLD: SignedDuration = SignedDuration::from_millis(10);
 
 impl State {
     /// Runs that this node has begun and whose ends the store has not recorded.
@@ -58,6 +62,7 @@ impl Node {
                     renewed.counts_tenants || self.settings.tenant_max_concurrent.is_some();
             }
             self.tell_starts().await;
+            self.tell_clock_offset().await;
             // The lease counts whether they can be read or not; those that are known hold on.
             if self.skill.is_none()
                 && let Err(error) = self.read_blackouts().await
@@ -87,6 +92,23 @@ impl Node {
                 }
             }
             Err(error) => tracing::debug!(%error, "start times not recorded"),
+        }
+    }
+
+    /// Tells the store how far its clock is ahead of this machine's, if that has changed by more than
+    /// a slow answer explains.
+    async fn tell_clock_offset(&self) {
+        let offset = self.offset();
+        let (id, told) = {
+            let state = self.state();
+            (state.id, state.told_clock_offset)
+        };
+        if (offset - told).abs() < CLOCK_OFFSET_TOLD {
+            return;
+        }
+        match self.store.record_clock_offset(id, offset).await {
+            Ok(()) => self.state().told_clock_offset = offset,
+            Err(error) => tracing::debug!(%error, "clock offset not recorded"),
         }
     }
 
@@ -173,6 +195,7 @@ impl Node {
         state.parts_ended.clear();
         self.dags.clear();
         state.told_starts.clear();
+        state.told_clock_offset = SignedDuration::ZERO;
         self.traces.forget();
         running
     }

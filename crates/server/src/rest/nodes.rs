@@ -64,8 +64,8 @@ pub struct Worker {
     pub last_heartbeat: Timestamp,
     /// When its lease expires unless it is renewed.
     pub lease_until: Timestamp,
-    /// How far the clock of the store is ahead of its own, in milliseconds. Only the node that
-    /// answers knows it of itself.
+    /// How far the clock of the store is ahead of its own, in milliseconds: exactly for the node that
+    /// answers, to 10 ms for other servers. Absent for agents, which follow the clock of their server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_offset_ms: Option<f64>,
 }
@@ -98,7 +98,7 @@ impl Worker {
             joined_at: node.joined_at,
             last_heartbeat: node.renewed_at,
             lease_until: node.lease_until,
-            clock_offset_ms: None,
+            clock_offset_ms: (kind == "SERVER").then(|| node.clock_offset.as_secs_f64() * 1_000.0),
         }
     }
 }

@@ -42,6 +42,8 @@ CREATE TABLE nodes (
     draining boolean NOT NULL DEFAULT false,
     -- Dead, and the last of its runs was handed on.
     cleared boolean NOT NULL DEFAULT false,
+    -- How far the clock of the store is ahead of its own, as it last said.
+    clock_offset_us bigint NOT NULL DEFAULT 0,
     -- It left, was removed or came back as another one. A node that fell silent stays listed until then.
     gone_at bigint
 ) WITH (fillfactor = 50);

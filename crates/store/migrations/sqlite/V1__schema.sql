@@ -37,6 +37,8 @@ CREATE TABLE nodes (
     draining INTEGER NOT NULL DEFAULT 0,
     -- Dead, and the last of its runs was handed on.
     cleared INTEGER NOT NULL DEFAULT 0,
+    -- How far the clock of the store is ahead of its own, as it last said.
+    clock_offset_us INTEGER NOT NULL DEFAULT 0,
     -- It left, was removed or came back as another one. A node that fell silent stays listed until then.
     gone_at INTEGER
 ) STRICT, WITHOUT ROWID;

@@ -2,7 +2,7 @@
 SELECT
     n.id, n.name, n.address, n.version, n.roles, n.joined_at, n.renewed_at, n.lease_until, n.dead,
     coalesce(held.runs, 0) AS held, n.labels, n.capacity, n.settings_hash, n.draining, n.gone_at IS NOT NULL AS gone,
-    (SELECT l.epoch FROM roles l WHERE l.node_id = n.id AND NOT n.dead) AS leads, n.http_capacity
+    (SELECT l.epoch FROM roles l WHERE l.node_id = n.id AND NOT n.dead) AS leads, n.http_capacity, n.clock_offset_us
 FROM nodes n
 LEFT JOIN (
     SELECT c.node_id, count(*) AS runs

@@ -130,6 +130,7 @@ impl Shared {
                 lease_until: at(row.try_get(7)?),
                 state: node_state(row.try_get(8)?, row.try_get(13)?, row.try_get(14)?),
                 leads: row.try_get(15)?,
+                clock_offset: SignedDuration::from_micros(row.try_get(17)?),
                 held: row.try_get::<_, i64>(9)?.cast_unsigned(),
             })
         };
@@ -178,6 +179,17 @@ impl Shared {
         let turns: Vec<i32> = starts.iter().map(|(grant, _)| signed(grant.turn)).collect();
         let times: Vec<i64> = starts.iter().map(|(_, at)| us(*at)).collect();
         self.query(sql!("node_starts_set"), values![node.0, runs, turns, times]).await?;
+        Ok(())
+    }
+
+    pub(super) async fn record_clock_offset(
+        &self,
+        node: NodeId,
+        offset: SignedDuration,
+    ) -> Result<()> {
+        // The offset of a dead node is of no use.
+        let sql = "UPDATE nodes SET clock_offset_us = $2 WHERE id = $1 AND NOT dead";
+        self.query(sql, values![node.0, span_us(offset)]).await?;
         Ok(())
     }
 

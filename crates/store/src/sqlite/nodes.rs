@@ -188,6 +188,7 @@ pub(super) fn list(connection: &Connection) -> Result<Vec<NodeView>> {
             lease_until: at(row.get(7)?)?,
             state: node_state(dead, draining, gone),
             leads: row.get(14)?,
+            clock_offset: SignedDuration::from_micros(row.get(16)?),
             held: holdings.of_node(node).len() as u64,
         })
     })?;
@@ -238,6 +239,17 @@ pub(super) fn record_starts(
                SELECT id, ?2 FROM nodes WHERE id = ?1 AND NOT dead
                ON CONFLICT (node_id) DO UPDATE SET starts = excluded.starts";
     tx.connection.prepare_cached(sql)?.execute((node.0, bytes))?;
+    Ok(())
+}
+
+pub(super) fn record_clock_offset(
+    tx: &mut Tx<'_>,
+    node: NodeId,
+    offset: SignedDuration,
+) -> Result<()> {
+    // The offset of a dead node is of no use.
+    let sql = "UPDATE nodes SET clock_offset_us = ?2 WHERE id = ?1 AND NOT dead";
+    tx.connection.prepare_cached(sql)?.execute((node.0, offset.as_micros() as i64))?;
     Ok(())
 }
 

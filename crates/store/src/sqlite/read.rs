@@ -104,7 +104,8 @@ fn parts(
     })
 }
 
-/// Runs of a tenant that nodes hold or that wait for their parts, newest first. Those are few among
+/// Runs of a tenant that nodes hold, that wait for their parts or that workers have leased as messages,
+/// newest first. Those are few among
 /// all that have not ended: a hundred thousand jobs have as many that wait for their time.
 fn running(
     snapshot: &Connection,
@@ -121,10 +122,12 @@ fn running(
             found.push(seen(row, now)?);
         }
     }
-    let mut query = snapshot.prepare_cached(sql!("list_split"))?;
-    let mut rows = query.query((tenant.0,))?;
-    while let Some(row) = rows.next()? {
-        found.push(seen(row, now)?);
+    for sql in [sql!("list_split"), sql!("list_leased")] {
+        let mut query = snapshot.prepare_cached(sql)?;
+        let mut rows = query.query((tenant.0,))?;
+        while let Some(row) = rows.next()? {
+            found.push(seen(row, now)?);
+        }
     }
     found.retain(|run| run.id >= since && run.id < until);
     found.sort_unstable_by_key(|run| std::cmp::Reverse(run.id));

@@ -178,6 +178,7 @@ promises! {
         who_fell_silent_counts_until_it_is_removed
         a_job_that_needs_no_quorum_any_more_does_not_wait_for_one
         a_node_is_drained_and_learns_of_it
+        a_node_tells_others_how_its_clock_stands
         a_node_that_comes_back_is_one_node
         only_the_leader_says_what_all_should_run_with
         a_run_that_waits_for_its_place_makes_nobody_late

@@ -1,14 +1,24 @@
-// What is administered: how each kind is listed, made and removed. One page shows them all.
+// What is administered, as data: where each kind is in the API, what its list and its form show. One
+// page shows them all.
 
-import { api, data, type Schema } from '../../api/client.ts';
 import { session } from '../../api/session.svelte.ts';
 import { address } from '../../route/address.ts';
-import { router } from '../../route/router.svelte.ts';
+import type { paths } from '../../api/schema.d.ts';
 
 export type Row = Record<string, unknown>;
-export type Column = { name: string; title: string; form?: 'time' | 'list' | 'code' };
-export type Field = { name: string; label: string; hint?: string; form?: 'password' | 'check' | 'area'; isNeeded?: boolean };
-type Values = Record<string, string | boolean>;
+/** A field of a row, its title, and how it is shown. */
+export type Column = [name: string, title: string, form?: 'time' | 'code' | 'size' | 'digest' | 'run'];
+export type Field = {
+  name: string;
+  label: string;
+  hint?: string;
+  /** `lines` and `commas` are lists of texts, `choice` is a list of those that exist. */
+  form?: 'password' | 'check' | 'lines' | 'commas' | 'number' | 'choice';
+  choices?: string[];
+  isNeeded?: boolean;
+  /** Given once, when it is created. */
+  isFixed?: boolean;
+};
 
 export type Kind = {
   at: string;
@@ -16,163 +26,154 @@ export type Kind = {
   /** What one of them is called. */
   one: string;
   about: string;
+  /** The list in the API. A row is below it, by its field `id`. */
+  path: keyof paths;
+  id: string;
   isSeen: () => boolean;
   mayChange: () => boolean;
   columns: Column[];
-  /** What names a row. */
-  title: (row: Row) => string;
-  key: (row: Row) => string;
-  list: (cursor: string | undefined, signal: AbortSignal) => Promise<{ data: Row[]; next_cursor?: string | null }>;
+  /** The parameter of the address that narrows the list. */
+  query?: string;
+  /** The kind from whose rows this list is reached. */
+  of?: string;
+  title?: (row: Row) => string;
   fields?: Field[];
-  /** Makes one; answers what is shown once. */
-  make?: (values: Values) => Promise<string | undefined>;
-  /** What follows from removing one. */
+  /** It is made by PUT below its name. */
+  isPut?: boolean;
+  mayEdit?: boolean;
+  canTest?: boolean;
+  /** The field of the answer that is shown once. */
+  once?: string;
+  /** What follows from removing one; without it, none is removed. */
   removal?: string;
-  remove?: (row: Row) => Promise<unknown>;
+  /** The address of a row in the API, where it is not the list's and the id. */
+  row?: (row: Row) => string;
   /** Where more about a row is. */
   more?: { title: string; href: (row: Row) => string };
-  /** Tries one out; answers what was found. */
-  test?: (row: Row) => Promise<string>;
+  /** The field of a row's own answer that has the names of the jobs which use it. */
+  users?: string;
 };
 
-const text = (values: Values, name: string): string => String(values[name] ?? '').trim();
-const or = (values: Values, name: string): string | undefined => text(values, name) || undefined;
-const admin = () => session.has('ADMINISTER TENANT');
-const mayAdmin = () => session.may('ADMINISTER TENANT');
-const rows = <T>(answer: { data: T[]; next_cursor?: string | null }) => answer as unknown as { data: Row[]; next_cursor?: string | null };
-const page = (cursor: string | undefined) => ({ query: { limit: 100, cursor } });
+const NAME: Field = { name: 'name', label: 'Name', isNeeded: true, isFixed: true };
+const TEXT: Field = { name: 'description', label: 'Description' };
+const NAMED: Column = ['name', 'Name'];
+const DESCRIBED: Column = ['description', 'Description'];
+const MADE: Column = ['created_at', 'Created', 'time'];
+const admin = {
+  isSeen: () => session.has('ADMINISTER TENANT'),
+  mayChange: () => session.may('ADMINISTER TENANT'),
+};
+/** As the server names them. */
+const ALERTS = [
+  'JOB_FAILED', 'JOB_MAX_RETRIES_EXCEEDED', 'JOB_RECOVERED', 'RUN_MISSED', 'RUN_LATE', 'RUN_HELD', 'RUN_SKIPPED_UPSTREAM', 'DEAD_LETTERS_WAITING',
+  'DAG_ALERT', 'DAG_SLOWER', 'NODE_CLOCK_OFFSET', 'NODE_SETTINGS_DRIFT', 'NODE_SLOTS_FULL',
+];
 
 export const kinds: Kind[] = [
   {
-    at: 'users', name: 'Users', one: 'user', about: 'People and programs of this tenant. Grants say what each may do.',
-    isSeen: admin, mayChange: mayAdmin, title: (it) => String(it.name), key: (it) => String(it.user_id),
-    columns: [{ name: 'name', title: 'Name' }, { name: 'has_password', title: 'Password' }, { name: 'disabled', title: 'Disabled' }, { name: 'created_at', title: 'Created', form: 'time' }],
-    list: async (cursor, signal) => rows(await data(api.GET('/v1/users', { params: page(cursor), signal }))),
-    fields: [{ name: 'name', label: 'Name', isNeeded: true }, { name: 'password', label: 'Password', form: 'password', hint: '8 to 256 bytes; empty for a user who has keys only' }],
-    make: async (it) => void (await data(api.POST('/v1/users', { body: { name: text(it, 'name'), password: or(it, 'password') ?? null } as Schema['UserSpec'] }))),
+    ...admin, at: 'users', name: 'Users', one: 'user', about: 'People and programs of this tenant. Grants say what each may do.',
+    path: '/v1/users', id: 'user_id', mayEdit: true,
+    columns: [NAMED, ['has_password', 'Password'], ['disabled', 'Disabled'], MADE],
+    fields: [NAME, { name: 'password', label: 'Password', form: 'password', hint: '8 to 256 bytes; empty for a user with keys only, or to keep it' }, { name: 'disabled', label: 'Disabled: the user cannot log in, and keys of the user do not work', form: 'check' }],
     more: { title: 'Keys', href: (it) => address.admin('keys', { user: String(it.name) }) },
-    removal: 'Their keys stop working and their sessions end. A user who owns jobs cannot be removed.',
-    remove: (it) => data(api.DELETE('/v1/users/{user}', { params: { path: { user: String(it.user_id) } } })),
+    removal: 'Keys of the user stop working, and sessions end. A user who owns jobs cannot be removed.',
   },
   {
-    at: 'roles', name: 'Roles', one: 'role', about: 'Names for grants that several users have.',
-    isSeen: admin, mayChange: mayAdmin, title: (it) => String(it.name), key: (it) => String(it.role_id),
-    columns: [{ name: 'name', title: 'Name' }, { name: 'description', title: 'Description' }, { name: 'run_as', title: 'Database role' }, { name: 'created_at', title: 'Created', form: 'time' }],
-    list: async (cursor, signal) => rows(await data(api.GET('/v1/roles', { params: page(cursor), signal }))),
-    fields: [{ name: 'name', label: 'Name', isNeeded: true }, { name: 'description', label: 'Description' }],
-    make: async (it) => void (await data(api.POST('/v1/roles', { body: { name: text(it, 'name'), description: or(it, 'description') ?? null } as Schema['RoleSpec'] }))),
-    removal: 'Users lose what they had by it.',
-    remove: (it) => data(api.DELETE('/v1/roles/{role}', { params: { path: { role: String(it.role_id) } } })),
+    ...admin, at: 'roles', name: 'Roles', one: 'role', about: 'Names for grants that several users have.',
+    path: '/v1/roles', id: 'role_id', mayEdit: true,
+    columns: [NAMED, DESCRIBED, ['run_as', 'Database role'], MADE],
+    fields: [NAME, TEXT],
+    more: { title: 'Grants', href: (it) => address.admin('grants', { to_role: String(it.name) }) },
+    removal: 'Users lose the privileges of this role.',
   },
   {
-    at: 'grants', name: 'Grants', one: 'grant', about: 'Privileges and roles that users and roles were given.',
-    isSeen: admin, mayChange: mayAdmin, title: (it) => `${String(it.privilege ?? it.role)} to ${String(it.to_user ?? it.to_role)}`, key: (it) => String(it.grant_id),
-    columns: [{ name: 'to_user', title: 'To the user' }, { name: 'to_role', title: 'To the role' }, { name: 'privilege', title: 'Privilege' }, { name: 'role', title: 'Role' }],
-    list: async (cursor, signal) => rows(await data(api.GET('/v1/grants', { params: page(cursor), signal }))),
+    ...admin, at: 'grants', name: 'Grants', one: 'grant', about: 'Privileges and roles that users and roles were given.',
+    path: '/v1/grants', id: 'grant_id', query: 'to_role', title: (it) => `${String(it.privilege ?? it.role)} to ${String(it.to_user ?? it.to_role)}`,
+    columns: [['to_user', 'To the user'], ['to_role', 'To the role'], ['privilege', 'Privilege'], ['role', 'Role']],
     fields: [
       { name: 'to_user', label: 'To the user' }, { name: 'to_role', label: 'or to the role' },
       { name: 'privilege', label: 'Privilege', hint: 'such as CREATE JOB, VIEW JOB HISTORY, CONSUME ON QUEUE emails' }, { name: 'role', label: 'or all that a role has' },
     ],
-    make: async (it) => void (await data(api.POST('/v1/grants', { body: Object.fromEntries(['to_user', 'to_role', 'privilege', 'role'].map((name) => [name, or(it, name) ?? null])) as Schema['GrantSpec'] }))),
     removal: 'It ends at once, also for open sessions.',
-    remove: (it) => data(api.DELETE('/v1/grants/{grant_id}', { params: { path: { grant_id: String(it.grant_id) } } })),
   },
   {
-    at: 'keys', name: 'Keys', one: 'key', about: 'API keys and browser sessions.',
-    isSeen: () => true, mayChange: () => !session.identity?.read_only, title: (it) => String(it.label || it.key_id), key: (it) => String(it.key_id),
-    columns: [
-      { name: 'label', title: 'Label' }, { name: 'key_id', title: 'Id', form: 'code' }, { name: 'scopes', title: 'Only', form: 'list' }, { name: 'read_only', title: 'Read-only' },
-      { name: 'session', title: 'Session' }, { name: 'created_at', title: 'Created', form: 'time' }, { name: 'expires_at', title: 'Expires', form: 'time' },
-    ],
-    list: async (cursor, signal) => {
-      // Keys of another user, for administrators: the address names them.
-      const user = router.query.get('user') ?? undefined;
-      return rows(await data(api.GET('/v1/keys', { params: { query: { limit: 100, cursor, user } }, signal })));
-    },
-    fields: [{ name: 'label', label: 'Label', hint: 'what it is for', isNeeded: true }, { name: 'user', label: 'User', hint: 'empty for yourself' }, { name: 'read_only', label: 'It changes nothing', form: 'check' }],
-    make: async (it) => {
-      const made = await data(api.POST('/v1/keys', { body: { label: text(it, 'label'), user: or(it, 'user') ?? null, read_only: it.read_only === true } as Schema['KeySpec'] }));
-      return (made as { key?: string }).key;
-    },
-    removal: 'Everything that came in with it ends at once.',
-    remove: (it) => data(api.DELETE('/v1/keys/{key_id}', { params: { path: { key_id: String(it.key_id) } } })),
+    at: 'keys', name: 'Keys', one: 'key', about: 'API keys and browser sessions.', isSeen: () => true, mayChange: () => !session.identity?.read_only,
+    path: '/v1/keys', id: 'key_id', query: 'user', title: (it) => String(it.label || it.key_id), once: 'key',
+    columns: [['label', 'Label'], ['key_id', 'Id', 'code'], ['scopes', 'Only'], ['read_only', 'Read-only'], ['session', 'Session'], MADE, ['expires_at', 'Expires', 'time']],
+    fields: [{ name: 'label', label: 'Label', hint: 'what it is for', isNeeded: true }, { name: 'user', label: 'User', hint: 'empty for yourself' }, { name: 'read_only', label: 'Read-only: it changes nothing', form: 'check' }],
+    removal: 'Every session and program that uses it loses access at once.',
   },
   {
-    at: 'secrets', name: 'Secrets', one: 'secret', about: 'Values that jobs use and no page shows.',
-    isSeen: admin, mayChange: mayAdmin, title: (it) => String(it.name), key: (it) => `${String(it.scope)} ${String(it.job_id ?? '')} ${String(it.name)}`,
-    columns: [{ name: 'name', title: 'Name' }, { name: 'scope', title: 'Scope' }, { name: 'job_name', title: 'Job' }, { name: 'version', title: 'Version' }, { name: 'updated_by', title: 'Changed by' }, { name: 'updated_at', title: 'Changed', form: 'time' }],
-    list: async (cursor, signal) => rows(await data(api.GET('/v1/secrets', { params: page(cursor), signal }))),
-    fields: [{ name: 'name', label: 'Name', isNeeded: true }, { name: 'value', label: 'Value', form: 'password', hint: 'it is never shown again', isNeeded: true }],
-    make: async (it) => void (await data(api.PUT('/v1/secrets/{secret}', { params: { path: { secret: text(it, 'name') } }, body: { value: String(it.value ?? '') } }))),
+    ...admin, at: 'secrets', name: 'Secrets', one: 'secret', about: 'Values that jobs use and no page shows.',
+    path: '/v1/secrets', id: 'name', isPut: true,
+    row: (it) => `${encodeURIComponent(String(it.name))}?scope=${String(it.scope)}${it.job_id ? `&job=${String(it.job_id)}` : ''}`,
+    columns: [NAMED, ['scope', 'Scope'], ['job_name', 'Job'], ['version', 'Version'], ['updated_by', 'Changed by'], ['updated_at', 'Changed', 'time']],
+    fields: [NAME, { name: 'value', label: 'Value', form: 'password', hint: 'it is never shown again', isNeeded: true }],
     removal: 'Runs that need it fail from now on.',
-    remove: (it) => data(api.DELETE('/v1/secrets/{secret}', { params: { path: { secret: String(it.name) }, query: { scope: it.scope as never, job: (it.job_id ?? undefined) as never } } })),
   },
   {
-    at: 'databases', name: 'Databases', one: 'database', about: 'Databases that SQL jobs work in.',
-    isSeen: admin, mayChange: mayAdmin, title: (it) => String(it.name), key: (it) => String(it.name),
-    columns: [{ name: 'name', title: 'Name' }, { name: 'kind', title: 'Kind' }, { name: 'url', title: 'Address', form: 'code' }, { name: 'source', title: 'From' }, { name: 'description', title: 'Description' }],
-    list: async (cursor, signal) => rows(await data(api.GET('/v1/databases', { params: page(cursor), signal }))),
-    fields: [{ name: 'name', label: 'Name', isNeeded: true }, { name: 'url', label: 'Address', hint: 'postgres://user@host/database; a password belongs into a secret', isNeeded: true }, { name: 'description', label: 'Description' }],
-    make: async (it) => void (await data(api.POST('/v1/databases', { body: { name: text(it, 'name'), url: text(it, 'url'), description: or(it, 'description') ?? null } as never }))),
+    ...admin, at: 'databases', name: 'Databases', one: 'database', about: 'Databases that SQL jobs work in.',
+    path: '/v1/databases', id: 'name', mayEdit: true, canTest: true,
+    columns: [NAMED, ['kind', 'Kind'], ['url', 'Address', 'code'], ['source', 'From'], DESCRIBED],
+    fields: [NAME, { name: 'url', label: 'Address', hint: 'postgres://user@host/database; a password belongs into a secret', isNeeded: true }, TEXT],
     removal: 'Jobs that use it fail from now on.',
-    remove: (it) => data(api.DELETE('/v1/databases/{name}', { params: { path: { name: String(it.name) } } })),
-    test: async (it) => JSON.stringify(await data(api.POST('/v1/databases/{name}/test', { params: { path: { name: String(it.name) } } }))),
   },
   {
-    at: 'channels', name: 'Alert channels', one: 'channel', about: 'Where alerts are delivered.',
-    isSeen: admin, mayChange: mayAdmin, title: (it) => String(it.name), key: (it) => String(it.channel_id),
-    columns: [{ name: 'name', title: 'Name' }, { name: 'url', title: 'Address', form: 'code' }, { name: 'kinds', title: 'Kinds', form: 'list' }, { name: 'enabled', title: 'Enabled' }, { name: 'has_secret', title: 'Signed' }],
-    list: async (cursor, signal) => rows(await data(api.GET('/v1/alert-channels', { params: page(cursor), signal }))),
-    fields: [{ name: 'name', label: 'Name', isNeeded: true }, { name: 'url', label: 'Address', hint: 'https://…', isNeeded: true }],
-    make: async (it) => void (await data(api.POST('/v1/alert-channels', { body: { name: text(it, 'name'), url: text(it, 'url') } as never }))),
+    ...admin, at: 'channels', name: 'Alerts', one: 'channel', about: 'Rules of alerts: which kinds are posted to which address, signed with a secret.',
+    path: '/v1/alert-channels', id: 'name', mayEdit: true, canTest: true,
+    columns: [NAMED, ['url', 'Address', 'code'], ['kinds', 'Kinds; all if empty'], ['enabled', 'Enabled'], ['has_secret', 'Signed']],
+    fields: [
+      NAME, { name: 'url', label: 'Address', hint: 'https://…; what follows the host is not shown again', isNeeded: true },
+      { name: 'secret', label: 'Signing secret', form: 'password', hint: 'whsec_ and 24 to 64 bytes in base64; empty to keep it' },
+      { name: 'kinds', label: 'Kinds of alerts; none chosen means all', form: 'choice', choices: ALERTS }, { name: 'enabled', label: 'Enabled', form: 'check' },
+    ],
+    more: { title: 'Deliveries', href: (it) => address.admin('deliveries', { channel: String(it.name) }) },
     removal: 'No alert is delivered to it any more.',
-    remove: (it) => data(api.DELETE('/v1/alert-channels/{name}', { params: { path: { name: String(it.name) } } })),
-    test: async (it) => JSON.stringify(await data(api.POST('/v1/alert-channels/{name}/test', { params: { path: { name: String(it.name) } } }))),
   },
   {
-    at: 'calendars', name: 'Calendars', one: 'calendar', about: 'Named days that schedules exclude or include.',
-    isSeen: admin, mayChange: mayAdmin, title: (it) => String(it.name), key: (it) => String(it.calendar_id),
-    columns: [{ name: 'name', title: 'Name' }, { name: 'days', title: 'Days', form: 'list' }, { name: 'next_days', title: 'Next', form: 'list' }, { name: 'description', title: 'Description' }],
-    list: async (cursor, signal) => rows(await data(api.GET('/v1/calendars', { params: page(cursor), signal }))),
-    fields: [{ name: 'name', label: 'Name', isNeeded: true }, { name: 'days', label: 'Days', form: 'area', hint: 'one in a line: 2026-12-25, 12-24..12-26, SAT,SUN, EASTER+1', isNeeded: true }, { name: 'description', label: 'Description' }],
-    make: async (it) => void (await data(api.POST('/v1/calendars', { body: { name: text(it, 'name'), days: text(it, 'days').split('\n').map((day) => day.trim()).filter(Boolean), description: or(it, 'description') ?? null } as never }))),
+    ...admin, at: 'deliveries', of: 'channels', query: 'channel', name: 'Deliveries', one: 'delivery', about: 'Alerts that the channel has delivered or tries to deliver, newest first.',
+    path: '/v1/alert-channels/{name}/deliveries', id: 'alert_id',
+    columns: [['at', 'Raised', 'time'], ['kind', 'Kind'], ['text', 'Text'], ['status', 'Status'], ['tries', 'Tries'], ['last_try_at', 'Last try', 'time'], ['next_try_at', 'Next try', 'time'], ['error', 'Error'], ['execution_id', 'Run', 'run']],
+  },
+  {
+    ...admin, at: 'calendars', name: 'Calendars', one: 'calendar', about: 'Named days that schedules exclude or include.',
+    path: '/v1/calendars', id: 'name', mayEdit: true,
+    columns: [NAMED, ['days', 'Days'], ['next_days', 'Next'], DESCRIBED],
+    fields: [NAME, { name: 'days', label: 'Days', form: 'lines', hint: 'one in a line: 2026-12-25, 12-24..12-26, SAT,SUN, EASTER+1', isNeeded: true }, TEXT],
     removal: 'A calendar that a job uses cannot be removed.',
-    remove: (it) => data(api.DELETE('/v1/calendars/{name}', { params: { path: { name: String(it.name) } } })),
   },
   {
-    at: 'pools', name: 'Pools', one: 'pool', about: 'Limits for runs of several jobs together.',
-    isSeen: admin, mayChange: mayAdmin, title: (it) => String(it.name), key: (it) => String(it.pool_id),
-    columns: [{ name: 'name', title: 'Name' }, { name: 'size', title: 'Size' }, { name: 'used', title: 'Used' }, { name: 'waiting', title: 'Waiting' }, { name: 'description', title: 'Description' }],
-    list: async (_cursor, signal) => rows(await data(api.GET('/v1/pools', { signal }))),
-    fields: [{ name: 'name', label: 'Name', isNeeded: true }, { name: 'size', label: 'Size', hint: 'the total weight of runs at the same time', isNeeded: true }, { name: 'description', label: 'Description' }],
-    make: async (it) => void (await data(api.POST('/v1/pools', { body: { name: text(it, 'name'), size: Number(text(it, 'size')), description: or(it, 'description') ?? null } as never }))),
+    ...admin, at: 'pools', name: 'Pools', one: 'pool', about: 'Limits for runs of several jobs together.',
+    path: '/v1/pools', id: 'name', mayEdit: true,
+    columns: [NAMED, ['size', 'Size'], ['used', 'Used'], ['waiting', 'Waiting'], DESCRIBED],
+    fields: [NAME, { name: 'size', label: 'Size', form: 'number', hint: 'the total weight of runs at the same time', isNeeded: true }, TEXT],
     removal: 'A pool that a job uses cannot be removed.',
-    remove: (it) => data(api.DELETE('/v1/pools/{name}', { params: { path: { name: String(it.name) } } })),
   },
   {
-    at: 'hooks', name: 'Hooks', one: 'hook', about: 'Addresses at which other programs trigger a job.',
-    isSeen: admin, mayChange: mayAdmin, title: (it) => String(it.name), key: (it) => String(it.hook_id),
-    columns: [{ name: 'name', title: 'Name' }, { name: 'path', title: 'Address', form: 'code' }, { name: 'scheme', title: 'Checked by' }, { name: 'requests_per_second', title: 'Per second' }, { name: 'disabled', title: 'Disabled' }, { name: 'description', title: 'Description' }],
-    list: async (_cursor, signal) => rows(await data(api.GET('/v1/hooks', { signal }))),
-    fields: [{ name: 'name', label: 'Name', isNeeded: true }, { name: 'job', label: 'Job', isNeeded: true }, { name: 'scheme', label: 'Checked by', hint: 'STANDARD, GITHUB or TOKEN; empty for STANDARD' }, { name: 'description', label: 'Description' }],
-    make: async (it) => (await data(api.POST('/v1/hooks', { body: { name: text(it, 'name'), job: text(it, 'job'), ...(or(it, 'scheme') ? { scheme: text(it, 'scheme') } : {}), description: or(it, 'description') ?? null } as never }))).secret ?? undefined,
+    ...admin, at: 'hooks', name: 'Hooks', one: 'hook', about: 'Addresses at which other programs trigger a job.',
+    path: '/v1/hooks', id: 'name', mayEdit: true, once: 'secret',
+    columns: [NAMED, ['path', 'Address', 'code'], ['job', 'Job'], ['scheme', 'Checked by'], ['requests_per_second', 'Per second'], ['disabled', 'Disabled'], DESCRIBED],
+    fields: [NAME, { name: 'job', label: 'Job', isNeeded: true }, { name: 'scheme', label: 'Checked by', hint: 'STANDARD, GITHUB or TOKEN; empty for STANDARD' }, { name: 'disabled', label: 'Disabled: deliveries are refused', form: 'check' }, TEXT],
     removal: 'Deliveries to its address are refused from now on.',
-    remove: (it) => data(api.DELETE('/v1/hooks/{hook}', { params: { path: { hook: String(it.name) } } })),
   },
   {
-    at: 'status-pages', name: 'Status pages', one: 'status page', about: 'Pages that show how jobs with chosen tags are doing. A public page needs no login and shows names of jobs and outcomes of runs, nothing else.',
-    isSeen: admin, mayChange: mayAdmin, title: (it) => String(it.name), key: (it) => String(it.status_page_id),
-    columns: [{ name: 'name', title: 'Name' }, { name: 'title', title: 'Title' }, { name: 'tags', title: 'Tags', form: 'list' }, { name: 'is_public', title: 'Public' }, { name: 'path', title: 'Address', form: 'code' }],
-    list: async (cursor, signal) => rows(await data(api.GET('/v1/status-pages', { params: page(cursor), signal }))),
-    fields: [{ name: 'name', label: 'Name', hint: 'the last part of its address', isNeeded: true }, { name: 'title', label: 'Title', isNeeded: true }, { name: 'tags', label: 'Tags', hint: 'with commas between them', isNeeded: true }, { name: 'is_public', label: 'Public: everyone who knows the address may read it', form: 'check' }],
-    make: async (it) => void (await data(api.POST('/v1/status-pages', { body: { name: text(it, 'name'), title: text(it, 'title'), tags: text(it, 'tags').split(',').map((tag) => tag.trim()).filter(Boolean), is_public: it.is_public === true } }))),
+    at: 'artifacts', name: 'Artifacts', one: 'version', about: 'Versions of code that jobs run. Push one with: punctual artifact push FOLDER --name NAME',
+    isSeen: () => ['PUSH', 'USE', 'DELETE'].some((it) => session.has(`${it} ARTIFACT`)), mayChange: () => session.may('DELETE ARTIFACT'),
+    path: '/v1/artifacts', id: 'artifact_id', query: 'name', title: (it) => String(it.artifact_id), users: 'used_by',
+    row: (it) => `${encodeURIComponent(String(it.name))}/versions/${String(it.version)}`,
+    columns: [['artifact_id', 'Version'], ['digest', 'Digest', 'digest'], ['bytes', 'Size', 'size'], ['unpacked_bytes', 'Unpacked', 'size'], ['entries', 'Files'], ['labels', 'Labels'], ['created_by', 'Pushed by'], ['created_at', 'Pushed', 'time']],
+    removal: 'Its number is not used again. A version that a job uses cannot be removed.',
+  },
+  {
+    ...admin, at: 'status-pages', name: 'Status pages', one: 'status page', about: 'Pages that show how jobs with chosen tags are doing. A public page needs no login and shows names of jobs and outcomes of runs, nothing else.',
+    path: '/v1/status-pages', id: 'name', mayEdit: true,
+    columns: [NAMED, ['title', 'Title'], ['tags', 'Tags'], ['is_public', 'Public'], ['path', 'Address', 'code']],
+    fields: [{ ...NAME, hint: 'the last part of its address' }, { name: 'title', label: 'Title', isNeeded: true }, { name: 'tags', label: 'Tags', form: 'commas', hint: 'with commas between them', isNeeded: true }, { name: 'is_public', label: 'Public: everyone who knows the address may read it', form: 'check' }],
     removal: 'Its address answers nothing any more.',
-    remove: (it) => data(api.DELETE('/v1/status-pages/{name}', { params: { path: { name: String(it.name) } } })),
   },
   {
     at: 'settings', name: 'Settings', one: 'setting', about: 'The settings of this server and where each comes from. Change them in the settings file, the environment or on the command line.',
-    isSeen: () => session.has('ADMINISTER CLUSTER'), mayChange: () => false, title: (it) => String(it.name), key: (it) => String(it.name),
-    columns: [{ name: 'name', title: 'Name', form: 'code' }, { name: 'value', title: 'Value', form: 'code' }, { name: 'origin', title: 'From' }, { name: 'meaning', title: 'Meaning' }],
-    list: async (_cursor, signal) => rows((await data(api.GET('/v1/configuration', { signal }))) as unknown as { data: Row[] }),
+    isSeen: () => session.has('ADMINISTER CLUSTER'), mayChange: () => false, path: '/v1/configuration', id: 'name',
+    columns: [['name', 'Name', 'code'], ['value', 'Value', 'code'], ['origin', 'From'], ['meaning', 'Meaning']],
   },
 ];

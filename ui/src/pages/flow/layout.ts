@@ -61,7 +61,7 @@ export function layout(graph: Graph, shown: Set<number> | undefined, opened: Map
     const ranks = new Map(column.map((i) => [i, rank(i)]));
     column.sort((a, b) => (ranks.get(a) ?? 0) - (ranks.get(b) ?? 0) || a - b);
     const longest = Math.max(...column.map((i) => shortName(graph.names[boxes[i]?.steps[0] ?? 0] ?? '').length + (boxes[i]?.group ? 8 : 0)));
-    const width = 92 + longest * 6.9;
+    const width = 104 + longest * 6.9;
     // A short column stands in the middle as long as the reader sees all of it.
     const top = rows <= GAP ? (rows - column.length) / 2 : 0;
     column.forEach((i, row) => Object.assign(boxes[i] as Box, { row, x, y: 12 + (top + row) * ROW, width }));

@@ -7,6 +7,7 @@ use domain::cluster::{Class, Labels, Leadership, NodeRole, NodeState, Placement,
 use domain::id::{NodeId, TenantId};
 use domain::job::Job;
 use domain::run::{ClaimedRun, NewRun, Outcome, RunState, Wait};
+use jiff::SignedDuration;
 use store::{
     Applied, AuditFilter, AuditLog, ClaimFor, ClaimRequest, Cluster, NodeControl,
     NodeControlOutcome, NodeInfo, Prepared, RetentionCutoff, RunQueries, Settings, Store, Verdict,
@@ -354,6 +355,25 @@ pub async fn a_job_that_needs_no_quorum_any_more_does_not_wait_for_one<B: Bench>
     job.definition.class = Class::LocalSafe;
     lab.update(&mut job, Prepared::Keep).await;
     assert_eq!(lab.claim_one(node).await.run.id, held.run.id);
+}
+
+pub async fn a_node_tells_others_how_its_clock_stands<B: Bench>(lab: &Lab<B>) {
+    let (one, two) = (scheduler(lab, "one").await, scheduler(lab, "two").await);
+    let offsets = async || -> Vec<i128> {
+        let nodes = lab.store.nodes().await.unwrap();
+        let mut nodes: Vec<_> = nodes.iter().map(|it| (&it.info.name, it.clock_offset)).collect();
+        nodes.sort();
+        nodes.into_iter().map(|(_, offset)| offset.as_micros()).collect()
+    };
+    assert_eq!(offsets().await, [0, 0]);
+    lab.store.record_clock_offset(two, SignedDuration::from_millis(-1_500)).await.unwrap();
+    assert_eq!(offsets().await, [0, -1_500_000]);
+    // What a node says replaces what it said before. A dead one says nothing.
+    lab.store.record_clock_offset(two, SignedDuration::from_millis(20)).await.unwrap();
+    lab.expire(one).await;
+    lab.store.reap(9).await.unwrap();
+    lab.store.record_clock_offset(one, SignedDuration::from_millis(7)).await.unwrap();
+    assert_eq!(offsets().await, [0, 20_000]);
 }
 
 pub async fn a_node_is_drained_and_learns_of_it<B: Bench>(lab: &Lab<B>) {

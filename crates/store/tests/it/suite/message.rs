@@ -11,8 +11,8 @@ use domain::run::{
 use jiff::SignedDuration;
 use store::{
     Applied, Cancelled, DeadLetters, Deduplication, LapseKind, LeaseRequest, LeasedMessage,
-    MessageQueries, Messages, NewMessage, Prepared, QueueDepth, RunFilter, Sent, SettledMessage,
-    Store, Verdict,
+    MessageQueries, Messages, NewMessage, Prepared, QueueDepth, RunFilter, RunsOf, Sent,
+    SettledMessage, Store, Verdict,
 };
 
 use crate::bench::Bench;
@@ -128,6 +128,13 @@ pub async fn a_message_is_leased_once_and_ends_in_the_history<B: Bench>(lab: &La
     assert_eq!((view.state, view.started_at.is_some()), (RunState::Running, true));
     let counts = lab.store.counts().await.unwrap().live;
     assert_eq!((counts.pending, counts.queued, counts.running), (0, 0, 2));
+    // A list of what runs has what is counted.
+    let running = RunFilter {
+        states: vec![RunState::Running],
+        ..RunFilter::new(RunsOf::Tenant(queue.tenant))
+    };
+    let running = lab.store.list_runs(&running, None, 10).await.unwrap();
+    assert_eq!(running.items.iter().map(|it| it.id).rev().collect::<Vec<_>>(), ids);
     assert_eq!(settle(lab, &[done(&queue, first)]).await, [Applied::Ended(Outcome::Completed)]);
     let view = lab.view(ids[0]).await;
     assert_eq!(view.state, RunState::Ended(Outcome::Completed));
