@@ -171,6 +171,20 @@ mod tests {
     }
 
     #[test]
+    fn a_number_of_any_length_keeps_its_digits() {
+        let text = "123456789012345678901234567890";
+        let number: Value = exact_number::parse(text).unwrap();
+        let list: Value = exact_number::parse(&format!("[{text}]")).unwrap();
+        for (value, kind, expected) in [
+            (&number, Type::NUMERIC, text.to_owned()),
+            (&number, Type::JSONB, text.to_owned()),
+            (&list, Type::NUMERIC_ARRAY, format!("{{\"{text}\"}}")),
+        ] {
+            assert_eq!(text_of(value, &kind), Ok(Some(expected)), "{kind}");
+        }
+    }
+
+    #[test]
     fn a_value_is_not_printed() {
         let bound = Bound::new(&json!("secret"), &Type::TEXT).unwrap();
         assert!(!format!("{bound:?}").contains("secret"));

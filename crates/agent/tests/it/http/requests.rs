@@ -91,10 +91,13 @@ async fn bodies_are_text_json_or_the_parameters() {
     let none = BTreeMap::new();
     let json = Some("application/json");
     let as_body = r#"{"day":"${secrets.PLAIN} :day"}"#;
+    let long = r#"{"n":123456789012345678901234567890}"#;
+    let with_long = domain::exact_number::parse(long).unwrap();
     for (method, body, parameters, sent, content_type) in [
         ("POST", json!("as it is: :day"), &parameters, "as it is: :day", None),
         ("POST", json!({"b": [1, null], "a": ":day"}), &none, r#"{"a":":day","b":[1,null]}"#, json),
         ("PUT", json!(17), &none, "17", json),
+        ("PUT", with_long, &none, long, json),
         ("POST", json!(null), &none, "", None),
         ("POST", json!(null), &parameters, as_body, json),
         ("DELETE", json!(null), &parameters, as_body, json),
