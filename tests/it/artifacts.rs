@@ -185,6 +185,7 @@ fn a_worker_runs_an_artifact_for_each_message_of_a_queue() {
     let wrong = worker(&["--entrypoint", "/bin/sh", "--until-empty"]);
     assert_eq!(wrong.code, Some(2), "{wrong:?}");
     let words = ["worker", "nothing", "--artifact", "double", "--entrypoint", "main:run"];
+    let words = [&words[..], &["--folder", work.to_str().unwrap()]].concat();
     let missing = cli(&server, &words);
     assert_eq!(missing.code, Some(3), "{missing:?}");
 }

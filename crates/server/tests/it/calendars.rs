@@ -136,6 +136,8 @@ async fn blackouts_are_made_shown_and_removed() {
 async fn all_jobs_are_paused_and_resumed() {
     let world = World::at(START).await;
     world.post("/v1/jobs", cron_job("report", json!([]))).await;
+    let dag = json!({"name": "flow", "tasks": [{"name": "a", "payload": {"type": "NOOP"}}]});
+    assert_eq!(world.post("/v1/dags", dag).await.status, 201);
     assert_eq!(world.get("/v1/pause").await.json(), json!({"is_paused": false, "pauses": []}));
     let refused = world.call("PUT", "/v1/pause", &[], Some(json!({"reason": " "}))).await;
     assert_eq!(refused.error().2, "reason");
@@ -144,7 +146,7 @@ async fn all_jobs_are_paused_and_resumed() {
     assert_eq!(refused.error().2, "until");
     let pause = json!({"reason": "migration", "until": "2026-11-21T00:00:00Z"});
     let paused = world.call("PUT", "/v1/pause", &[], Some(pause)).await;
-    assert_eq!(paused.json(), json!({"jobs": 1}), "{}", paused.text);
+    assert_eq!(paused.json(), json!({"jobs": 2}), "a job and a DAG: {}", paused.text);
     assert_eq!(world.get("/v1/jobs/report").await.json()["status"], "PAUSED");
     let shown = world.get("/v1/pause").await.json();
     assert_eq!(shown["pauses"][0]["reason"], "migration");
@@ -152,7 +154,7 @@ async fn all_jobs_are_paused_and_resumed() {
     let refused = world.post("/v1/jobs/report/resume", Value::Null).await;
     assert!(refused.text.contains("all jobs are paused: migration"), "{}", refused.text);
     let resumed = world.call("DELETE", "/v1/pause", &[], None).await;
-    assert_eq!(resumed.json(), json!({"jobs": 1}), "{}", resumed.text);
+    assert_eq!(resumed.json(), json!({"jobs": 2}), "{}", resumed.text);
     assert_eq!(world.get("/v1/jobs/report").await.json()["status"], "ACTIVE");
     assert_eq!(world.call("DELETE", "/v1/pause", &[], None).await.status, 409);
 }

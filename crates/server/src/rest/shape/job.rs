@@ -97,9 +97,9 @@ pub struct JobSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends_at: Option<String>,
     /// The action. It may be left out where `artifact_id` and `entrypoint` are given.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Payload, required = true)]
-    pub payload: Map<String, Value>,
+    pub payload: Option<Map<String, Value>>,
     /// The artifact that it runs, instead of a payload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifact_id: Option<String>,
@@ -303,11 +303,11 @@ impl JobSpec {
         let given = fields.into_iter().filter_map(|(name, it)| Some((name, it.as_ref()?)));
         let given: Map<String, Value> =
             given.map(|(name, it)| (name.to_owned(), Value::String(it.clone()))).collect();
-        match (self.payload.is_empty(), given.keys().next()) {
-            (true, None) => Err(Problem::invalid("payload", "is missing")),
-            (false, None) => payload::action(&self.payload),
-            (true, Some(_)) => payload::artifact(given),
-            (false, Some(field)) => {
+        match (&self.payload, given.keys().next()) {
+            (None, None) => Err(Problem::invalid("payload", "is missing")),
+            (Some(payload), None) => payload::action(payload),
+            (None, Some(_)) => payload::artifact(given),
+            (Some(_), Some(field)) => {
                 let text = "is given beside a payload; a job has one of the two";
                 Err(Problem::invalid(field.clone(), text))
             }
@@ -397,7 +397,7 @@ impl JobSpec {
             name: job.name.clone(),
             description: definition.description.clone(),
             status: Some(job.state.into()),
-            payload: payload::of(&definition.action),
+            payload: Some(payload::of(&definition.action)),
             retry_config: Some(RetryConfig::of(&definition.retry)),
             timeout_seconds: Some(Seconds(definition.timeout)),
             grace_period_seconds: Some(Seconds(definition.grace_period)),
