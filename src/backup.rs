@@ -25,6 +25,7 @@ use std::time::Duration;
 
 use agent::backup::{Backup, BackupError, BackupStream, Backups, Making};
 use axum::body::Bytes;
+use blobs::{BlobError, BlobStore};
 use domain::action::BackupAction;
 use jiff::Timestamp;
 use tokio::runtime::Handle;
@@ -46,28 +47,39 @@ const PARTS_WAITING: usize = 8;
 /// How long a reader may take for the next part: others wait for their turn.
 const STALLED_MAX: Duration = Duration::from_secs(60);
 
+/// Where backups go.
+#[derive(Clone)]
+pub enum BackupTarget {
+    /// A folder of this machine.
+    Folder(PathBuf),
+    /// Object storage.
+    Storage(BlobStore),
+}
+
 /// Makes the backups of a server.
 pub struct DataBackups {
     contents: Contents,
-    targets: BTreeMap<String, PathBuf>,
+    targets: BTreeMap<String, BackupTarget>,
     clock: fn() -> Timestamp,
     /// Backups run one at a time: each needs disk space for a copy of the database.
     turn: Arc<Semaphore>,
 }
 
 /// The targets of the settings, by name.
-pub fn targets(config: &Config) -> Result<BTreeMap<String, PathBuf>, CliError> {
+pub fn targets(config: &Config) -> Result<BTreeMap<String, BackupTarget>, CliError> {
     let mut targets = BTreeMap::new();
     for (name, value) in config.named("backup.targets") {
         let wrong = |problem: String| CliError::new(format!("backup.targets.{name}: {problem}"));
-        if let Some((scheme, _)) = value.split_once("://") {
-            return Err(wrong(format!("{scheme}:// is not supported, only folders are"))
-                .hint("name a folder, and let another tool take what is in it to object storage"));
+        if value.contains("://") {
+            let storage = BlobStore::at(value, config.text("backup.credentials"));
+            let storage = storage.map_err(|error| wrong(error.to_string()))?;
+            targets.insert(name.to_owned(), BackupTarget::Storage(storage));
+            continue;
         }
         if !Path::new(value).is_absolute() {
             return Err(wrong(format!("{value:?} must be the whole path of a folder")));
         }
-        targets.insert(name.to_owned(), PathBuf::from(value));
+        targets.insert(name.to_owned(), BackupTarget::Folder(PathBuf::from(value)));
     }
     Ok(targets)
 }
@@ -76,7 +88,7 @@ impl DataBackups {
     /// Backups of this data folder. Deletes the temporary files of a process that was killed.
     pub fn new(
         contents: Contents,
-        targets: BTreeMap<String, PathBuf>,
+        targets: BTreeMap<String, BackupTarget>,
         clock: fn() -> Timestamp,
     ) -> Self {
         archive::clear(&contents);
@@ -87,8 +99,8 @@ impl DataBackups {
         Arc::clone(&self.turn).try_acquire_owned().map_err(|_| BackupError::Busy)
     }
 
-    fn folder(&self, target: &str) -> Result<&Path, BackupError> {
-        self.targets.get(target).map(PathBuf::as_path).ok_or_else(|| {
+    fn target(&self, target: &str) -> Result<&BackupTarget, BackupError> {
+        self.targets.get(target).ok_or_else(|| {
             let names: Vec<&str> = self.targets.keys().map(String::as_str).collect();
             let known = match names.as_slice() {
                 [] => "backup.targets of the server's settings is empty".to_owned(),
@@ -104,20 +116,37 @@ impl DataBackups {
 impl Backups for DataBackups {
     fn to_target<'a>(&'a self, order: &'a BackupAction) -> Making<'a> {
         Box::pin(async move {
-            let folder = self.folder(&order.target)?.to_owned();
+            let target = self.target(&order.target)?.clone();
             let turn = self.take_turn()?;
-            let (contents, now, wish) = (self.contents.clone(), (self.clock)(), order.clone());
+            let (contents, now, mut wish) = (self.contents.clone(), (self.clock)(), order.clone());
+            let (folder, storage) = match target {
+                BackupTarget::Folder(folder) => (folder, None),
+                BackupTarget::Storage(storage) => {
+                    wish.keep = None;
+                    (archive::outgoing(&contents), Some(storage))
+                }
+            };
+            let made_in = folder.clone();
             let wanted = BackupWanted::default();
             let go_on = wanted.clone();
             let work = move || {
-                let _turn = turn;
-                into_folder(&contents, &folder, &wish, now, &|| go_on.is_wanted())
+                let made = into_folder(&contents, &folder, &wish, now, &|| go_on.is_wanted());
+                made.map(|made| (made, turn))
             };
             let made = tokio::task::spawn_blocking(work).await;
             drop(wanted);
-            made.map_err(io::Error::other)
-                .and_then(|made| made)
-                .map_err(|error| BackupError::Failed(format!("target {}: {error}", order.target)))
+            let failed = |error: &dyn std::fmt::Display| {
+                BackupError::Failed(format!("target {}: {error}", order.target))
+            };
+            let made = made.map_err(io::Error::other).and_then(|made| made);
+            // The turn lasts until the file is in the storage.
+            let (mut made, _turn) = made.map_err(|error| failed(&error))?;
+            if let Some(storage) = storage {
+                let file = OutgoingFile(made_in.join(&made.name));
+                let sent = send(&storage, &made.name, &file.0, order.keep).await;
+                made.removed = sent.map_err(|error| failed(&error))?;
+            }
+            Ok(made)
         })
     }
 
@@ -147,6 +176,36 @@ impl Backups for DataBackups {
         });
         Ok(BackupStream { name: file_name(now), parts })
     }
+}
+
+/// A backup on its way to object storage. It is deleted with this.
+struct OutgoingFile(PathBuf);
+
+impl Drop for OutgoingFile {
+    fn drop(&mut self) {
+        // What stays is deleted at the next start.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Writes a backup to object storage, where it is whole or absent, and deletes those that are too
+/// many. Answers their names.
+async fn send(
+    storage: &BlobStore,
+    name: &str,
+    file: &Path,
+    keep: Option<u32>,
+) -> Result<Vec<String>, BlobError> {
+    storage.put_named(name, file).await?;
+    let Some(keep) = keep else { return Ok(Vec::new()) };
+    let mut names = storage.names().await?;
+    names.retain(|name| draft::is_backup(name));
+    names.sort_unstable();
+    names.truncate(names.len().saturating_sub(keep as usize));
+    for name in &names {
+        storage.delete_named(name).await?;
+    }
+    Ok(names)
 }
 
 /// Makes a backup in a folder, and deletes those that are too many.

@@ -23,7 +23,10 @@ const TABLES: &[(&str, &str)] = &[
         "databases",
         "where SQL jobs of the tenant `default` may work, by name: `postgres://user@host/name` or `sqlite:/path/to/file.db`",
     ),
-    ("backup.targets", "where backups may go, by name: `/path/to/folder`"),
+    (
+        "backup.targets",
+        "where backups may go, by name: `/path/to/folder`, or object storage as in `artifacts.url`",
+    ),
 ];
 
 /// Variables of ours that are not settings of the server.

@@ -11,7 +11,7 @@ use agent::{
     Database, DatabaseError, Databases, ExternalOptions, HttpOptions, Network, SqliteDatabase,
 };
 
-use crate::backup;
+use crate::backup::{self, BackupTarget};
 use crate::cli_error::CliError;
 use crate::config::Config;
 
@@ -153,10 +153,16 @@ pub fn output_limits(config: &Config) -> Result<agent::output::Limits, CliError>
 /// The paths that commands never see: the data folder and copies of it, the files of settings,
 /// which may hold passwords, and the key of the certificate.
 fn protected(config: &Config, data: &Path) -> Result<Vec<PathBuf>, CliError> {
-    let targets = backup::targets(config)?.into_values();
+    let targets = backup::targets(config)?.into_values().filter_map(|target| match target {
+        BackupTarget::Folder(folder) => Some(folder),
+        BackupTarget::Storage(_) => None,
+    });
+    let storage = config.text("artifacts.url");
+    let storage = storage.strip_prefix("file://").unwrap_or(storage);
+    let storage = Some(storage).filter(|path| path.starts_with('/')).map(PathBuf::from);
     let files = config.files().map(Path::to_owned);
     let key = Some(config.text("tls_key")).filter(|key| !key.is_empty()).map(PathBuf::from);
-    let all = [data.to_owned()].into_iter().chain(targets).chain(files).chain(key);
+    let all = [data.to_owned()].into_iter().chain(targets).chain(storage).chain(files).chain(key);
     Ok(all.map(|path| std::path::absolute(&path).unwrap_or(path)).collect())
 }
 

@@ -18,6 +18,9 @@ use super::manifest::{FORMAT, FileEntry, Manifest, NAME, fingerprint, hex};
 /// Where the databases are copied to, inside of the data folder.
 const COPIES: &str = "backup.tmp";
 
+/// Where a backup is written that goes to object storage.
+const OUTGOING: &str = "backup-outgoing.tmp";
+
 pub const STORE: &str = "punctual.db";
 
 /// The databases of a data folder: the store, and that of SQL jobs.
@@ -37,9 +40,19 @@ pub struct Contents {
     pub data: PathBuf,
 }
 
+/// The folder of backups on their way to object storage.
+pub fn outgoing(contents: &Contents) -> PathBuf {
+    contents.data.join(OUTGOING)
+}
+
 /// Deletes what a process left behind that was killed.
 pub fn clear(contents: &Contents) {
-    if let Err(error) = fs::remove_dir_all(contents.data.join(COPIES))
+    clear_folder(&contents.data.join(COPIES));
+    clear_folder(&outgoing(contents));
+}
+
+fn clear_folder(folder: &Path) {
+    if let Err(error) = fs::remove_dir_all(folder)
         && error.kind() != io::ErrorKind::NotFound
     {
         tracing::warn!(%error, "cannot delete temporary files of a backup");
@@ -96,8 +109,8 @@ struct Copies<'a> {
 
 impl<'a> Copies<'a> {
     fn new(contents: &'a Contents) -> io::Result<Self> {
-        clear(contents);
         let folder = contents.data.join(COPIES);
+        clear_folder(&folder);
         DirBuilder::new().mode(0o700).create(&folder)?;
         Ok(Copies { contents, folder })
     }
@@ -122,7 +135,7 @@ impl<'a> Copies<'a> {
 
 impl Drop for Copies<'_> {
     fn drop(&mut self) {
-        clear(self.contents);
+        clear_folder(&self.folder);
     }
 }
 

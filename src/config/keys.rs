@@ -248,6 +248,11 @@ pub const KEYS: &[SettingKey] = &[
         "",
         "days that versions are kept at least; older ones that no job uses are deleted",
     ),
+    secret(
+        "backup.credentials",
+        "",
+        "credentials of backup targets in object storage, in the form of `artifacts.credentials`",
+    ),
     key("external.enabled", "false", "whether jobs may start commands"),
     key("external.allow", "", "the allowed commands: files, or folders with everything in them"),
     key(

@@ -105,7 +105,7 @@ fn databases_have_names_of_their_own() {
         ("[external]\nuser = \"no such user\"", "external.user"),
         ("[external]\nuser = \"1:x\"", "UID:GID"),
         ("[external]\nenvironment = [\"PATH\"]", "NAME=value"),
-        ("[backup.targets]\na = \"s3://bucket/x\"", "backup.targets.a: s3:// is not supported"),
+        ("[backup.targets]\na = \"ftp://bucket/x\"", "backup.targets.a: begins with ftp, not s3"),
         ("[backup.targets]\na = \"backups\"", "must be the whole path of a folder"),
     ] {
         let config = load(Some(file), &[], &[]).unwrap_or_else(|error| panic!("{error}"));

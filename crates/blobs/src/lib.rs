@@ -108,9 +108,7 @@ impl BlobStore {
         file: &FilePath,
         now: i64,
     ) -> Result<(), BlobError> {
-        let unreadable = |error: io::Error| {
-            BlobError::Unavailable(format!("{} cannot be read: {error}", file.display()))
-        };
+        let unreadable = |error: io::Error| unreadable(file, &error);
         let mut from = tokio::fs::File::open(file).await.map_err(unreadable)?;
         let bytes = from.metadata().await.map_err(unreadable)?.len();
         let failed = |error: object_store::Error| failed(digest, &error);
@@ -124,13 +122,29 @@ impl BlobStore {
             Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
             Err(error) => return Err(failed(error)),
         }
+        self.upload(&path, &mut from, file).await.map_err(|error| match error {
+            UploadError::File(error) => error,
+            UploadError::Storage(error) => failed(error),
+        })
+    }
+
+    /// Writes an object from a file, with one request or in parts.
+    async fn upload(
+        &self,
+        path: &Path,
+        from: &mut tokio::fs::File,
+        file: &FilePath,
+    ) -> Result<(), UploadError> {
+        let failed = UploadError::Storage;
+        let unreadable = |error: io::Error| UploadError::File(unreadable(file, &error));
+        let bytes = from.metadata().await.map_err(unreadable)?.len();
         if bytes <= PART_BYTES as u64 {
             let mut content = Vec::with_capacity(bytes as usize);
             from.read_to_end(&mut content).await.map_err(unreadable)?;
-            self.store.put(&path, PutPayload::from(content)).await.map_err(failed)?;
+            self.store.put(path, PutPayload::from(content)).await.map_err(failed)?;
             return Ok(());
         }
-        let upload = self.store.put_multipart(&path).await.map_err(failed)?;
+        let upload = self.store.put_multipart(path).await.map_err(failed)?;
         let mut upload = WriteMultipart::new_with_chunk_size(upload, PART_BYTES);
         let mut buffer = vec![0; 256 << 10];
         loop {
@@ -192,6 +206,34 @@ impl BlobStore {
         }
     }
 
+    /// Writes a file under its own name, beside the objects that are named by digests.
+    pub async fn put_named(&self, name: &str, file: &FilePath) -> Result<(), BlobError> {
+        let opened = tokio::fs::File::open(file).await;
+        let mut from = opened.map_err(|error| unreadable(file, &error))?;
+        let path = self.prefix.clone().join(name);
+        self.upload(&path, &mut from, file).await.map_err(|error| match error {
+            UploadError::File(error) => error,
+            UploadError::Storage(error) => BlobError::Unavailable(text_of(&error)),
+        })
+    }
+
+    /// The names of the objects that were written under names of their own.
+    pub async fn names(&self) -> Result<Vec<String>, BlobError> {
+        let prefix = Some(&self.prefix).filter(|prefix| !prefix.as_ref().is_empty());
+        let listed = self.store.list_with_delimiter(prefix).await;
+        let listed = listed.map_err(|error| BlobError::Unavailable(text_of(&error)))?;
+        let names = listed.objects.iter().filter_map(|object| object.location.filename());
+        Ok(names.map(str::to_owned).collect())
+    }
+
+    /// Deletes an object by its name, if it is there.
+    pub async fn delete_named(&self, name: &str) -> Result<(), BlobError> {
+        match self.store.delete(&self.prefix.clone().join(name)).await {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(BlobError::Unavailable(text_of(&error))),
+        }
+    }
+
     /// Deletes what writes left behind whose server was killed before this time: files of the folder
     /// with a number sign in their names.
     pub fn delete_leftovers(&self, before: SystemTime) {
@@ -223,6 +265,16 @@ impl BlobStore {
         }
         Ok(found)
     }
+}
+
+/// Why a file was not written to the storage.
+enum UploadError {
+    File(BlobError),
+    Storage(object_store::Error),
+}
+
+fn unreadable(file: &FilePath, error: &io::Error) -> BlobError {
+    BlobError::Unavailable(format!("{} cannot be read: {error}", file.display()))
 }
 
 fn failed(digest: ArtifactDigest, error: &object_store::Error) -> BlobError {

@@ -50,7 +50,7 @@ pub struct ServerPlan {
     pub(super) agent: agent::Options,
     pub(super) webhook: Option<Webhook>,
     pub(super) poster: Poster,
-    pub(super) backup_targets: BTreeMap<String, PathBuf>,
+    pub(super) backup_targets: BTreeMap<String, backup::BackupTarget>,
     pub(super) output_limits: Limits,
     pub(super) artifacts: ArtifactSettings,
     /// Which metrics it has.

@@ -299,3 +299,36 @@ fn the_command_line_writes_and_reads_them() {
     assert!(actor.strip_prefix("os:").is_some_and(|user| !user.is_empty()), "{event}");
     assert!(event["details"].as_str().unwrap().contains("one.tar.zst"), "{event}");
 }
+
+#[test]
+fn object_storage_is_a_target_that_has_whole_backups_or_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, storage) = (folder.path().join("data"), folder.path().join("storage"));
+    let outgoing = data.join("backup-outgoing.tmp");
+    // What a killed server left behind.
+    fs::create_dir_all(&outgoing).unwrap();
+    fs::write(outgoing.join("punctual-20260101T000000.000Z.tar.zst"), "half").unwrap();
+    let server = start(&data, Path::new(&format!("file://{}", storage.display())));
+    assert!(!outgoing.exists());
+    let order = json!({"target": "nightly", "keep": 2});
+    let mut made = Vec::new();
+    for round in 0..3 {
+        let (status, backup) = server.call("POST", "/v1/backups", Some(&order));
+        assert_eq!(status, 201, "{backup}");
+        let removed: &[String] = if round == 2 { &made[..1] } else { &[] };
+        assert_eq!(backup["removed"], json!(removed));
+        made.push(backup["name"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(names(&storage), made[1..]);
+    assert_eq!(names(&outgoing), [""; 0], "nothing stays in the data folder");
+    let restored = restore(&storage.join(&made[2]), &folder.path().join("restored"));
+    assert_eq!(restored.code, Some(0), "{restored:?}");
+    server.kill();
+    let free = testbed::postgres::free_port().unwrap();
+    let server =
+        start(&data, Path::new(&format!("s3://bucket/x?endpoint=http://127.0.0.1:{free}")));
+    let (status, failed) = server.call("POST", "/v1/backups", Some(&order));
+    assert!(status >= 500, "{failed}");
+    assert!(failed.to_string().contains("object storage is unavailable"), "{failed}");
+    assert_eq!(names(&outgoing), [""; 0]);
+}

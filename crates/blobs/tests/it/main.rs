@@ -111,6 +111,33 @@ async fn an_old_object_is_written_again_and_only_old_ones_are_collected() {
     }
 }
 
+#[tokio::test]
+async fn files_are_kept_under_their_names_beside_the_objects() {
+    let files = tempfile::tempdir().unwrap();
+    let file = files.path().join("file");
+    // Of several parts.
+    std::fs::write(&file, vec![7; (17 << 20) + 1]).unwrap();
+    let digest = digest(&std::fs::read(&file).unwrap());
+    for (name, dir, store) in storages().await {
+        store.put_file(digest, &file, NOW).await.unwrap();
+        assert_eq!(store.names().await, Ok(vec![]), "{name}");
+        for named in ["b.tar.zst", "a.tar.zst", "a.tar.zst"] {
+            store.put_named(named, &file).await.unwrap();
+        }
+        let mut names = store.names().await.unwrap();
+        names.sort();
+        assert_eq!(names, ["a.tar.zst", "b.tar.zst"], "{name}");
+        let folder = if name == "s3" { "bucket/some/prefix" } else { "blobs" };
+        let written = std::fs::metadata(dir.path().join(folder).join("a.tar.zst")).unwrap();
+        assert_eq!(written.len(), (17 << 20) + 1, "{name}");
+        for _ in 0..2 {
+            store.delete_named("a.tar.zst").await.unwrap();
+        }
+        assert_eq!(store.names().await.unwrap(), ["b.tar.zst"], "{name}");
+        assert_eq!(store.written_before(i64::MAX).await, Ok(vec![digest]), "{name}");
+    }
+}
+
 #[test]
 fn leftovers_of_killed_servers_are_deleted() {
     let dir = tempfile::tempdir().unwrap();
