@@ -39,6 +39,16 @@ export const operate = {
     await row.getByText('JOB_FAILED').waitFor();
     const changed = await call('GET', '/v1/alert-channels/night');
     assert.deepEqual([changed.kinds.toSorted(), changed.enabled, changed.has_secret], [['JOB_FAILED', 'RUN_MISSED'], false, true]);
+    // A change of one field sends nothing else: the page shows a database without its password.
+    await call('POST', '/v1/databases', { name: 'sales', url: 'postgres://report:hidden@127.0.0.1:9/sales' });
+    const sent = page.waitForRequest((it) => it.method() === 'PATCH' && it.url().includes('/v1/databases/'));
+    await page.goto(`${server.url}/ui/administration/databases`);
+    await button(page, 'Edit sales').click();
+    await dialog.getByLabel('Description').fill(XSS[1]);
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    assert.deepEqual((await sent).postDataJSON(), { description: XSS[1] });
+    await page.getByRole('cell', { name: XSS[1] }).waitFor();
+    await page.goto(`${server.url}/ui/administration/channels`);
     // A test that fails says why.
     await row.getByRole('button', { name: 'Test' }).click();
     await page.locator('.problem').getByText('night:').waitFor();

@@ -35,7 +35,7 @@ export async function takeShots({ server, browser, seeded }, folder) {
     ['messages', 'queues/emails/messages'],
     ['dead-letters', 'queues/emails/dead-letters'],
     ['sql', 'sql'],
-    ['audit', 'audit?event=JOB_CREATED%2CJOB_MODIFIED%2CJOB_DELETED'],
+    ['audit', 'audit?event=JOB_TRIGGERED%2CJOB_BACKFILLED%2CRUN_RETRIED%2CDEAD_LETTER_ACKNOWLEDGED'],
     ['cluster', 'cluster'],
     ['administration', 'administration'],
     ['alerts', 'administration/channels'],

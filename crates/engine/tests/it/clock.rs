@@ -9,7 +9,7 @@ use domain::alert::Alert;
 use domain::job::{Definition, JobState};
 use engine::{ClockHealth, Notifier, Settings};
 use jiff::SignedDuration;
-use store::{Change, Changed, Prepared, Store};
+use store::{Change, Changed, Cluster, Prepared, Store};
 
 use crate::world::{Steps, World, cron, immortal};
 
@@ -54,6 +54,22 @@ async fn an_alarm_is_raised_once_each_time_it_gets_worse() {
             "2500: NODE_CLOCK_OFFSET the clock of node punctual is 2s 500ms behind the store's",
         ]
     );
+}
+
+#[tokio::test]
+async fn other_nodes_learn_of_a_changed_clock_offset() {
+    let world = World::at("2026-01-01T00:00:00Z");
+    let behind = Arc::new(AtomicI64::new(0));
+    let node = world.node_behind(Settings::default(), Arc::clone(&behind)).await;
+    let mut told = Vec::new();
+    // Less than ten milliseconds are the noise of an answer.
+    for ms in [0, 3_000, 3_005, -40, 0] {
+        behind.store(ms * 1_000, Ordering::Relaxed);
+        node.renew().await.unwrap();
+        world.pass(1);
+        told.push(world.store.nodes().await.unwrap()[0].clock_offset.as_millis());
+    }
+    assert_eq!(told, [0, 3_000, 3_000, -40, 0]);
 }
 
 #[tokio::test]
