@@ -54,6 +54,11 @@ const CONNECTION_GRACE: Duration = Duration::from_secs(2);
 /// How much lower the priority of the threads of the listeners is, from 0 to 19.
 const LISTENER_NICENESS: i32 = 5;
 
+/// The stack of each thread that schedules or listens. A statement about a DAG goes through many
+/// calls with large definitions, and a build without optimisation needs more than tokio's 2 MiB.
+/// Only memory that is touched is used.
+const STACK_BYTES: usize = 8 << 20;
+
 /// The flags of `punctual serve`; each has a setting of the same name.
 #[derive(Args)]
 #[command(after_help = "\
@@ -180,9 +185,14 @@ fn start_with(config: &Config, greet: Greet) -> Result<(), Failure> {
     }
     // Scheduling has threads of its own. Those of the listeners have a lower priority, and those
     // that answer questions the lowest.
-    let runtime = Builder::new_multi_thread().thread_name("scheduler").enable_all().build()?;
+    let runtime = Builder::new_multi_thread()
+        .thread_name("scheduler")
+        .thread_stack_size(STACK_BYTES)
+        .enable_all()
+        .build()?;
     let listeners = Builder::new_multi_thread()
         .thread_name("listener")
+        .thread_stack_size(STACK_BYTES)
         .on_thread_start(|| server::lower_priority(LISTENER_NICENESS))
         .enable_all()
         .build()?;

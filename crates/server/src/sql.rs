@@ -425,7 +425,7 @@ impl Session {
             Statement::Shard(shard) => self.shard(shard).await,
             Statement::Pool(pool) => self.pool(pool).await,
             Statement::Hook(hook) => self.hook(hook).await,
-            Statement::Dag(dag) => self.dag(dag, run).await,
+            Statement::Dag(dag) => Box::pin(self.dag(dag, run)).await,
             Statement::Queue(queue) => self.queue(queue).await,
             Statement::PauseQueue(name) => self.pause_queue(name, true).await,
             Statement::DrainQueue(name) => self.drain_queue(name).await,

@@ -119,12 +119,14 @@ fn what_is_not_whole_is_named() {
     assert!(!folder.path().join("x").exists());
 }
 
-/// Wherever an archive is cut or a byte of it is changed, it is refused.
+/// Wherever an archive is cut or a byte of it is changed, it is refused. A few bits of a compressed
+/// block mean nothing: without a change of the content there is no damage.
 #[test]
 fn no_damage_goes_unseen() {
     let folder = tempfile::tempdir().unwrap();
     let archive = backup(folder.path());
     let good = fs::read(&archive).unwrap();
+    let unpacked = zstd::decode_all(&good[..]).unwrap();
     let bad = folder.path().join("bad.tar.zst");
     for n in 0..40 {
         let at = good.len() * n / 40;
@@ -132,8 +134,9 @@ fn no_damage_goes_unseen() {
         assert!(check(&bad, &quiet).is_err(), "cut at {at}");
         let mut bytes = good.clone();
         bytes[at] ^= 0x10;
+        let is_same = zstd::decode_all(&bytes[..]).is_ok_and(|content| content == unpacked);
         fs::write(&bad, bytes).unwrap();
-        assert!(check(&bad, &quiet).is_err(), "changed at {at}");
+        assert_eq!(check(&bad, &quiet).is_ok(), is_same, "changed at {at}");
     }
     assert_eq!(check(&archive, &quiet).ok().unwrap().manifest.files.len(), 3);
 }

@@ -1,6 +1,7 @@
 //! ARTIFACT: runs a function or a program of an artifact, in the sandbox of commands.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -163,6 +164,12 @@ impl ArtifactRunner {
                     let message = format!("entrypoint: the artifact has no file {file:?}");
                     return Err(Failure::refused("ENTRYPOINT_NOT_FOUND", message));
                 }
+                // A version never changes, so another attempt would fail as well.
+                if !is_executable(&path) {
+                    let hint = "make it executable (chmod +x) and push the artifact again";
+                    let message = format!("entrypoint: file {file:?} is not executable; {hint}");
+                    return Err(Failure::refused("ENTRYPOINT_NOT_EXECUTABLE", message));
+                }
                 (path, file, action.arguments.clone())
             }
         };
@@ -179,6 +186,10 @@ impl ArtifactRunner {
 fn unpacked_folder(options: &ArtifactOptions) -> PathBuf {
     let folder = std::path::absolute(&options.folder).unwrap_or_else(|_| options.folder.clone());
     folder.join("unpacked")
+}
+
+fn is_executable(file: &Path) -> bool {
+    file.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o111 != 0)
 }
 
 fn real(python: &Path) -> Result<PathBuf, Failure> {

@@ -291,7 +291,7 @@ async fn a_program_writes_its_result_to_a_file() {
     for (entrypoint, code) in [
         ("bad", "RESULT_INVALID"),
         ("fails", "EXIT_7"),
-        ("plain.txt", "PERMISSION_DENIED"),
+        ("plain.txt", "ENTRYPOINT_NOT_EXECUTABLE"),
         ("absent", "ENTRYPOINT_NOT_FOUND"),
         ("lib", "ENTRYPOINT_NOT_FOUND"),
     ] {
