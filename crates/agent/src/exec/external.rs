@@ -405,5 +405,5 @@ pub(crate) fn result(
 /// The text of an output that is one JSON value and nothing else.
 fn one_value(said: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(said).ok()?.trim();
-    serde_json::from_str::<serde::de::IgnoredAny>(text).ok().map(|_| text)
+    serde_json::from_str::<Value>(text).ok().map(|_| text)
 }

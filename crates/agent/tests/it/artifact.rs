@@ -274,10 +274,15 @@ async fn a_program_writes_its_result_to_a_file() {
         echo \"$1 $line $API_TOKEN\"\n\
         cat \"$PUNCTUAL_ARTIFACT/lib/data.txt\"\n\
         printf '{\"context\": %s}' \"$(cat \"$PUNCTUAL_CONTEXT\")\" > \"$PUNCTUAL_RESULT\"\n";
+    let (open, close) = ("[".repeat(200), "]".repeat(200));
+    let nested = format!("#!/bin/sh\necho '{open}{close}' > $PUNCTUAL_RESULT\n");
     let digest = world.put(packed(&[
         ("bin/sync", script),
         ("lib/data.txt", "data\n"),
         ("bad", "#!/bin/sh\necho not json > $PUNCTUAL_RESULT\n"),
+        ("nested", &nested),
+        ("surrogate", "#!/bin/sh\nprintf '\"\\\\ud800\"' > $PUNCTUAL_RESULT\n"),
+        ("huge", "#!/bin/sh\nprintf 1e999 > $PUNCTUAL_RESULT\n"),
         ("fails", "#!/bin/sh\necho sorry >&2\nexit 7\n"),
         ("plain.txt", "no program"),
     ]));
@@ -290,6 +295,9 @@ async fn a_program_writes_its_result_to_a_file() {
     assert_eq!(world.said(&it), "first; $(id) {\"day\":\"monday\"} ***\ndata\n");
     for (entrypoint, code) in [
         ("bad", "RESULT_INVALID"),
+        ("nested", "RESULT_INVALID"),
+        ("surrogate", "RESULT_INVALID"),
+        ("huge", "RESULT_INVALID"),
         ("fails", "EXIT_7"),
         ("plain.txt", "ENTRYPOINT_NOT_EXECUTABLE"),
         ("absent", "ENTRYPOINT_NOT_FOUND"),
