@@ -33,6 +33,9 @@ const LATE_STARTS_MAX: u32 = 6;
 /// A look that meets a changed definition is repeated this often.
 const LOOKS_MAX: u32 = 4;
 
+/// A look that is too old is renewed this often. A slow store must not stop all starts.
+const RENEWALS_MAX: u32 = 2;
+
 /// Tokens are drawn again this often. A store that never answers in time must not stop all starts.
 const DRAWS_MAX: u32 = 8;
 
@@ -80,9 +83,27 @@ impl Node {
         }
     }
 
+    /// Looks again if the look is too old by now: the questions since then took time too, and a job
+    /// may have been changed or paused meanwhile. Tokens are drawn again where they are too old.
+    pub(super) async fn renew_look(
+        &self,
+        node: NodeId,
+        due: &[Arc<ClaimedRun>],
+        look: &mut Look,
+    ) -> store::Result<()> {
+        for _ in 0..RENEWALS_MAX {
+            self.renew_tokens(look).await?;
+            if self.now().duration_since(look.since) <= LOOKED_FOR {
+                return Ok(());
+            }
+            *look = self.look_once(node, due).await?;
+        }
+        self.renew_tokens(look).await
+    }
+
     /// Draws the tokens again if the look was slow, and again if that was slow: a start that was
     /// decided later may have begun and ended since then.
-    pub(super) async fn renew_tokens(&self, look: &mut Look) -> store::Result<()> {
+    async fn renew_tokens(&self, look: &mut Look) -> store::Result<()> {
         let mut order: Vec<usize> = (0..look.tokens.len()).collect();
         order.sort_by_key(|i| look.tokens[*i]);
         let mut drawn_at = look.since;

@@ -113,7 +113,7 @@ impl Node {
         let mut look = self.look_at_store(node, due).await?;
         let parts = self.parts_of(due, &look.jobs).await?;
         let shards = self.shards_of(due).await?;
-        self.renew_tokens(&mut look).await?;
+        self.renew_look(node, due, &mut look).await?;
         self.note_act(node, &look);
         let now = self.now();
         let mut decided = self.decide_all(node, due, &look, &parts, now);
