@@ -40,6 +40,9 @@ pub enum BlobError {
     /// There is no such object.
     #[error("object sha256:{0} does not exist")]
     Absent(ArtifactDigest),
+    /// The object has another size or digest than it should have.
+    #[error("object sha256:{0} is damaged; push its content again")]
+    Damaged(ArtifactDigest),
     /// The storage does not answer, or refuses.
     #[error("object storage is unavailable: {0}")]
     Unavailable(String),
@@ -58,7 +61,8 @@ pub struct BlobStore {
 pub struct BlobReader {
     /// Its size.
     pub bytes: u64,
-    digest: ArtifactDigest,
+    /// The digest that it should have.
+    pub digest: ArtifactDigest,
     chunks: BoxStream<'static, object_store::Result<Bytes>>,
 }
 

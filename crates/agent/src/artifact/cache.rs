@@ -155,7 +155,7 @@ impl ArtifactCache {
         slot.last_use.store(self.count.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         // An administrator may empty the cache while the node runs.
         let folder = match (&state.folder, &state.failure) {
-            (Some(folder), _) if folder.is_dir() => folder.clone(),
+            (Some(folder), _) if is_folder(folder) => folder.clone(),
             // The fetch that this run has waited for has failed.
             (None, Some((code, message))) if slot.failures.load(Ordering::Acquire) > failures => {
                 return Err(Failure { code: code.clone(), message: message.clone() });
@@ -214,6 +214,10 @@ impl ArtifactCache {
             };
             let whole = unpacked.join(format!("{digest}-{}", content.bytes));
             let publish = || -> io::Result<()> {
+                // What is no folder, such as a link, is nothing that was unpacked.
+                if !is_folder(&whole) {
+                    delete(&whole);
+                }
                 match fs::rename(&fresh.0, &whole) {
                     // A run that was cancelled while it waited has left it there, whole.
                     Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
@@ -266,6 +270,11 @@ impl ArtifactCache {
             let _ = tokio::task::spawn_blocking(deleted).await;
         }
     }
+}
+
+/// Whether there is a folder. A link to one is none.
+fn is_folder(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
 }
 
 /// Moves a folder that cannot be written.

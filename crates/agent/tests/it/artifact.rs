@@ -466,6 +466,16 @@ async fn an_artifact_whose_cache_was_taken_away_is_fetched_again() {
         assert_eq!(world.shelf.opened.load(Ordering::Relaxed), fetches);
         fs::rename(&cache, world.dir.path().join(format!("cache-{fetches}"))).unwrap();
     }
+    // A link is nothing that was unpacked, whatever it leads to.
+    let unpacked = cache.join("unpacked");
+    world.run(&agent, &run_of(Some(digest), "run")).await;
+    let folder = fs::read_dir(&unpacked).unwrap().next().unwrap().unwrap().path();
+    fs::rename(&folder, world.dir.path().join("elsewhere")).unwrap();
+    std::os::unix::fs::symlink(world.dir.path().join("elsewhere"), &folder).unwrap();
+    let result = world.run(&agent, &run_of(Some(digest), "run")).await;
+    assert_eq!(result.end, AttemptEnd::Completed, "{result:?}");
+    assert_eq!(world.shelf.opened.load(Ordering::Relaxed), 4);
+    assert!(fs::symlink_metadata(&folder).unwrap().is_dir());
 }
 
 #[tokio::test(flavor = "multi_thread")]

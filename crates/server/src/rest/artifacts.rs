@@ -7,6 +7,8 @@ use axum::body::Body as RawBody;
 use axum::extract::{OriginalUri, Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use blobs::{BlobError, BlobReader};
+use bytes::Bytes;
 use domain::artifact::{
     ArtifactDigest, ArtifactReference, ArtifactVersion, VersionReference, check_labels,
 };
@@ -16,6 +18,7 @@ use engine::PushedArtifact;
 use futures_util::stream::unfold;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::actor::Actor;
@@ -213,15 +216,12 @@ pub(crate) async fn download(
     }
     let reader = app.artifacts.blobs.open(digest).await.map_err(unavailable)?;
     let bytes = reader.bytes;
-    // A body that cannot be read to its end breaks off; its length tells.
-    let chunks = unfold(reader, |mut reader| async move {
-        match reader.next().await {
-            Ok(None) => None,
-            Ok(Some(chunk)) => Some((Ok(chunk), reader)),
-            Err(error) => Some((Err(error), reader)),
-        }
-    });
-    let mut response = RawBody::from_stream(chunks).into_response();
+    if bytes != found.archive.bytes {
+        return Err(unavailable(BlobError::Damaged(digest)));
+    }
+    // A body that cannot be read to its end, or has another digest, breaks off; its length tells.
+    let body = unfold(CheckedBody { reader, hasher: Sha256::new(), last: None }, CheckedBody::next);
+    let mut response = RawBody::from_stream(body).into_response();
     let answer = response.headers_mut();
     answer.insert(header::CONTENT_TYPE, HeaderValue::from_static(ARCHIVE));
     answer.insert(header::CONTENT_LENGTH, HeaderValue::from(bytes));
@@ -232,6 +232,35 @@ pub(crate) async fn download(
         }
     }
     Ok(response)
+}
+
+/// The content of an object, whose last bytes are sent when the digest is known to be right.
+struct CheckedBody {
+    reader: BlobReader,
+    hasher: Sha256,
+    /// Bytes that were read and not sent.
+    last: Option<Bytes>,
+}
+
+impl CheckedBody {
+    async fn next(mut self) -> Option<(std::result::Result<Bytes, BlobError>, Self)> {
+        loop {
+            let chunk = match self.reader.next().await {
+                Ok(chunk) => chunk,
+                Err(error) => return Some((Err(error), self)),
+            };
+            let is_end = chunk.is_none();
+            self.hasher.update(chunk.as_deref().unwrap_or_default());
+            if is_end && self.hasher.clone().finalize()[..] != self.reader.digest.0 {
+                return Some((Err(BlobError::Damaged(self.reader.digest)), self));
+            }
+            match std::mem::replace(&mut self.last, chunk) {
+                Some(ready) => return Some((Ok(ready), self)),
+                None if is_end => return None,
+                None => {}
+            }
+        }
+    }
 }
 
 /// Deletes a version that no job uses. Its number is not used again.
@@ -335,7 +364,9 @@ pub(crate) async fn push(
     check_labels(&body.labels).map_err(|error| Problem::invalid("labels", error.to_string()))?;
     let latest = ArtifactReference { name: name.clone(), version: VersionReference::Latest };
     let newest = app.engine.node().artifact_version(actor.tenant, &latest).await?;
-    if let Some(newest) = newest.filter(|it| it.archive.digest == digest) {
+    // Content that was sent again is stored again: the object may have been lost.
+    let is_sent = app.artifacts.received(actor.tenant, digest).await? > 0;
+    if let Some(newest) = newest.filter(|it| it.archive.digest == digest && !is_sent) {
         return Ok(Json(ArtifactView::from(newest)).into_response());
     }
     let archive = app.artifacts.store(actor.tenant, digest).await?;

@@ -18,6 +18,7 @@ on_both_stores! {
     rights_and_tenants_are_kept_apart
     the_submission_of_the_third_seed_is_taken_as_it_is
     retention_and_collection_spare_what_is_used
+    a_lost_or_damaged_object_is_not_sent_and_can_be_pushed_again
 }
 
 /// An archive of one file.
@@ -319,4 +320,27 @@ async fn retention_and_collection_spare_what_is_used(world: &World) {
         let path = format!("/v1/artifacts/sync/versions/{version}/content");
         assert_eq!(world.get(&path).await.status, 200, "{version}");
     }
+}
+
+async fn a_lost_or_damaged_object_is_not_sent_and_can_be_pushed_again(world: &World) {
+    push(world, "default", "sync", "one").await;
+    let digest = digest(&archive("one"));
+    let object = world.path("artifacts").join("sha256").join(&digest[..2]).join(&digest);
+    let content = "/v1/artifacts/sync/versions/1/content";
+    let secret = world.path("secret");
+    std::fs::write(&secret, "of the server").unwrap();
+    let damages: [&dyn Fn(); 3] = [&|| (), &|| std::fs::write(&object, "cut").unwrap(), &|| {
+        std::os::unix::fs::symlink(&secret, &object).unwrap()
+    }];
+    for (i, damage) in damages.into_iter().enumerate() {
+        std::fs::remove_file(&object).unwrap();
+        damage();
+        let refused = world.get(content).await;
+        assert_eq!(refused.status, 503, "{i}: {}", refused.text);
+        assert_eq!(push(world, "default", "sync", "one").await["version"], 1, "{i}");
+        assert_eq!(world.get(content).await.status, 200, "{i}");
+        let upload = world.get(&format!("/v1/artifacts/sync/uploads/{digest}")).await.json();
+        assert_eq!(upload["received"], 0, "{i}: the upload is over");
+    }
+    assert_eq!(std::fs::read_to_string(&secret).unwrap(), "of the server");
 }

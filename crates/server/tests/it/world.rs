@@ -226,6 +226,11 @@ impl World {
     }
 
     /// When a folder of the world was last changed, by the clock of the machine.
+    /// A file of the data folder.
+    pub fn path(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(name)
+    }
+
     pub fn file_time(&self, name: &str) -> std::time::SystemTime {
         std::fs::metadata(self.folder.path().join(name)).unwrap().modified().unwrap()
     }
